@@ -1,0 +1,20 @@
+"""ASGI application: HTTP to Django, WebSocket to the consumers of the frontend."""
+
+import os
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
+django_application = get_asgi_application()
+
+from frontend.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
+
+application = ProtocolTypeRouter(
+    {
+        "http": django_application,
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+    }
+)

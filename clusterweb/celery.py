@@ -1,0 +1,49 @@
+"""Celery application of the control plane: beat, the scheduler's worker, the simulation workers.
+
+Agents have an application of their own (``agents.celery_app``) that never loads Django.
+"""
+
+import os
+
+from celery import Celery
+from kombu import Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
+
+from django.conf import settings
+
+from clusterweb.redis import celery_broker_url
+
+app = Celery("clusterweb")
+app.conf.update(
+    broker_url=celery_broker_url(settings.REDIS_URL),
+    broker_connection_retry_on_startup=True,
+    task_serializer="json",
+    accept_content=["json"],
+    task_ignore_result=True,
+    task_acks_late=False,
+    worker_prefetch_multiplier=1,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    worker_hijack_root_logger=False,
+    broker_transport_options={"visibility_timeout": 3600},
+    task_queues=[Queue("scheduler"), Queue("simulations")],
+    task_default_queue="scheduler",
+    task_routes={"scheduler.simulate_*": {"queue": "simulations"}},
+    beat_schedule_filename=str(settings.VAR_DIR / "beat-schedule"),
+    beat_schedule={
+        "round": {
+            "task": "scheduler.run_round",
+            "schedule": settings.ROUND_S,
+            "args": ["beat"],
+            # A beat that waited for most of a period is worthless: the next one is there already.
+            "options": {"queue": "scheduler", "expires": max(1.0, settings.ROUND_S * 0.9)},
+        },
+        "roll-up": {
+            "task": "scheduler.roll_up_samples",
+            "schedule": 60.0,
+            "options": {"queue": "scheduler", "expires": 50.0},
+        },
+    },
+)
+app.autodiscover_tasks(["scheduler"])

@@ -1,0 +1,136 @@
+"""Read the environment once, with one clear line for a bad value.
+
+Every variable of the product is here, with its default. Nothing else reads ``os.environ`` for settings.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+T = TypeVar("T")
+
+
+class EnvError(Exception):
+    """A variable has a value that cannot be used; the message names it and says what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Env:
+    """Settings that come from outside.
+
+    Attributes:
+        host: Address that the web server binds to. Anything but loopback needs ``SECRET_KEY`` and ``ALLOWED_HOSTS``.
+        port: Port of the web server.
+        var_dir: Directory of all state: database, checkpoints, logs, secrets.
+        database_url: Empty for SQLite under ``var_dir``.
+        redis_url: Empty when the embedded server is to be started.
+        round_s: Seconds between two beats of the scheduler.
+        secret_key: Key of Django's signatures.
+        allowed_hosts: Host names the web server answers to.
+        debug: Django's debug pages; loopback only.
+        lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
+        lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
+    """
+
+    host: str
+    port: int
+    var_dir: Path
+    database_url: str
+    redis_url: str
+    round_s: float
+    secret_key: str
+    allowed_hosts: tuple[str, ...]
+    debug: bool
+    lease_ttl_s: float
+    lost_grace_s: float
+
+
+def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
+    text = environ.get(name, default)
+    try:
+        return parse(text)
+    except ValueError:
+        raise EnvError(f"{name}={text!r} cannot be used: it must be {right}.") from None
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _url(*schemes: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text and urlsplit(text).scheme not in schemes:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in {"", "0", "1", "false", "true"}:
+        raise ValueError(text)
+    return text.lower() in {"1", "true"}
+
+
+def kept_secret(path: Path, *, bytes_: int = 48) -> str:
+    """Return the secret in ``path``, made on first use with mode 0600."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(bytes_))
+    return path.read_text().strip()
+
+
+def load(environ: Mapping[str, str] | None = None) -> Env:
+    """Return the settings of the process.
+
+    Raises:
+        EnvError: If a value is malformed or a public bind lacks what makes it safe.
+    """
+    source = os.environ if environ is None else environ
+    var_dir = Path(source.get("VAR_DIR") or BASE_DIR / "var").expanduser().absolute()
+    try:
+        var_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise EnvError(f"VAR_DIR={str(var_dir)!r} cannot be used: {error.strerror}.") from None
+    host = source.get("HOST", "127.0.0.1")
+    public = host not in LOOPBACK
+    secret_key = source.get("SECRET_KEY", "")
+    if secret_key and len(secret_key) < 32:
+        raise EnvError("SECRET_KEY cannot be used: it must have at least 32 characters.")
+    hosts = tuple(name.strip() for name in source.get("ALLOWED_HOSTS", "").split(",") if name.strip())
+    debug = _parsed(source, "DEBUG", "0", _flag, "0 or 1")
+    if public and debug:
+        raise EnvError(f"HOST={host!r} cannot be used with DEBUG=1: debug pages show secrets. Bind to 127.0.0.1.")
+    if public and not (secret_key and hosts):
+        raise EnvError(f"HOST={host!r} is reachable from outside: set SECRET_KEY and ALLOWED_HOSTS as well.")
+    return Env(
+        host=host,
+        port=int(_parsed(source, "PORT", "8000", _number(1, 65535), "a port from 1 to 65535")),
+        var_dir=var_dir,
+        database_url=_parsed(
+            source, "DATABASE_URL", "", _url("sqlite", "postgres", "postgresql"), "a sqlite:// or postgres:// URL"
+        ),
+        redis_url=_parsed(source, "REDIS_URL", "", _url("redis", "rediss", "unix"), "a redis:// or unix:// URL"),
+        round_s=_parsed(source, "ROUND_S", "300", _number(1, 86400), "a number of seconds from 1 to 86400"),
+        secret_key=secret_key or kept_secret(var_dir / "secret_key"),
+        allowed_hosts=hosts or ("127.0.0.1", "localhost", "[::1]"),
+        debug=debug,
+        lease_ttl_s=_parsed(source, "LEASE_TTL_S", "30", _number(2, 3600), "a number of seconds from 2 to 3600"),
+        lost_grace_s=_parsed(source, "LOST_GRACE_S", "15", _number(1, 3600), "a number of seconds from 1 to 3600"),
+    )

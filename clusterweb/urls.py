@@ -1,0 +1,9 @@
+"""URL map: health for machines, REST under ``/api/v1/``, pages for people."""
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("scheduler.api.health_urls")),
+    path("api/v1/", include("scheduler.api.urls")),
+    path("", include("frontend.urls")),
+]

@@ -1,0 +1,7 @@
+"""Django application of the pages."""
+
+from django.apps import AppConfig
+
+
+class FrontendConfig(AppConfig):
+    name = "frontend"

@@ -1,0 +1,5 @@
+"""Routes for machines: health, readiness, metrics."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

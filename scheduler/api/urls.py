@@ -1,0 +1,5 @@
+"""Routes of the REST API."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

@@ -1,0 +1,92 @@
+"""What a round decides: grants, preemptions and, for everybody else, the reason to wait."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduler.core.tables import Placements
+
+# Numbers that belong to a reason. Keys carry their unit; values are plain JSON numbers or short strings.
+Evidence = dict[str, float | int | str]
+
+
+class WaitReason(StrEnum):
+    """Why a job does not run. A closed list; every member has a sentence in ``scheduler/core/reasons.py``."""
+
+    NEW = "new"  # no round has looked at it yet
+    QUEUE_QUOTA = "queue_quota"  # its queue (or a parent) holds its quota and may not borrow now
+    QUEUE_MAX = "queue_max"  # its queue holds the most it may ever hold
+    NO_CAPACITY = "no_capacity"  # fewer GPUs are free than it asks for, jobs before it took the rest
+    BEHIND_POLICY_ORDER = "behind_policy_order"  # GPUs exist, jobs before it in the order hold them
+    FRAGMENTATION = "fragmentation"  # enough GPUs are free, but not on few enough servers
+    CPU_OR_MEMORY = "cpu_or_memory"  # the GPUs are free where the cores or bytes it insists on are not
+    NEVER_FEASIBLE = "never_feasible"  # no set of the present servers could hold it even when empty
+    NO_SERVER = "no_server"  # no server is up
+    RECONFIGURING = "reconfiguring"  # granted, waits for the job that leaves to checkpoint
+    BACKOFF = "backoff"  # failed a moment ago, is tried again at a known time
+    HELD = "held"  # its owner paused it
+    POLICY_PAUSED = "policy_paused"  # an admin paused scheduling
+    SCHEDULER_STALE = "scheduler_stale"  # no round has ended for too long
+
+
+class PreemptRule(StrEnum):
+    """The rule that took a running job's GPUs."""
+
+    POLICY_ORDER = "policy_order"  # a job before it in the order needs the GPUs
+    QUOTA_RECLAIM = "quota_reclaim"  # another queue takes back GPUs that it had lent
+    SERVER_GONE = "server_gone"  # its server left the pool (drained, lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One job that does not run after this round.
+
+    Attributes:
+        job: Row in JobTable.
+        position: 1 for the first waiting job in the order of the policy.
+        reason: The binding constraint.
+        evidence: The numbers of the reason, such as ``{"needed_gpus": 8, "largest_free_gpus": 7}``.
+    """
+
+    job: int
+    position: int
+    reason: WaitReason
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """One running job that must stop.
+
+    Attributes:
+        job: Row in JobTable.
+        rule: Why.
+        by_job: Row of the first granted job that gets one of its GPUs, or NO_ROW when there is none.
+        evidence: Numbers of the rule, such as ``{"queue_held_gpus": 54, "queue_allowed_gpus": 48}``.
+    """
+
+    job: int
+    rule: PreemptRule
+    by_job: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The outcome of one round.
+
+    Attributes:
+        grants: What every job holds after the round; a job that keeps its placement is in it too.
+        order: Job rows in the order of the policy, granted and waiting alike.
+        kept: Job rows that go on with the same servers and GPU counts (cores and bytes may differ).
+        preemptions: Running jobs that must stop.
+        waiting: Every job without a grant, each exactly once.
+        plan_hash: Hex digest over grants, order, preemptions and waiting reasons; equal snapshots give equal hashes.
+    """
+
+    grants: Placements
+    order: list[int]
+    kept: frozenset[int]
+    preemptions: list[Preemption]
+    waiting: list[Waiting]
+    plan_hash: str
+    notes: Evidence = field(default_factory=dict)

@@ -1,0 +1,163 @@
+"""What a round reads: jobs, servers, queues and placements as columns.
+
+One numpy array a field, one row a job, server or queue. Rows refer to each other by row number, never by database id.
+All arrays of a table have the same length; nothing here is changed after it is built.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+NO_ROW = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTable:
+    """Jobs that a round may decide about, one row each.
+
+    Attributes:
+        job_id: (n,) unique numbers; the last sort key everywhere.
+        queue: (n,) row in QueueTable.
+        num_gpus: (n,) GPUs the gang needs, all or nothing.
+        max_servers: (n,) most servers the gang may be spread over; 0 means any number.
+        arrival_s: (n,) submission time, seconds.
+        priority: (n,) larger goes first where a policy looks at it.
+        preemptible: (n,) whether a running job may be stopped for another.
+        attained_gpu_s: (n,) attained service since the last promotion, GPU-seconds.
+        executed_s: (n,) time run since the last promotion, seconds.
+        waited_s: (n,) time waited since it last ran, seconds; 0 for a running job.
+        first_start_s: (n,) time of the first start; +inf when it has not started.
+        remaining_s: (n,) remaining run time at its GPU-proportional share, seconds; +inf when unknown.
+        demand_cpus: (n,) least cores for full speed, for the whole gang.
+        demand_memory_bytes: (n,) least memory for full speed, for the whole gang.
+        min_cpus: (n,) cores without which it cannot start at all (a number the user gave), whole gang.
+        min_memory_bytes: (n,) the same for memory.
+        running: (n,) whether it holds GPUs now.
+        attained_queue: (n,) level of a multi-level feedback queue that it holds now (Tiresias); 0 is the top.
+        held_at_s: (n,) time the present placement began; +inf when it holds none.
+    """
+
+    job_id: IntArray
+    queue: IntArray
+    num_gpus: IntArray
+    max_servers: IntArray
+    arrival_s: FloatArray
+    priority: FloatArray
+    preemptible: BoolArray
+    attained_gpu_s: FloatArray
+    executed_s: FloatArray
+    waited_s: FloatArray
+    first_start_s: FloatArray
+    remaining_s: FloatArray
+    demand_cpus: FloatArray
+    demand_memory_bytes: FloatArray
+    min_cpus: FloatArray
+    min_memory_bytes: FloatArray
+    running: BoolArray
+    attained_queue: IntArray
+    held_at_s: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTable:
+    """Servers that may be used in this round, one row each.
+
+    Capacities are what the round may give: broken GPUs and what jobs outside the JobTable hold for good are already taken off.
+
+    Attributes:
+        server_id: (m,) unique numbers.
+        num_gpus: (m,) healthy GPUs (or CPU slots).
+        num_cpus: (m,) cores.
+        memory_bytes: (m,) bytes.
+        rack: (m,) number of the rack.
+    """
+
+    server_id: IntArray
+    num_gpus: IntArray
+    num_cpus: FloatArray
+    memory_bytes: FloatArray
+    rack: IntArray
+
+    def __len__(self) -> int:
+        return len(self.server_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTable:
+    """The tree of queues, one row each, parents before children.
+
+    Attributes:
+        queue_id: (k,) unique numbers.
+        parent: (k,) row of the parent, NO_ROW for a root.
+        quota_gpus: (k,) guaranteed GPUs.
+        weight: (k,) share of idle quota it may borrow, relative to its siblings, > 0.
+        may_borrow: (k,) whether it may hold more than its quota while others leave theirs idle.
+        max_gpus: (k,) most GPUs it may ever hold, borrowing included.
+    """
+
+    queue_id: IntArray
+    parent: IntArray
+    quota_gpus: IntArray
+    weight: FloatArray
+    may_borrow: BoolArray
+    max_gpus: IntArray
+
+    def __len__(self) -> int:
+        return len(self.queue_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placements:
+    """GPUs held on servers, one row for each pair of job and server, sorted by job row, then server row.
+
+    Attributes:
+        job: (p,) row in JobTable.
+        server: (p,) row in ServerTable.
+        num_gpus: (p,) GPUs of the job on the server, > 0.
+        cpus: (p,) cores of the job on the server.
+        memory_bytes: (p,) bytes of the job on the server.
+    """
+
+    job: IntArray
+    server: IntArray
+    num_gpus: IntArray
+    cpus: FloatArray
+    memory_bytes: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    @staticmethod
+    def none() -> "Placements":
+        """Return the empty table."""
+        ints = np.zeros(0, dtype=np.int64)
+        floats = np.zeros(0, dtype=np.float64)
+        return Placements(job=ints, server=ints, num_gpus=ints, cpus=floats, memory_bytes=floats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All that a round looks at.
+
+    Attributes:
+        now_s: The moment of the decision, seconds on the same scale as the job columns.
+        held: What the running jobs of ``jobs`` hold now.
+        releasing: What jobs that are being stopped still hold; these jobs are not in ``jobs``, their capacity is in
+            ``servers`` (it comes free soon), and the live shell waits for it before it launches on it.
+            ``job`` is NO_ROW in every row.
+    """
+
+    now_s: float
+    jobs: JobTable
+    servers: ServerTable
+    queues: QueueTable
+    held: Placements = field(default_factory=Placements.none)
+    releasing: Placements = field(default_factory=Placements.none)

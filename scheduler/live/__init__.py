@@ -1,0 +1,1 @@
+"""The live shell: database to snapshot, plan to leases, agents' reports to database."""

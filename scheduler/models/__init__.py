@@ -1,0 +1,28 @@
+"""Data, constraints and indexes. No rule lives here; services write, selectors read."""
+
+from scheduler.models.cluster import Cluster
+from scheduler.models.event import Event, IdempotencyKey, Sample
+from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
+from scheduler.models.profile import Profile
+from scheduler.models.queue import Membership, Queue
+from scheduler.models.round import Round
+from scheduler.models.server import Gpu, Server
+from scheduler.models.token import ApiToken
+
+__all__ = [
+    "ApiToken",
+    "Attempt",
+    "Cluster",
+    "Event",
+    "Gpu",
+    "IdempotencyKey",
+    "Job",
+    "Lease",
+    "LeaseGpu",
+    "Membership",
+    "Profile",
+    "Queue",
+    "Round",
+    "Sample",
+    "Server",
+]

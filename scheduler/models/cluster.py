@@ -1,0 +1,31 @@
+"""The one row that is the whole cluster: epoch, round counter, settings of the scheduler."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class Cluster(models.Model):
+    """Singleton (pk 1). Every round moves ``round_number`` by a guarded update: that fences two schedulers."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    # Raised when the database is restored, moved or reset, so that agents accept it again.
+    epoch = models.PositiveBigIntegerField(default=1)
+    round_number = models.PositiveBigIntegerField(default=0)
+    round_finished_at = models.DateTimeField(null=True)
+    next_job_number = models.PositiveBigIntegerField(default=1)
+    # Settings of the scheduler; the round reads them once at its start.
+    policy = models.CharField(max_length=40, default="las")
+    policy_options = models.JSONField(default=dict, blank=True)
+    locality = models.CharField(max_length=40, default="consolidate")
+    locality_options = models.JSONField(default=dict, blank=True)
+    mechanism = models.CharField(max_length=40, default="tune")
+    mechanism_options = models.JSONField(default=dict, blank=True)
+    paused = models.BooleanField(default=False)
+    # Version of the settings, for ETag and If-Match.
+    settings_version = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="cluster_is_single")]
+
+    def __str__(self) -> str:
+        return f"cluster, epoch {self.epoch}, round {self.round_number}"

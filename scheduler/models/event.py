@@ -1,0 +1,90 @@
+"""What happened (append-only), what was measured, and answers kept for repeated requests."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class Event(models.Model):
+    """One thing that happened. Never changed or deleted."""
+
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=40)  # job_state, job_progress, server_state, quota, policy, report_rejected, ...
+    actor = models.CharField(max_length=150)  # user name, "scheduler", or "agent <server name>"
+    job = models.ForeignKey("scheduler.Job", null=True, on_delete=models.CASCADE, related_name="events")
+    number = models.PositiveIntegerField(null=True)  # 1, 2, 3 ... within the job, without gaps
+    server = models.ForeignKey("scheduler.Server", null=True, on_delete=models.SET_NULL, related_name="events")
+    queue = models.ForeignKey("scheduler.Queue", null=True, on_delete=models.SET_NULL, related_name="events")
+    old_state = models.CharField(max_length=12, default="", blank=True)
+    new_state = models.CharField(max_length=12, default="", blank=True)
+    reason = models.CharField(max_length=40, default="", blank=True)  # code: cause, rule, or what a user did
+    data = models.JSONField(default=dict)  # the numbers; also before and after of a setting
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="event_number_once"),
+            models.CheckConstraint(
+                condition=Q(job__isnull=True) | Q(number__isnull=False), name="event_of_job_is_numbered"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["queue", "-id"], name="event_by_queue"),  # feed of a queue
+            models.Index(fields=["kind", "-id"], name="event_by_kind"),  # audit list
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.reason}"
+
+
+class SampleScope(models.TextChoices):
+    CLUSTER = "cluster", "cluster"
+    QUEUE = "queue", "queue"
+    SERVER = "server", "server"
+    JOB = "job", "job"
+
+
+class Sample(models.Model):
+    """Measured values of one thing over ``resolution_s`` seconds from ``at``. Rolled up with age; sums are kept.
+
+    Values by scope (missing key = not measured):
+        cluster: busy_gpus, allocated_gpus, num_gpus, broken_gpus, waiting_jobs, running_jobs
+        queue: held_gpus, quota_gpus, waiting_jobs, running_jobs
+        server: cpu_frac, memory_bytes, gpu_frac (list, one per device)
+        job: step, loss, steps_per_s, cpu_frac, memory_bytes, gpu_frac
+    """
+
+    scope = models.CharField(max_length=8, choices=SampleScope.choices)
+    scope_id = models.CharField(max_length=26)  # primary key of the thing as text; "1" for the cluster
+    at = models.DateTimeField()
+    resolution_s = models.PositiveIntegerField(default=1)
+    values = models.JSONField()
+
+    class Meta:
+        ordering = ["at"]
+        indexes = [
+            models.Index(fields=["scope", "scope_id", "resolution_s", "at"], name="sample_series"),  # a chart
+            models.Index(fields=["resolution_s", "at"], name="sample_by_age"),  # roll-up
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.scope_id} {self.at}"
+
+
+class IdempotencyKey(models.Model):
+    """The first answer to a POST with an ``Idempotency-Key``; stored in the same transaction as its effect."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    route = models.CharField(max_length=80)
+    key = models.CharField(max_length=200)
+    body_hash = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    body = models.JSONField()
+    location = models.CharField(max_length=200, default="", blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "route", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return f"{self.route} {self.key}"

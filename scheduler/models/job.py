@@ -1,0 +1,204 @@
+"""Jobs, their attempts and the leases that rounds gave them."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.plan import WaitReason
+
+STATES = [(state.value, state.value) for state in JobState]
+CAUSES = [(cause.value, cause.value) for cause in EndCause]
+REASONS = [(reason.value, reason.value) for reason in WaitReason]
+
+
+class Job(models.Model):
+    """One training job as its owner submitted it, and where it stands."""
+
+    id = models.CharField(primary_key=True, max_length=26)  # ULID
+    number = models.PositiveBigIntegerField(unique=True)  # shown as J-<number>; row id in the core
+    name = models.CharField(max_length=80)
+    queue = models.ForeignKey("scheduler.Queue", on_delete=models.PROTECT, related_name="jobs")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
+    spec = models.JSONField()  # the whole spec with its defaults filled in
+    # Copies of spec fields that the scheduler and the lists need as columns.
+    num_gpus = models.PositiveIntegerField()
+    priority = models.IntegerField(default=50)
+    preemptible = models.BooleanField(default=True)
+    max_attempts = models.PositiveIntegerField(default=5)  # 1 + retries for causes of the job's own
+    profile = models.ForeignKey("scheduler.Profile", null=True, on_delete=models.SET_NULL)
+    # State. Written by services/job_state.py alone.
+    state = models.CharField(max_length=12, choices=STATES, default=JobState.QUEUED)
+    state_changed_at = models.DateTimeField()
+    event_count = models.PositiveIntegerField(default=0)  # number of the newest event; leaves no gaps
+    wanted = models.CharField(max_length=10, default="run")  # run | suspend | cancel: what its owner wants
+    # Why it waits, from the last round; empty exactly when it does not wait.
+    wait_reason = models.CharField(max_length=30, choices=REASONS, default=WaitReason.NEW, blank=True)
+    wait_evidence = models.JSONField(default=dict)
+    wait_position = models.PositiveIntegerField(null=True)
+    wait_round = models.PositiveBigIntegerField(null=True)
+    retry_after = models.DateTimeField(null=True)
+    # Times.
+    submitted_at = models.DateTimeField()
+    first_started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    end_cause = models.CharField(max_length=20, choices=CAUSES, default="", blank=True)
+    end_detail = models.CharField(max_length=300, default="", blank=True)
+    # Service, counted from leases, never from what the job says.
+    attained_gpu_s = models.FloatField(default=0.0)  # all closed leases
+    promoted_gpu_s = models.FloatField(default=0.0)  # attained_gpu_s at the last promotion (Tiresias)
+    executed_s = models.FloatField(default=0.0)  # run time of closed attempts
+    queueing_s = models.FloatField(default=0.0)  # closed waiting intervals
+    preemptions = models.PositiveIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)  # attempts ended by a cause of the job's own
+    feedback_level = models.PositiveSmallIntegerField(default=0)  # level in the multi-level feedback queue
+    # Progress as reported by the live attempt; shown, never used for priority.
+    step = models.PositiveBigIntegerField(null=True)
+    total_steps = models.PositiveBigIntegerField(null=True)
+    loss = models.FloatField(null=True)
+    steps_per_s = models.FloatField(null=True)
+    progress_at = models.DateTimeField(null=True)
+    # "Latest" checkpoint: moves only by an accepted report of the live attempt (fencing).
+    checkpoint_attempt = models.ForeignKey(
+        "scheduler.Attempt", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    checkpoint_name = models.CharField(max_length=80, default="", blank=True)
+    checkpoint_step = models.PositiveBigIntegerField(null=True)
+    checkpoint_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=[s.value for s in JobState]), name="job_state_known"),
+            models.CheckConstraint(condition=Q(num_gpus__gte=1), name="job_asks_a_gpu"),
+            models.CheckConstraint(
+                condition=~Q(state=JobState.QUEUED.value) | ~Q(wait_reason=""), name="job_queued_has_reason"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True)
+                | Q(state__in=[JobState.COMPLETED.value, JobState.FAILED.value, JobState.CANCELLED.value]),
+                name="job_end_time_only_when_ended",
+            ),
+        ]
+        indexes = [
+            # snapshot of a round, counts by state
+            models.Index(fields=["state", "number"], name="job_by_state"),
+            # job list of a queue, newest first
+            models.Index(fields=["queue", "-number"], name="job_by_queue"),
+            # "my jobs"
+            models.Index(fields=["owner", "-number"], name="job_by_owner"),
+            # JCT and wait over the last day
+            models.Index(fields=["ended_at"], name="job_by_end"),
+        ]
+
+    def __str__(self) -> str:
+        return f"J-{self.number} {self.name}"
+
+
+class AttemptState(models.TextChoices):
+    LAUNCHING = "launching", "launching"  # leases are open, the agent has not reported it
+    RUNNING = "running", "running"  # the agent reported its process
+    STOPPING = "stopping", "stopping"  # asked to checkpoint and end
+    ENDED = "ended", "ended"  # its leases are closed
+
+
+class Attempt(models.Model):
+    """One run of a job, from launch to one end."""
+
+    id = models.CharField(primary_key=True, max_length=26)  # ULID
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=AttemptState.choices, default=AttemptState.LAUNCHING)
+    num_gpus = models.PositiveIntegerField()
+    epoch = models.PositiveBigIntegerField()
+    round_number = models.PositiveBigIntegerField()
+    # What the agent is asked for: run | preempt | suspend | cancel. Only ever leaves "run" once.
+    wanted = models.CharField(max_length=10, default="run")
+    stop_requested_at = models.DateTimeField(null=True)
+    resume_attempt_id = models.CharField(max_length=26, default="", blank=True)  # whose checkpoint it starts from
+    resume_name = models.CharField(max_length=80, default="", blank=True)
+    resume_step = models.PositiveBigIntegerField(null=True)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)  # first report of its process
+    ended_at = models.DateTimeField(null=True)
+    end_cause = models.CharField(max_length=20, choices=CAUSES, default="", blank=True)
+    end_detail = models.CharField(max_length=300, default="", blank=True)
+    exit_code = models.IntegerField(null=True)
+    exit_signal = models.IntegerField(null=True)
+    first_step = models.PositiveBigIntegerField(null=True)
+    last_step = models.PositiveBigIntegerField(null=True)
+    peak_memory_bytes = models.PositiveBigIntegerField(null=True)
+    log_bytes = models.PositiveBigIntegerField(default=0)
+    # Receipt of a preemption: by whom, by which rule, what was lost.
+    preempted_by = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
+    preempt_rule = models.CharField(max_length=20, default="", blank=True)
+    lost_s = models.FloatField(null=True)
+
+    class Meta:
+        ordering = ["job_id", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(
+                fields=["job"], condition=~Q(state=AttemptState.ENDED), name="attempt_one_open_per_job"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=AttemptState.ENDED, ended_at__isnull=False)
+                | (~Q(state=AttemptState.ENDED) & Q(ended_at__isnull=True)),
+                name="attempt_ended_has_time",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of {self.job_id}"
+
+
+class Lease(models.Model):
+    """What a round gave one attempt on one server: GPUs, cores, bytes. Open until ``closed_at``."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="leases")
+    server = models.ForeignKey("scheduler.Server", on_delete=models.PROTECT, related_name="leases")
+    num_gpus = models.PositiveIntegerField()
+    cpus = models.FloatField()
+    cpu_ids = models.JSONField(default=list)  # logical CPUs of the server that it is pinned to
+    memory_bytes = models.PositiveBigIntegerField()
+    epoch = models.PositiveBigIntegerField()
+    generation = models.PositiveBigIntegerField()  # of the server, when the lease was given or last changed
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["attempt", "server"], condition=Q(closed_at__isnull=True), name="lease_one_open_per_server"
+            ),
+            models.CheckConstraint(condition=Q(num_gpus__gte=1), name="lease_has_a_gpu"),
+        ]
+        indexes = [
+            # what a server's desired state holds
+            models.Index(fields=["server"], condition=Q(closed_at__isnull=True), name="lease_open_by_server"),
+            # allocation over time
+            models.Index(fields=["opened_at"], name="lease_by_opening"),
+        ]
+
+    def __str__(self) -> str:
+        return f"lease of {self.attempt_id} on {self.server_id}"
+
+
+class LeaseGpu(models.Model):
+    """One GPU of a lease. The database itself refuses a GPU in two open leases."""
+
+    lease = models.ForeignKey(Lease, on_delete=models.CASCADE, related_name="gpus")
+    gpu = models.ForeignKey("scheduler.Gpu", on_delete=models.PROTECT, related_name="leases")
+    slot = models.PositiveSmallIntegerField(default=0)  # place on a shared GPU; 0 while GPUs are not shared
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gpu", "slot"], condition=Q(released_at__isnull=True), name="gpu_leased_once"
+            ),
+            models.UniqueConstraint(fields=["lease", "gpu"], name="lease_gpu_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpu_id} of lease {self.lease_id}"

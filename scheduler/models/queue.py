@@ -1,0 +1,58 @@
+"""Queues (virtual clusters of teams) and who may do what in them."""
+
+from django.conf import settings
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+
+
+class Queue(models.Model):
+    """A node in the tree of queues. Jobs are submitted to leaves."""
+
+    # Full path, such as "vision/detection": unique, used in specs, REST and pages.
+    name = models.CharField(max_length=120, unique=True)
+    parent = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="children")
+    quota_gpus = models.PositiveIntegerField(default=0)
+    max_gpus = models.PositiveIntegerField(null=True)  # null: no limit but the cluster
+    weight = models.FloatField(default=1.0, validators=[MinValueValidator(0.01)])
+    may_borrow = models.BooleanField(default=True)
+    # Colour slot 1 to 8, given at creation and kept for ever (visual language).
+    color_slot = models.PositiveSmallIntegerField(default=1)
+    version = models.PositiveBigIntegerField(default=1)  # for ETag and If-Match
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(condition=Q(weight__gt=0), name="queue_weight_positive"),
+            models.CheckConstraint(
+                condition=Q(max_gpus__isnull=True) | Q(max_gpus__gte=F("quota_gpus")), name="queue_max_covers_quota"
+            ),
+            models.CheckConstraint(condition=~Q(parent=F("id")), name="queue_not_own_parent"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.TextChoices):
+    """Role in a queue; it holds in the whole subtree below. Admins are superusers and need none."""
+
+    VIEWER = "viewer", "viewer"  # sees jobs
+    MEMBER = "member", "member"  # and submits, and cancels the own ones
+    LEAD = "lead", "lead"  # and cancels everyone's, sets limits, manages members
+
+
+class Membership(models.Model):
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role.choices)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "queue"], name="membership_once"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.queue}"

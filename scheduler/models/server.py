@@ -1,0 +1,80 @@
+"""Servers, their GPUs, and the state of the conversation with their agents."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class ServerState(models.TextChoices):
+    JOINING = "joining", "joining"  # known, its agent has not reported yet
+    UP = "up", "up"  # reports; offered to rounds
+    DRAINING = "draining", "draining"  # reports; its jobs are moved away, nothing new starts
+    LOST = "lost", "lost"  # silent for longer than its lease; its jobs went back to their queues
+
+
+class Server(models.Model):
+    """One machine with an agent. ``id`` has one fixed length, so that no broker key is the prefix of another."""
+
+    id = models.CharField(primary_key=True, max_length=12)  # "s" + 11 of a-z0-9
+    number = models.PositiveIntegerField(unique=True)  # row id in the core; order on pages
+    name = models.CharField(max_length=63, unique=True)
+    rack = models.CharField(max_length=40, default="", blank=True)
+    state = models.CharField(max_length=10, choices=ServerState.choices, default=ServerState.JOINING)
+    state_reason = models.CharField(max_length=200, default="", blank=True)
+    state_changed_at = models.DateTimeField()
+    # "gpu" or "cpu_slot": a CPU slot is called so on every page.
+    device_kind = models.CharField(max_length=10, default="cpu_slot")
+    num_cpus = models.PositiveIntegerField(default=0)
+    memory_bytes = models.PositiveBigIntegerField(default=0)
+    isolation = models.CharField(max_length=40, default="none")
+    agent_version = models.CharField(max_length=40, default="", blank=True)
+    # Key for the MAC of both directions, hex. Never shown, logged or serialized.
+    key_hex = models.CharField(max_length=64)
+    # The desired state of the server is at ``generation``; ``acked_generation`` is what its agent works on.
+    generation = models.PositiveBigIntegerField(default=1)
+    acked_generation = models.PositiveBigIntegerField(default=0)
+    sent_sequence = models.PositiveBigIntegerField(default=0)
+    # Newest report taken: (epoch, sequence) only rises.
+    report_epoch = models.PositiveBigIntegerField(default=0)
+    report_sequence = models.PositiveBigIntegerField(default=0)
+    last_report_at = models.DateTimeField(null=True)
+    rejected_reports = models.PositiveBigIntegerField(default=0)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=ServerState.values), name="server_state_known"),
+            models.CheckConstraint(
+                condition=Q(acked_generation__lte=models.F("generation")), name="server_acks_only_what_was_decided"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Gpu(models.Model):
+    """One device of a server: a GPU, or a CPU slot where the machine has no GPU."""
+
+    server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="gpus")
+    index = models.PositiveSmallIntegerField()
+    uuid = models.CharField(max_length=80)  # NVML UUID, or "cpu-slot-<index>"
+    model = models.CharField(max_length=80, default="CPU slot")
+    memory_bytes = models.PositiveBigIntegerField(default=0)
+    healthy = models.BooleanField(default=True)
+    health_reason = models.CharField(max_length=200, default="", blank=True)
+    # Newest measured values; history is in Sample.
+    utilization_frac = models.FloatField(null=True)
+    used_memory_bytes = models.PositiveBigIntegerField(null=True)
+    temperature_c = models.FloatField(null=True)
+    measured_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["server_id", "index"]
+        constraints = [
+            models.UniqueConstraint(fields=["server", "index"], name="gpu_index_once"),
+            models.UniqueConstraint(fields=["server", "uuid"], name="gpu_uuid_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.server_id}/{self.index}"
