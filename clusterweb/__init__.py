@@ -1,0 +1,1 @@
+"""Wiring of the product: settings, URLs, Celery, ASGI, and the start of everything on one machine."""

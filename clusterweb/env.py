@@ -85,14 +85,14 @@ def _flag(text: str) -> bool:
     return text.lower() in {"1", "true"}
 
 
-def kept_secret(path: Path, *, bytes_: int = 48) -> str:
+def kept_secret(path: Path, *, size: int = 48) -> str:
     """Return the secret in ``path``, made on first use with mode 0600."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return path.read_text().strip()
     with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(bytes_))
+        file.write(secrets.token_urlsafe(size))
     return path.read_text().strip()
 
 

@@ -50,8 +50,10 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "APP_DIRS": True,
-        "DIRS": sorted((BASE_DIR / "frontend").glob("pages/*/templates"))
-        + [BASE_DIR / "frontend/components/templates"],
+        "DIRS": [
+            *sorted((BASE_DIR / "frontend").glob("pages/*/templates")),
+            BASE_DIR / "frontend/components/templates",
+        ],
         "OPTIONS": {
             "context_processors": [
                 "django.template.context_processors.request",
@@ -99,7 +101,7 @@ USE_I18N = False
 
 STATIC_URL = "/static/"
 STATIC_ROOT = VAR_DIR / "static"
-STATICFILES_DIRS = sorted((BASE_DIR / "frontend").glob("pages/*/static")) + [BASE_DIR / "frontend/components/static"]
+STATICFILES_DIRS = [*sorted((BASE_DIR / "frontend").glob("pages/*/static")), BASE_DIR / "frontend/components/static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

@@ -1,0 +1,53 @@
+# Every target does the set-up it needs and may be called again at any time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run setup test test-browser bench lint pictures clean
+.DEFAULT_GOAL := run
+
+# uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
+# offered wheels, which is how a machine without a GPU gets the small CPU build.
+$(VENV)/runtime.stamp: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Clusterweb needs Python 3.11 or newer; this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet uv==0.13.8
+	@grep -v '^torch==' requirements.txt > $(VENV)/without-torch.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r $(VENV)/without-torch.txt
+	@$(BIN)/python -m pip install --quiet $$(grep '^torch==' requirements.txt)
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.txt $(VENV)/runtime.stamp
+	@grep -v '^-r ' requirements-dev.txt > $(VENV)/dev-only.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r $(VENV)/dev-only.txt
+	@touch $@
+
+setup: $(VENV)/runtime.stamp
+
+run: setup
+	@exec $(BIN)/python -m clusterweb.stack
+
+test: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "slow and not browser"
+
+# Installs Chromium and fonts by apt when it may and they are missing; the tests say loudly when they cannot run.
+test-browser: $(VENV)/dev.stamp
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium fonts-inter fonts-jetbrains-mono >/dev/null; } || echo "Chromium is missing and could not be installed."
+	@$(BIN)/python -m pytest -m browser -rs tests/browser
+
+bench: $(VENV)/dev.stamp
+	@$(BIN)/python -m benchmarks
+
+pictures: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.browser.pictures
+
+lint: $(VENV)/dev.stamp
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy clusterweb scheduler agents frontend tests benchmarks
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

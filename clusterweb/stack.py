@@ -1,0 +1,163 @@
+"""Start the whole product on one machine and stop all of it again: ``make run``.
+
+Checks the environment, prepares the database and the static files, loads the demo on the first start, runs the
+Procfile, and at the end asks the jobs to checkpoint and stop, so that the next start continues them.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TextIO
+
+from clusterweb import broker
+from clusterweb.env import BASE_DIR, Env, EnvError, load
+
+# The demo shows rounds often; a production scheduler keeps the default of ``clusterweb.env``.
+DEMO_ROUND_S = "10"
+STOP_JOBS_WITHIN_S = 12
+
+
+def port_check(env: Env) -> None:
+    """Raise EnvError when the web server could not listen."""
+    family = socket.AF_INET6 if ":" in env.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((env.host, env.port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise EnvError(f"PORT={env.port} is taken on {env.host}: try PORT={env.port + 1} make run.") from None
+            raise EnvError(f"HOST={env.host!r}, PORT={env.port} cannot be used: {error.strerror}.") from None
+
+
+def single_instance(env: Env) -> TextIO:
+    """Return the held lock file of ``var_dir``. Raises EnvError when another instance holds it."""
+    lock = (env.var_dir / "run.lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise EnvError(f"Clusterweb runs already on VAR_DIR={str(env.var_dir)!r}.") from None
+    return lock
+
+
+def sources_stamp() -> str:
+    """Return a digest that changes when a static file does, so that they are collected only then."""
+    digest = hashlib.sha256()
+    for path in [*sorted(BASE_DIR.glob("frontend/**/static/**/*")), BASE_DIR / "requirements.txt"]:
+        if path.is_file():
+            status = path.stat()
+            digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def prepare(env: Env) -> None:
+    """Bring database, static files and demo up to date."""
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    stamp = env.var_dir / "static.stamp"
+    if not stamp.exists() or stamp.read_text() != sources_stamp():
+        call_command("collectstatic", interactive=False, verbosity=0)
+        stamp.write_text(sources_stamp())
+    call_command("load_demo", url=base_url(env))
+    from django.db import connections
+
+    connections.close_all()
+
+
+def base_url(env: Env) -> str:
+    """Return where people reach the product."""
+    host = f"[{env.host}]" if ":" in env.host else env.host
+    return f"http://{host}:{env.port}"
+
+
+def agent_configurations(env: Env) -> list[Path]:
+    """Return the configuration files of the agents on this machine."""
+    return sorted((env.var_dir / "agents").glob("server-*.json"))
+
+
+def stop_jobs(env: Env) -> None:
+    """Ask every running job on this machine to checkpoint and end."""
+    commands = [
+        [sys.executable, "-m", "agents.stop", "--config", str(path), "--timeout", str(STOP_JOBS_WITHIN_S)]
+        for path in agent_configurations(env)
+    ]
+    for running in [subprocess.Popen(command, cwd=BASE_DIR) for command in commands]:  # noqa: S603  (own argv)
+        running.wait()
+
+
+def announce_when_ready(env: Env) -> None:
+    """Print where to go, once the product answers."""
+    url = base_url(env)
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=2):  # noqa: S310  (http, our own address)
+                break
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    sys.stdout.write(
+        f"\n  Clusterweb is ready:  {url}\n"
+        f"  Users and passwords:  {env.var_dir / 'demo.json'}\n"
+        f"  Stop with Ctrl-C; the next start continues the jobs.\n\n"
+    )
+    sys.stdout.flush()
+
+
+def run(env: Env) -> int:
+    """Run the Procfile until a signal comes or a process gives up; return an exit status."""
+    import honcho.manager
+    from honcho.environ import parse_procfile
+
+    honcho.manager.KILL_WAIT = 10  # a worker may be in the middle of a round
+    manager = honcho.manager.Manager()
+    embedded = os.environ.get("REDIS_IS_EMBEDDED") == "1"
+    for name, command in parse_procfile((BASE_DIR / "Procfile").read_text()).processes.items():
+        if name != "redis" or embedded:
+            manager.add_process(name, command, env=dict(os.environ), cwd=str(BASE_DIR))
+    threading.Thread(target=announce_when_ready, args=(env,), daemon=True).start()
+    manager.loop()
+    stop_jobs(env)
+    return 0 if manager.returncode in (None, 0, 130, 143) else int(manager.returncode)
+
+
+def main() -> int:
+    """Start everything."""
+    os.environ.setdefault("ROUND_S", DEMO_ROUND_S)
+    try:
+        env = load()
+        lock = single_instance(env)
+        port_check(env)
+        if not env.redis_url:
+            os.environ["REDIS_IS_EMBEDDED"] = "1"
+            os.environ["REDIS_URL"] = broker.embedded_url(env)
+            broker.server_program()
+        os.environ.update(
+            DJANGO_SETTINGS_MODULE="clusterweb.settings",
+            PYTHON=sys.executable,
+            HOST=env.host,
+            PORT=str(env.port),
+            VAR_DIR=str(env.var_dir),
+            PYTHONUNBUFFERED="1",
+        )
+        stop_jobs(env)  # left over when the last run was killed
+        prepare(env)
+    except EnvError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    with lock:
+        return run(env)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
