@@ -1,0 +1,108 @@
+"""The doors of the control plane to the world: clock, broker, ids and live frames, bundled for the engine.
+
+Services and the engine reach time, chance and the broker only through these, so that the whole system also runs in one
+process on a virtual clock. This file decides how the real doors work; ``tests/fakes.py`` holds the others.
+"""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+from agents.ports import Clock, Ids, Transport
+
+log = logging.getLogger(__name__)
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class Bell(Protocol):
+    """How any process of the control plane reaches the scheduler's worker. Never raises: a lost ring costs a beat."""
+
+    def request_round(self, trigger: str) -> None:
+        """Ask for an early round, unless one is asked for already."""
+
+    def touch(self, name: str) -> None:
+        """Say that ``cluster``, ``queue.<pk>`` or ``job.<ulid>`` changed."""
+
+
+class FrameSink(Protocol):
+    """Where live frames go."""
+
+    def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
+        """Send one frame to whoever follows ``group``. Never raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """All that the engine needs of the world."""
+
+    clock: Clock
+    transport: Transport
+    ids: Ids
+    frames: FrameSink
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """Return the wall clock, aware, UTC."""
+        return datetime.now(UTC)
+
+    def mono_s(self) -> float:
+        """Return seconds since boot, suspend included."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Run ``call`` in a thread of its own after ``delay_s`` seconds."""
+        timer = threading.Timer(delay_s, call)
+        timer.daemon = True
+        timer.start()
+
+
+class UlidIds:
+    """ULIDs that rise within this process, also within one millisecond."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last_ms = -1
+        self._last_random = 0
+
+    def ulid(self, at: datetime) -> str:
+        """Return a new ULID of the moment ``at``."""
+        at_ms = max(0, int(at.timestamp() * 1000))
+        with self._lock:
+            if at_ms == self._last_ms:
+                self._last_random += 1
+            else:
+                # The top bit stays free, so that counting up within a millisecond never overflows.
+                self._last_ms, self._last_random = at_ms, secrets.randbits(79)
+            return ulid_text(at_ms, self._last_random)
+
+
+def ulid_text(at_ms: int, random_80: int) -> str:
+    """Return the 26 letters of a ULID out of milliseconds since 1970 and 80 random bits."""
+    value = (at_ms << 80) | random_80
+    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+@lru_cache(maxsize=1)
+def live_ports() -> Ports:
+    """Return the real doors of this process."""
+    from scheduler.broker import ChannelFrames, RedisTransport
+
+    return Ports(clock=SystemClock(), transport=RedisTransport(), ids=UlidIds(), frames=ChannelFrames())
+
+
+@lru_cache(maxsize=1)
+def live_bell() -> Bell:
+    """Return the bell that rings in the scheduler's worker, wherever it runs."""
+    from scheduler.broker import RedisBell
+
+    return RedisBell()
