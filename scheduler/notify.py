@@ -1,7 +1,7 @@
 """What leaves a transaction once it is committed: the wish for an early round, and what changed for live pages.
 
-Decides nothing. Nothing is sent for work that is rolled back, and nothing that fails here undoes what was committed: the
-next beat plans anyway, and a page reads its snapshot from the database when it connects.
+Decides nothing. Nothing is sent for work that is rolled back, and nothing that fails here undoes what was committed: a
+later beat plans anyway, and a page reads its snapshot from the database when it connects.
 """
 
 from django.db import transaction

@@ -27,6 +27,9 @@ class Bell(Protocol):
     def request_round(self, trigger: str) -> None:
         """Ask for an early round, unless one is asked for already."""
 
+    def round_begins(self) -> None:
+        """Let the next change ask for a round again; called before the snapshot is read, so that nothing is missed."""
+
     def touch(self, name: str) -> None:
         """Say that ``cluster``, ``queue.<pk>`` or ``job.<ulid>`` changed."""
 
