@@ -36,6 +36,7 @@ class Env:
         allowed_hosts: Host names the web server answers to.
         debug: Django's debug pages; loopback only.
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
+        demo_jobs: Whether the first start submits the eight jobs of the demo.
         lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
     """
 
@@ -50,6 +51,7 @@ class Env:
     debug: bool
     lease_ttl_s: float
     lost_grace_s: float
+    demo_jobs: bool
 
 
 def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
@@ -132,5 +134,6 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         allowed_hosts=hosts or ("127.0.0.1", "localhost", "[::1]"),
         debug=debug,
         lease_ttl_s=_parsed(source, "LEASE_TTL_S", "30", _number(2, 3600), "a number of seconds from 2 to 3600"),
+        demo_jobs=_parsed(source, "DEMO_JOBS", "1", _flag, "0 or 1"),
         lost_grace_s=_parsed(source, "LOST_GRACE_S", "15", _number(1, 3600), "a number of seconds from 1 to 3600"),
     )

@@ -70,7 +70,7 @@ def prepare(env: Env) -> None:
     if not stamp.exists() or stamp.read_text() != sources_stamp():
         call_command("collectstatic", interactive=False, verbosity=0)
         stamp.write_text(sources_stamp())
-    call_command("load_demo", url=base_url(env))
+    call_command("load_demo", url=base_url(env), without_jobs=not env.demo_jobs)
     from django.db import connections
 
     connections.close_all()

@@ -1,0 +1,14 @@
+# One image for every process; docker-compose.yml says which command each container runs.
+FROM python:3.11-slim
+ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PYTHON=python VAR_DIR=/var/lib/clusterweb
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --create-home --home-dir /var/lib/clusterweb clusterweb
+WORKDIR /srv/clusterweb
+COPY requirements.txt .
+RUN pip install -r requirements.txt
+COPY . .
+USER clusterweb
+# tini reaps what killed jobs leave behind.
+ENTRYPOINT ["tini", "--"]

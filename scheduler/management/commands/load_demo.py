@@ -1,0 +1,126 @@
+"""Fill an empty database with the demo; on later starts only bring the address in ``demo.json`` up to date."""
+
+import json
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import transaction
+
+from scheduler.core.spec import JobSpec
+from scheduler.management.commands.add_server import write_private
+from scheduler.management.demo import JOBS, LAS_LIMIT_GPU_S, QUEUES, ROOT_QUEUE, SERVERS, USERS
+from scheduler.models import Cluster, Queue
+from scheduler.ports import Ports, live_ports
+from scheduler.services.jobs import job_submit
+from scheduler.services.queues import membership_set, queue_create
+from scheduler.services.servers import agent_config, server_register
+from scheduler.services.settings import settings_change
+from scheduler.services.tokens import token_create
+
+SCOPES = ["jobs:read", "jobs:write"]
+ADMIN_SCOPES = [*SCOPES, "queues:admin", "admin"]
+
+
+class Command(BaseCommand):
+    """``manage.py load_demo --url http://127.0.0.1:8000``"""
+
+    help = "Load the demo into an empty database."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--url", required=True, help="where people reach the product")
+        parser.add_argument("--without-jobs", action="store_true", help="leave the list of jobs empty")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = settings.VAR_DIR / "demo.json"
+        if get_user_model().objects.exists():
+            if path.exists():
+                write_private(path, {**json.loads(path.read_text()), "url": options["url"]})
+            return
+        ports = live_ports()
+        at = ports.clock.now()
+        with transaction.atomic():
+            admin = get_user_model().objects.create_superuser("admin")
+            queues = create_queues(admin=admin, at=at)
+            users = create_users(admin=admin, queues=queues, at=at)
+            create_servers(admin=admin, at=at)
+            choose_policy(admin=admin, at=at)
+            if not options["without_jobs"]:
+                submit_jobs(ports=ports, at=at)
+            write_private(path, {"url": options["url"], "users": users})
+
+
+def create_queues(*, admin: Any, at: datetime) -> dict[str, Queue]:
+    """Create one root and the two teams' queues below it."""
+    root = queue_create(actor=admin, name=ROOT_QUEUE, parent=None, quota_gpus=sum(quota for _, quota in QUEUES), at=at)
+    return {name: queue_create(actor=admin, name=name, parent=root, quota_gpus=quota, at=at) for name, quota in QUEUES}
+
+
+def create_users(*, admin: Any, queues: dict[str, Queue], at: datetime) -> dict[str, dict[str, str]]:
+    """Create the users with random passwords and tokens; return what ``demo.json`` says of them."""
+    secrets_of: dict[str, dict[str, str]] = {}
+    for demo in USERS:
+        password = secrets.token_urlsafe(12)
+        user, _ = get_user_model().objects.get_or_create(username=demo.name)
+        user.set_password(password)
+        user.save()
+        if demo.queue:
+            membership_set(actor=admin, queue=queues[demo.queue], user=user, role=demo.role, at=at)
+        _, token = token_create(
+            actor=user, name="demo", scopes=ADMIN_SCOPES if demo.admin else SCOPES, expires_at=None, at=at
+        )
+        secrets_of[demo.name] = {"password": password, "token": token}
+    return secrets_of
+
+
+def create_servers(*, admin: Any, at: datetime) -> None:
+    """Register the servers of this machine and share its cores and memory out among them."""
+    cores = sorted(os.sched_getaffinity(0))
+    each = max(1, len(cores) // len(SERVERS))
+    memory_bytes = int(psutil.virtual_memory().total * 0.8) // len(SERVERS)
+    for index, name in enumerate(SERVERS):
+        own = cores[index * each : (index + 1) * each] or cores[-1:]
+        server = server_register(actor=admin, name=name, rack="rack-1", at=at)
+        state_dir = settings.VAR_DIR / "agents" / name
+        write_private(
+            Path(settings.VAR_DIR / "agents" / f"{name}.json"),
+            agent_config(
+                server,
+                redis_url=settings.REDIS_URL,
+                shared_dir=str(settings.SHARED_DIR),
+                state_dir=str(state_dir),
+                cpu_slots=2,
+                cpu_ids=own,
+                memory_bytes=memory_bytes,
+            ),
+        )
+
+
+def choose_policy(*, admin: Any, at: datetime) -> None:
+    """Choose LAS with a small limit, so that a visitor sees preemption soon."""
+    version = Cluster.objects.get(pk=1).settings_version
+    changes = {"policy": "las", "policy_options": {"queue_limits_gpu_s": [LAS_LIMIT_GPU_S]}}
+    settings_change(actor=admin, changes=changes, expected_version=version, at=at)
+
+
+def submit_jobs(*, ports: Ports, at: datetime) -> None:
+    """Submit the jobs in the name of their owners."""
+    for job in JOBS:
+        spec = JobSpec.parse(
+            {
+                "apiVersion": "v1",
+                "name": job.name,
+                "queue": job.queue,
+                "command": ["python", "-m", f"agents.workloads.{job.workload}", *job.arguments.split()],
+                "resources": {"gpus": job.gpus},
+                "labels": {"model": job.workload},
+            }
+        )
+        owner = get_user_model().objects.get(username=job.owner)
+        job_submit(actor=owner, spec=spec, at=at, ids=ports.ids)
