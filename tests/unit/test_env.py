@@ -1,0 +1,74 @@
+"""The environment is read once, and a bad value is one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from clusterweb.env import EnvError, load
+
+
+def environment(var_dir: Path, **values: str) -> dict[str, str]:
+    """Return an environment with a state directory and the given values."""
+    return {"VAR_DIR": str(var_dir), **values}
+
+
+def test_defaults_are_safe(tmp_path: Path) -> None:
+    """Without any setting the product listens on loopback only, without debug pages."""
+    env = load(environment(tmp_path))
+
+    assert (env.host, env.port, env.debug, env.round_s) == ("127.0.0.1", 8000, False, 300.0)
+    assert env.redis_url == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "http"),
+        ("PORT", "70000"),
+        ("PORT", "0"),
+        ("ROUND_S", "soon"),
+        ("ROUND_S", "-1"),
+        ("ROUND_S", "nan"),
+        ("DATABASE_URL", "mysql://somewhere/db"),
+        ("REDIS_URL", "amqp://somewhere"),
+        ("SECRET_KEY", "short"),
+        ("DEBUG", "maybe"),
+        ("LEASE_TTL_S", "0"),
+    ],
+)
+def test_bad_value_names_its_variable(tmp_path: Path, name: str, value: str) -> None:
+    """The message starts with the variable's name and fits one line."""
+    with pytest.raises(EnvError) as raised:
+        load(environment(tmp_path, **{name: value}))
+
+    message = str(raised.value)
+    assert message.startswith(name)
+    assert "\n" not in message
+
+
+def test_public_bind_needs_secret_and_hosts(tmp_path: Path) -> None:
+    """A server that others can reach never runs on generated defaults."""
+    with pytest.raises(EnvError, match="SECRET_KEY and ALLOWED_HOSTS"):
+        load(environment(tmp_path, HOST="0.0.0.0"))
+
+
+def test_public_bind_refuses_debug_pages(tmp_path: Path) -> None:
+    """Debug pages show secrets."""
+    with pytest.raises(EnvError, match="DEBUG"):
+        load(environment(tmp_path, HOST="0.0.0.0", DEBUG="1", SECRET_KEY="x" * 40, ALLOWED_HOSTS="a"))
+
+
+def test_generated_secret_is_private_and_kept(tmp_path: Path) -> None:
+    """The secret key survives a restart and nobody else can read it."""
+    first = load(environment(tmp_path)).secret_key
+
+    assert load(environment(tmp_path)).secret_key == first
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """A file in the way is one clear line."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(EnvError, match="VAR_DIR"):
+        load(environment(tmp_path / "file" / "var"))
