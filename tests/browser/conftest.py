@@ -1,0 +1,94 @@
+"""A running demo and a headless Chromium. Without Chromium the tests are skipped, and say so."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.e2e.stack import Stack, wait_for
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The product as ``make run`` starts it the first time, with its eight jobs."""
+    product = Stack(Path(tmp_path_factory.mktemp("demo")) / "var", DEMO_JOBS="1", ROUND_S="5", LEASE_TTL_S="20")
+    try:
+        product.start()
+        wait_for("a job trains", lambda: product.client("admin").get("/api/v1/jobs?state=running")["results"])
+        yield product
+    finally:
+        product.destroy()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium from the system."""
+    if not CHROMIUM:
+        pytest.skip("NO BROWSER TEST RAN: Chromium is not installed (make test-browser installs it as root on Debian)")
+    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+def sign_in(page: Page, demo: Stack, user: str) -> None:
+    """Sign in by the form."""
+    page.goto(f"{demo.url}/sign-in")
+    page.fill("input[name=username]", user)
+    page.fill("input[name=password]", demo.password(user))
+    page.click("form button[type=submit]")
+    page.wait_for_url(f"{demo.url}/")
+
+
+class Watched:
+    """A signed-in page that remembers every error of the console and every failed request."""
+
+    def __init__(self, context: BrowserContext, demo: Stack, user: str) -> None:
+        self.url = demo.url
+        self.page = context.new_page()
+        self.errors: list[str] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        sign_in(self.page, demo, user)
+
+    def open(self, path: str) -> Page:
+        """Go to a path of the product."""
+        self.page.goto(f"{self.url}{path}")
+        return self.page
+
+
+@pytest.fixture
+def member(browser: Browser, demo: Stack) -> Iterator[Watched]:
+    """A practitioner's browser at 1440 wide; the test fails on any error in the console."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    watched = Watched(context, demo, "member")
+    yield watched
+    context.close()
+    assert not watched.errors, watched.errors
+
+
+@pytest.fixture
+def admin(browser: Browser, demo: Stack) -> Iterator[Watched]:
+    """An admin's browser."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    watched = Watched(context, demo, "admin")
+    yield watched
+    context.close()
+    assert not watched.errors, watched.errors

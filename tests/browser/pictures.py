@@ -1,0 +1,82 @@
+"""Take the pictures of ``docs/pictures``: ``make pictures``.
+
+Starts the demo, waits until it shows running, waiting and preempted jobs, and photographs dashboard, job page, list and form in both
+themes and at both widths.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.conftest import ARGUMENTS, CHROMIUM, sign_in
+from tests.e2e.stack import ROOT, Stack, wait_for
+
+SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+THEMES = ("light", "dark")
+
+
+def interesting_job(demo: Stack) -> str:
+    """Return a running job that was preempted before, or else one that runs."""
+    jobs = demo.client("admin").get("/api/v1/jobs?state=running")["results"]
+    return str(max(jobs, key=lambda job: (job["preemptions"], job["step"] or 0))["id"]) if jobs else ""
+
+
+def busy(demo: Stack) -> bool:
+    """Return whether the demo shows a running, a waiting and a preempted job."""
+    jobs = demo.client("admin").get("/api/v1/jobs")["results"]
+    states = {job["state"] for job in jobs}
+    return {"running", "queued"} <= states and any(j["preemptions"] and j["state"] == "running" for j in jobs)
+
+
+def photograph(page: Page, demo: Stack, path: str, file: Path) -> None:
+    """Save one picture of a page that has settled."""
+    page.goto(f"{demo.url}{path}")
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(2500)
+    page.screenshot(path=str(file))
+    print(file.relative_to(ROOT), flush=True)
+
+
+def main() -> int:
+    """Take all pictures."""
+    if not CHROMIUM:
+        print("Chromium is not installed: make test-browser installs it.", file=sys.stderr)
+        return 1
+    target = ROOT / "docs" / "pictures"
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="clusterweb-pictures-") as directory, sync_playwright() as playwright:
+        demo = Stack(Path(directory) / "var", DEMO_JOBS="1", ROUND_S="10", LEASE_TTL_S="20")
+        try:
+            demo.start()
+            wait_for("running, waiting and preempted jobs", lambda: busy(demo), within_s=150)
+            waiting = demo.client("admin").get("/api/v1/jobs?state=queued")["results"]
+            job = interesting_job(demo)
+            pages = {
+                "dashboard": "/",
+                "jobs": "/jobs",
+                "job": f"/jobs/{job}",
+                "waiting": f"/jobs/{waiting[0]['id']}/why" if waiting else f"/jobs/{job}/why",
+                "submit": "/jobs/new",
+                "cluster": "/cluster",
+            }
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+            for theme in THEMES:
+                for size, (width, height) in SIZES.items():
+                    context = browser.new_context(
+                        viewport={"width": width, "height": height}, color_scheme="dark" if theme == "dark" else "light"
+                    )
+                    page = context.new_page()
+                    sign_in(page, demo, "admin")
+                    for name, path in pages.items():
+                        photograph(page, demo, path, target / f"{name}-{theme}-{size}.png")
+                    context.close()
+            browser.close()
+        finally:
+            demo.destroy()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

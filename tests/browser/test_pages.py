@@ -1,0 +1,142 @@
+"""What a person sees and does, in a real browser."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Watched
+from tests.e2e.stack import Stack, wait_for
+
+pytestmark = pytest.mark.browser
+
+PAGES = ["/", "/jobs", "/jobs/new", "/queues", "/queues/vision", "/cluster", "/rounds", "/me"]
+
+
+def test_dashboard_moves_by_itself(member: Watched) -> None:
+    """A new report changes the page within seconds, without a reload, and the page says it is live."""
+    page = member.open("/")
+    page.wait_for_function("document.querySelector('[data-live-state]')?.dataset.liveState === 'live'")
+    page.evaluate("document.body.dataset.sameDocument = 'yes'")
+    first = page.locator("[data-live-updated]").get_attribute("data-live-updated")
+
+    page.wait_for_function(
+        "before => document.querySelector('[data-live-updated]').dataset.liveUpdated !== before",
+        arg=first,
+        timeout=10_000,
+    )
+
+    assert page.evaluate("document.body.dataset.sameDocument") == "yes"
+    assert "CPU slot" in page.inner_text("main")
+
+
+def test_job_is_submitted_by_form_and_followed_to_its_end(member: Watched, demo: Stack) -> None:
+    """The form leads to the job's page; its log grows there and the state ends completed."""
+    page = member.open("/jobs/new")
+    page.fill("[name=name]", "from-the-form")
+    page.select_option("[name=queue]", "vision")
+    page.fill("[name=command]", "python -c \"print('hello from the form')\"")
+    page.click("button[type=submit]:has-text('Submit')")
+    page.wait_for_url("**/jobs/*")
+    job_id = page.url.rstrip("/").split("/")[-1]
+
+    client = demo.client("member")
+    wait_for("completed", lambda: client.job(job_id)["state"] == "completed", within_s=90)
+
+    expect(page.locator("main")).to_contain_text("Completed", timeout=10_000)
+    page.goto(f"{page.url.rstrip('/')}/logs")
+    expect(page.locator("main")).to_contain_text("hello from the form")
+
+
+def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
+    """An error is at its field, and nothing typed is lost."""
+    page = member.open("/jobs/new")
+    page.fill("[name=name]", "bad name!")
+    page.fill("[name=gpus]", "64")
+    page.fill("[name=command]", "python train.py")
+    page.evaluate("document.querySelector('[name=gpus]').form.noValidate = true")
+    page.click("button[type=submit]:has-text('Submit')")
+
+    assert page.input_value("[name=name]") == "bad name!"
+    assert page.locator("[aria-invalid=true]").count() == 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_page_scrolls_sideways(browser: Browser, demo: Stack, width: int, theme: str) -> None:
+    """Every page fits its window, in both themes."""
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme)
+    watched = Watched(context, demo, "member")
+    for path in [*PAGES, f"/jobs/{demo.client('member').get('/api/v1/jobs')['results'][0]['id']}"]:
+        page = watched.open(path)
+        overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert overflow <= 0, (path, overflow)
+    context.close()
+    assert not watched.errors, watched.errors
+
+
+def test_pages_read_without_javascript(browser: Browser, demo: Stack) -> None:
+    """Lists, job pages and forms are rendered by the server."""
+    context = browser.new_context(java_script_enabled=False)
+    watched = Watched(context, demo, "member")
+
+    for path in PAGES:
+        page = watched.open(path)
+        assert page.locator("h1").count() == 1, path
+        assert len(page.inner_text("main")) > 40, path
+    context.close()
+
+
+def test_keyboard_reaches_search_and_rows(member: Watched) -> None:
+    """``/`` focuses the search, ``j`` and Enter open a row."""
+    page = member.open("/jobs")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.getAttribute('type')") == "search"
+
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/*")
+
+
+def test_admin_changes_the_policy_in_the_page(admin: Watched, demo: Stack) -> None:
+    """The new policy is in force from the next round and the page names it."""
+    page = admin.open("/admin")
+    page.select_option("select[name=policy]", "srtf")
+    page.click("button[type=submit]:has-text('Save')")
+    client = demo.client("admin")
+
+    wait_for(
+        "srtf in a round", lambda: client.get("/api/v1/rounds?limit=1")["results"][0]["policy"] == "srtf", within_s=30
+    )
+
+    settings = client.call("GET", "/api/v1/settings")
+    back = client.call(
+        "PATCH", "/api/v1/settings", {"policy": "las"}, headers={"If-Match": settings.headers.get("etag", "")}
+    )
+    assert back.status == 200, back.text
+
+
+def test_stranger_meets_a_page_that_says_not_found(browser: Browser, demo: Stack) -> None:
+    """Another team's job is a 404, not a hint that it exists."""
+    job = next(j for j in demo.client("admin").get("/api/v1/jobs")["results"] if j["queue"] == "vision")
+    context = browser.new_context()
+    watched = Watched(context, demo, "outsider")
+    answer = watched.page.goto(f"{demo.url}/jobs/{job['id']}")
+
+    assert answer is not None
+    assert answer.status == 404
+    context.close()
+
+
+def test_idle_socket_stays_open(member: Watched) -> None:
+    """A quiet WebSocket outlives the five seconds at which a careless client would cut it."""
+    page = member.open("/jobs")
+    page.wait_for_function("document.querySelector('[data-live-state]')?.dataset.liveState === 'live'")
+    page.evaluate(
+        """() => { window.drops = 0; new MutationObserver(() => {
+             if (document.querySelector('[data-live-state]').dataset.liveState !== 'live') window.drops += 1;
+           }).observe(document.querySelector('[data-live-state]'), {attributes: true}) }"""
+    )
+    page.wait_for_timeout(7000)
+
+    assert page.evaluate("window.drops") == 0
