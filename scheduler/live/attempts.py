@@ -1,0 +1,267 @@
+"""The life of an attempt in the database: opened by a round, asked to stop, closed once.
+
+Each function is one step of one transaction, guarded, with the accounting that belongs to it. A lease is closed only
+when its attempt is known to be over: reported ended, missing from a report on the generation that stopped it, or its
+server lost. So a GPU is never given away while a process may still use it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler.core.lifecycle import HOLDING, EndCause, JobState
+from scheduler.core.plan import WaitReason
+from scheduler.live.retry import Ending, Outcome, outcome_of
+from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
+from scheduler.models.job import AttemptState
+from scheduler.notify import request_round, touch_cluster
+from scheduler.services.job_state import job_transition
+
+CAUSE_OF_STOP = {
+    "preempt": EndCause.PREEMPTED,
+    "suspend": EndCause.SUSPENDED,
+    "cancel": EndCause.CANCELLED,
+}
+# How many earlier ends ``retry`` looks at: enough to reach the longest back-off.
+ENDINGS_READ = 8
+
+
+def generations_raise(server_ids: Iterable[str]) -> dict[str, int]:
+    """Raise the generation of the servers by one and return the new ones by server id."""
+    ids = sorted(set(server_ids))
+    if not ids:
+        return {}
+    Server.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
+    return dict(Server.objects.filter(pk__in=ids).values_list("pk", "generation"))
+
+
+def servers_of(attempt_id: str) -> list[str]:
+    """Return the ids of the servers on which the attempt has an open lease."""
+    return list(
+        Lease.objects.filter(attempt_id=attempt_id, closed_at=None)
+        .order_by("server_id")
+        .values_list("server_id", flat=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What an attempt gets on one server.
+
+    Attributes:
+        server_id: Where.
+        gpu_pks: Rows of ``Gpu``, at least one.
+        cpus: Cores.
+        cpu_ids: Logical CPUs of the server.
+        memory_bytes: Bytes.
+    """
+
+    server_id: str
+    gpu_pks: tuple[int, ...]
+    cpus: float
+    cpu_ids: tuple[int, ...]
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """One attempt that a round opens."""
+
+    attempt_id: str
+    parts: tuple[Part, ...]
+    epoch: int
+    round_number: int
+    reason_data: Mapping[str, Any] = field(default_factory=dict)  # JSON of the event
+
+
+@transaction.atomic
+def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], at: datetime) -> Attempt:
+    """Give a queued job its leases and a new attempt that starts from its latest checkpoint.
+
+    Raises:
+        JobChanged: The job is no longer as the caller read it. Nothing is written.
+    """
+    job_transition(
+        job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(opening.reason_data)
+    )
+    newest = Attempt.objects.filter(job=job).order_by("-number").values_list("number", flat=True).first()
+    attempt = Attempt.objects.create(
+        id=opening.attempt_id,
+        job=job,
+        number=(newest or 0) + 1,
+        num_gpus=sum(len(part.gpu_pks) for part in opening.parts),
+        epoch=opening.epoch,
+        round_number=opening.round_number,
+        resume_attempt_id=job.checkpoint_attempt_id or "",
+        resume_name=job.checkpoint_name if job.checkpoint_attempt_id else "",
+        resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
+        created_at=at,
+    )
+    for part in opening.parts:
+        lease = Lease.objects.create(
+            attempt=attempt,
+            server_id=part.server_id,
+            num_gpus=len(part.gpu_pks),
+            cpus=part.cpus,
+            cpu_ids=list(part.cpu_ids),
+            memory_bytes=part.memory_bytes,
+            epoch=opening.epoch,
+            generation=generations[part.server_id],
+            opened_at=at,
+        )
+        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk) for pk in part.gpu_pks])
+    return attempt
+
+
+@transaction.atomic
+def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: Mapping[str, Any] | None = None) -> list[str]:
+    """Ask an attempt to end. Only the first wish counts.
+
+    Returns:
+        Ids of the servers that must be told; empty when it was asked before or is over.
+    """
+    asked = (
+        Attempt.objects.filter(pk=attempt_id, wanted="run")
+        .exclude(state=AttemptState.ENDED)
+        .update(wanted=wanted, state=AttemptState.STOPPING, stop_requested_at=at, **(receipt or {}))
+    )
+    if not asked:
+        return []
+    server_ids = servers_of(attempt_id)
+    for server_id, generation in generations_raise(server_ids).items():
+        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
+    return server_ids
+
+
+@transaction.atomic
+def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) -> list[str]:
+    """Record the one end of an attempt: leases, service, and what becomes of its job.
+
+    ``ending.run_s`` is filled in here, by the scheduler's clock.
+
+    Returns:
+        Ids of the servers that must be told; empty when the attempt was over already.
+    """
+    attempt = Attempt.objects.select_for_update().select_related("job").filter(pk=attempt_id, ended_at=None).first()
+    if attempt is None:
+        return []
+    job = attempt.job
+    cause = _cause(ending.cause, attempt)
+    held_s = _seconds(attempt.created_at, at)
+    run_s = _seconds(attempt.started_at, at) if attempt.started_at else 0.0
+    end = Ending(
+        cause=cause, exit_code=ending.exit_code, exit_signal=ending.exit_signal, run_s=run_s, detail=ending.detail
+    )
+    outcome = outcome_of(
+        endings=[end, *_earlier_endings(attempt)],
+        wanted=job.wanted,
+        failures=job.failures,
+        max_attempts=job.max_attempts,
+    )
+    server_ids = servers_of(attempt.id)
+    _close_rows(attempt, end=end, at=at, lost_s=_lost_s(attempt, cause=cause, at=at))
+    _move_job(
+        attempt,
+        end=end,
+        outcome=outcome,
+        at=at,
+        actor=actor,
+        service={
+            "attained_gpu_s": job.attained_gpu_s + held_s * attempt.num_gpus,
+            "executed_s": job.executed_s + run_s,
+            "preemptions": job.preemptions + (cause is EndCause.PREEMPTED),
+            "failures": outcome.failures,
+        },
+    )
+    generations_raise(server_ids)
+    request_round("end")
+    touch_cluster()
+    return server_ids
+
+
+def _cause(said: EndCause, attempt: Attempt) -> EndCause:
+    """Return the cause to record: an end on request is named after the request, and there is none without one."""
+    if said not in CAUSE_OF_STOP.values():
+        return said
+    if attempt.preempt_rule == EndCause.LAUNCH_UNCONFIRMED or attempt.wanted == "run":
+        return EndCause.SUPERVISOR_LOST if attempt.started_at else EndCause.LAUNCH_UNCONFIRMED
+    return CAUSE_OF_STOP[attempt.wanted]
+
+
+def _seconds(since: datetime, until: datetime) -> float:
+    # The wall clock may have stepped back.
+    return max(0.0, (until - since).total_seconds())
+
+
+def _earlier_endings(attempt: Attempt) -> list[Ending]:
+    rows = Attempt.objects.filter(job_id=attempt.job_id, number__lt=attempt.number).order_by("-number")
+    return [
+        Ending(
+            cause=EndCause(row.end_cause),
+            exit_code=row.exit_code,
+            exit_signal=row.exit_signal,
+            run_s=_seconds(row.started_at, row.ended_at) if row.started_at and row.ended_at else 0.0,
+        )
+        for row in rows[:ENDINGS_READ]
+        if row.end_cause
+    ]
+
+
+def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
+    """Return the run time whose results are gone, seconds; None when the job does not run again."""
+    if cause in (EndCause.COMPLETED, EndCause.CANCELLED) or attempt.started_at is None:
+        return None
+    job = attempt.job
+    own = job.checkpoint_attempt_id == attempt.id and job.checkpoint_at is not None
+    if own and job.checkpoint_step is not None and attempt.last_step == job.checkpoint_step:
+        return 0.0
+    return _seconds(job.checkpoint_at if own and job.checkpoint_at else attempt.started_at, at)
+
+
+def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | None) -> None:
+    attempt.state, attempt.ended_at, attempt.lost_s = AttemptState.ENDED, at, lost_s
+    attempt.end_cause, attempt.end_detail = end.cause, end.detail[:300]
+    attempt.exit_code, attempt.exit_signal = end.exit_code, end.exit_signal
+    attempt.save(update_fields=["state", "ended_at", "lost_s", "end_cause", "end_detail", "exit_code", "exit_signal"])
+    LeaseGpu.objects.filter(lease__attempt=attempt, released_at=None).update(released_at=at)
+    Lease.objects.filter(attempt=attempt, closed_at=None).update(closed_at=at)
+
+
+def _move_job(
+    attempt: Attempt, *, end: Ending, outcome: Outcome, at: datetime, actor: str, service: dict[str, Any]
+) -> None:
+    job = attempt.job
+    if JobState(job.state) not in HOLDING:  # an attempt is open exactly while its job holds leases
+        raise AssertionError(f"job {job.number} is {job.state} with attempt {attempt.number} open")
+    data = {
+        "attempt": attempt.number,
+        "detail": end.detail[:300],
+        "run_s": round(end.run_s, 3),
+        "lost_s": None if attempt.lost_s is None else round(attempt.lost_s, 3),
+        "exit_code": end.exit_code,
+        "exit_signal": end.exit_signal,
+        "failures": outcome.failures,
+    }
+    changes = dict(service)
+    to = outcome.to
+    if to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):
+        changes |= {"end_cause": end.cause, "end_detail": outcome.detail[:300]}
+    elif to is JobState.QUEUED and outcome.backoff_s > 0:
+        changes |= {
+            "retry_after": at + timedelta(seconds=outcome.backoff_s),
+            "wait_reason": WaitReason.BACKOFF,
+            "wait_evidence": {
+                "backoff_s": outcome.backoff_s,
+                "failures": outcome.failures,
+                "max_attempts": job.max_attempts,
+                "cause": str(end.cause),
+            },
+        }
+    through = JobState.QUEUED if to is JobState.SUSPENDED and job.state != JobState.SUSPENDING else to
+    job_transition(job=job, to=through, at=at, actor=actor, reason=end.cause, data=data, changes=changes)
+    if through is not to:
+        job_transition(job=job, to=to, at=at, actor="scheduler", reason="suspended", data={})

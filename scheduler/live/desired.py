@@ -1,0 +1,125 @@
+"""What each server is to do, as a signed message; sent again until its agent works on it, and to renew its leases.
+
+Reads the database and sends. A message that gets lost is no error: the next renewal says the same.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Prefetch
+
+from agents.ports import Transport
+from agents.protocol import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
+from scheduler.core.spec import JobSpec
+from scheduler.models import Cluster, Lease, LeaseGpu, Server
+from scheduler.models.job import AttemptState
+
+log = logging.getLogger(__name__)
+
+# Kept of every attempt's log; older output is dropped.
+LOG_BYTES = 64 * 1024**2
+# Left free in a message for everything but files, so that many launches with large files still fit one after another.
+FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
+WANTED: dict[str, Wanted] = {"run": "run", "preempt": "preempt", "suspend": "suspend", "cancel": "cancel"}
+
+
+def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> set[str]:
+    """Send their whole desired state to the servers.
+
+    Returns:
+        Ids of servers that must be told again soon: the broker was away, or not every launch fitted in one message.
+    """
+    unfinished = set()
+    for server_id in sorted(set(server_ids)):
+        sealed = desired_message(server_id, at=at)
+        if sealed is None:
+            continue
+        message, is_whole = sealed
+        try:
+            transport.send_desired(server_id, message)
+        except ConnectionError as error:
+            log.warning("desired_state_not_sent", extra={"server": server_id, "error": str(error)})
+            is_whole = False
+        if not is_whole:
+            unfinished.add(server_id)
+    return unfinished
+
+
+@transaction.atomic
+def desired_message(server_id: str, *, at: datetime) -> tuple[str, bool] | None:
+    """Return the sealed desired state of one server, with the next sequence, and whether it names every launch.
+
+    In one transaction, so that the generation and the leases belong together.
+    """
+    # Locks the row first: whoever raises the generation changes the leases in the same transaction.
+    if not Server.objects.filter(pk=server_id).update(sent_sequence=F("sent_sequence") + 1):
+        return None
+    server = Server.objects.get(pk=server_id)
+    attempts, is_whole = _attempts(server_id)
+    desired = DesiredState(
+        lease_ttl_s=settings.LEASE_TTL_S, acknowledged_sequence=server.report_sequence, attempts=tuple(attempts)
+    )
+    message = seal(
+        key=bytes.fromhex(server.key_hex),
+        direction="desired",
+        server=server_id,
+        stamp=Stamp(
+            epoch=Cluster.objects.values_list("epoch", flat=True).get(pk=1),
+            generation=server.generation,
+            sequence=server.sent_sequence,
+        ),
+        now_s=at.timestamp(),
+        body=desired.to_json(),
+    )
+    return message, is_whole
+
+
+def _attempts(server_id: str) -> tuple[list[AttemptWanted], bool]:
+    """Return the open attempts of a server, oldest first, as far as their files fit."""
+    leases = (
+        Lease.objects.filter(server_id=server_id, closed_at=None)
+        .select_related("attempt__job")
+        .prefetch_related(Prefetch("gpus", LeaseGpu.objects.select_related("gpu").order_by("gpu__index")))
+        .order_by("attempt_id")
+    )
+    wanted: list[AttemptWanted] = []
+    files_bytes, is_whole = 0, True
+    for lease in leases:
+        attempt = _attempt(lease)
+        files_bytes += sum(len(text.encode()) for text in attempt.files.values())
+        if files_bytes > FILES_MOST_BYTES and attempt.files and wanted:
+            # It has not started, so leaving it out ends nothing; its turn comes when the others have their files.
+            files_bytes -= sum(len(text.encode()) for text in attempt.files.values())
+            is_whole = False
+            continue
+        wanted.append(attempt)
+    return wanted, is_whole
+
+
+def _attempt(lease: Lease) -> AttemptWanted:
+    attempt = lease.attempt
+    spec = JobSpec.parse(attempt.job.spec)
+    gpus = [held.gpu for held in lease.gpus.all()]
+    return AttemptWanted(
+        attempt_id=attempt.id,
+        job_id=attempt.job_id,
+        wanted=WANTED[attempt.wanted],
+        generation=lease.generation,
+        gpu_indexes=tuple(gpu.index for gpu in gpus),
+        gpu_uuids=tuple(gpu.uuid for gpu in gpus),
+        cpu_ids=tuple(lease.cpu_ids),
+        memory_bytes=lease.memory_bytes,
+        disk_bytes=spec.resources.disk_bytes,
+        log_bytes=LOG_BYTES,
+        command=spec.command,
+        env=dict(spec.env),
+        # They lie in its directory once it has started.
+        files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING else {},
+        grace_s=spec.checkpoint.grace_s,
+        max_duration_s=spec.schedule.max_duration_s,
+        resume_attempt_id=attempt.resume_attempt_id,
+        resume_name=attempt.resume_name,
+    )

@@ -1,0 +1,98 @@
+"""Which of the messages that arrived are taken: genuine, fresh, whole, from a server we know.
+
+A server may lie only about itself. Whatever does not fit is counted on its row and told in one event a minute. Nothing
+in here raises, and nothing is asked for again, because the next report says all there is to say.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import F
+
+from agents.protocol import Envelope, ProtocolError, ServerReport, Stamp, unseal
+from scheduler.live.watch import Watch
+from scheduler.models import Cluster, Event, Server
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One report that is to be applied."""
+
+    server_id: str
+    stamp: Stamp
+    report: ServerReport
+
+
+@dataclass(slots=True)
+class Intake:
+    """What one batch of messages holds.
+
+    Attributes:
+        taken: The newest report of each server.
+        refused: Server id to why, with counts.
+    """
+
+    taken: list[Taken] = field(default_factory=list)
+    refused: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def refuse(self, server_id: str, why: str) -> None:
+        """Count one thing that was not taken."""
+        self.refused.setdefault(server_id, Counter())[why] += 1
+
+
+def reports_open(messages: Iterable[tuple[str, str]], *, at: datetime) -> Intake:
+    """Return the newest genuine report of each server; older ones of the same batch say nothing more."""
+    by_server: dict[str, list[str]] = {}
+    for server_id, message in messages:
+        by_server.setdefault(server_id, []).append(message)
+    intake = Intake()
+    epoch = Cluster.objects.values_list("epoch", flat=True).get(pk=1)
+    for server in Server.objects.filter(pk__in=by_server).order_by("number"):
+        newest = _newest(server, by_server[server.pk], epoch=epoch, at=at, intake=intake)
+        if newest is not None:
+            intake.taken.append(newest)
+    return intake
+
+
+def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime, intake: Intake) -> Taken | None:
+    envelopes: list[Envelope] = []
+    key = bytes.fromhex(server.key_hex)
+    for message in messages:
+        try:
+            envelope = unseal(key=key, direction="report", server=server.pk, message=message, now_s=at.timestamp())
+        except ProtocolError as error:
+            intake.refuse(server.pk, type(error).__name__.lower())
+            continue
+        stamp = envelope.stamp
+        if stamp.epoch > epoch or (stamp.epoch == epoch and stamp.generation > server.generation):
+            intake.refuse(server.pk, "from_the_future")
+        elif (stamp.epoch, stamp.sequence) > (server.report_epoch, server.report_sequence):
+            envelopes.append(envelope)
+        # Else it is doubled, late or replayed: that is what transports do, and it changes nothing.
+    for envelope in sorted(envelopes, key=lambda item: (item.stamp.epoch, item.stamp.sequence), reverse=True):
+        try:
+            return Taken(server_id=server.pk, stamp=envelope.stamp, report=ServerReport.parse(envelope.body))
+        except ProtocolError as error:
+            intake.refuse(server.pk, type(error).__name__.lower())
+    return None
+
+
+def refusals_record(refused: Mapping[str, Counter[str]], *, watch: Watch, at: datetime, now_s: float) -> None:
+    """Count what was refused on the servers' rows, and tell it at most once a minute for each server."""
+    for server_id, why in sorted(refused.items()):
+        Server.objects.filter(pk=server_id).update(rejected_reports=F("rejected_reports") + why.total())
+        if watch.may_tell_rejection(server_id, now_s=now_s):
+            Event.objects.create(
+                at=at,
+                kind="report_rejected",
+                actor="scheduler",
+                server_id=server_id,
+                reason=why.most_common(1)[0][0],
+                data=dict(sorted(why.items())),
+            )
+            log.warning("report_rejected", extra={"server": server_id, "why": dict(why)})

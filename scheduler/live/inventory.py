@@ -1,0 +1,114 @@
+"""What a server offers, as its agent reports it, and whether the server takes part.
+
+Decides when a server is up: its agent works on the present desired state. What it offers is written as it is said; a
+server may lie about itself, and the plan then meets a refusal.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from agents.protocol import DeviceReport, ServerReport
+from scheduler.models import Event, Gpu, Server
+from scheduler.models.server import ServerState
+from scheduler.notify import request_round, touch_cluster
+
+WAS_DRAINING = "draining before it was lost"
+NOT_REPORTED = "no longer reported by the server"
+
+
+def server_move(server: Server, *, to: ServerState, at: datetime, actor: str, reason: str, detail: str = "") -> None:
+    """Write a server's state with its event."""
+    before = server.state
+    server.state, server.state_reason, server.state_changed_at = to, detail[:200], at
+    server.save(update_fields=["state", "state_reason", "state_changed_at"])
+    Event.objects.create(
+        at=at,
+        kind="server_state",
+        actor=actor,
+        server=server,
+        old_state=before,
+        new_state=to,
+        reason=reason,
+        data={"detail": detail} if detail else {},
+    )
+    request_round("server")
+    touch_cluster()
+
+
+def server_is_back(server: Server, *, at: datetime) -> None:
+    """Offer a joining or lost server to rounds again; its agent works on the present desired state."""
+    if server.state not in (ServerState.JOINING, ServerState.LOST):
+        return
+    was_draining = server.state_reason.startswith(WAS_DRAINING)
+    to = ServerState.DRAINING if was_draining else ServerState.UP
+    server_move(server, to=to, at=at, actor=f"agent {server.name}", reason="reported")
+
+
+def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> None:
+    """Write what the server offers and measures; ask for a round when the offer changed."""
+    offer: dict[str, Any] = {
+        "device_kind": report.device_kind,
+        "num_cpus": report.num_cpus,
+        "memory_bytes": report.memory_bytes,
+        "isolation": report.isolation,
+        "agent_version": report.agent_version,
+    }
+    changed = [name for name, value in offer.items() if getattr(server, name) != value]
+    if changed:
+        for name in changed:
+            setattr(server, name, offer[name])
+        server.save(update_fields=changed)
+    if _devices_update(server, report.devices, at=at) or changed:
+        request_round("server")
+        touch_cluster()
+
+
+def _devices_update(server: Server, devices: tuple[DeviceReport, ...], *, at: datetime) -> bool:
+    """Write the devices; True when one came, went, or changed its health or kind."""
+    known = {gpu.index: gpu for gpu in server.gpus.all()}
+    measured, is_changed = [], False
+    for device in devices:
+        if device.index in known and known[device.index].uuid != device.uuid:
+            # Two devices may have changed places: neither may meet the other's id half-way.
+            Gpu.objects.filter(pk=known[device.index].pk).update(uuid=f"was-{known[device.index].pk}")
+    for device in devices:
+        gpu = known.pop(device.index, None)
+        if gpu is None:
+            Gpu.objects.create(server=server, index=device.index, **_identity(device), **_measures(device, at))
+            is_changed = True
+            continue
+        if any(getattr(gpu, name) != value for name, value in _identity(device).items()):
+            Gpu.objects.filter(pk=gpu.pk).update(**_identity(device))
+            is_changed = True
+        measures = _measures(device, at)
+        if any(getattr(gpu, name) != value for name, value in measures.items() if name != "measured_at"):
+            for name, value in measures.items():
+                setattr(gpu, name, value)
+            measured.append(gpu)
+    if measured:
+        Gpu.objects.bulk_update(
+            measured, ["utilization_frac", "used_memory_bytes", "temperature_c", "measured_at"], batch_size=200
+        )
+    gone = [gpu.pk for gpu in known.values() if gpu.healthy]
+    if gone:
+        Gpu.objects.filter(pk__in=gone).update(healthy=False, health_reason=NOT_REPORTED)
+    return is_changed or bool(gone)
+
+
+def _identity(device: DeviceReport) -> dict[str, Any]:
+    return {
+        "uuid": device.uuid,
+        "model": device.model,
+        "memory_bytes": device.memory_bytes,
+        "healthy": device.healthy,
+        "health_reason": device.health_reason,
+    }
+
+
+def _measures(device: DeviceReport, at: datetime) -> dict[str, Any]:
+    return {
+        "utilization_frac": device.utilization_frac,
+        "used_memory_bytes": device.used_memory_bytes,
+        "temperature_c": device.temperature_c,
+        "measured_at": at,
+    }

@@ -1,0 +1,92 @@
+"""Servers that fell silent and launches that nobody confirmed, by the scheduler's monotonic clock.
+
+A silent server is given up after ``LEASE_TTL_S + LOST_GRACE_S``: its agent stopped the jobs before that, because it counts
+the time from sending a heartbeat and we count from receiving it. Raising the generation then fences it for good.
+"""
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.live.attempts import attempt_close, attempt_stop
+from scheduler.live.inventory import WAS_DRAINING, server_move
+from scheduler.live.retry import Ending
+from scheduler.live.watch import UNCONFIRMED_AFTER_S, Watch
+from scheduler.models import Attempt, Lease, Server
+from scheduler.models.server import ServerState
+from scheduler.services.job_state import job_transition
+
+log = logging.getLogger(__name__)
+
+
+def lost_after_s() -> float:
+    """Return the silence after which a server is given up, seconds."""
+    return settings.LEASE_TTL_S + settings.LOST_GRACE_S
+
+
+def lost_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
+    """Give up the servers that have been silent for too long; return the ids of servers to tell."""
+    tell: set[str] = set()
+    rows = Server.objects.filter(state__in=[ServerState.UP, ServerState.DRAINING]).order_by("number")
+    for server_id, *stamp in rows.values_list("pk", "report_epoch", "report_sequence"):
+        newest = (int(stamp[0]), int(stamp[1]))
+        silent_s = watch.silent_s(server_id, stamp=newest, now_s=now_s)
+        if silent_s >= lost_after_s():
+            tell |= server_lost(server_id, stamp=newest, silent_s=silent_s, at=at)
+    return tell
+
+
+@transaction.atomic
+def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: datetime) -> set[str]:
+    """Fence a silent server and send its jobs back to their queues.
+
+    Args:
+        stamp: Newest (epoch, sequence) that the caller saw; if another scheduler heard the server since, nothing is done.
+
+    Returns:
+        The server's id, to be told when it comes back; empty when it was heard meanwhile.
+    """
+    fenced = Server.objects.filter(pk=server_id, report_epoch=stamp[0], report_sequence=stamp[1]).update(
+        generation=F("generation") + 1
+    )
+    if not fenced:
+        return set()
+    server = Server.objects.get(pk=server_id)
+    detail = f"silent for {silent_s:.0f} s, given up after {lost_after_s():.0f} s"
+    if server.state == ServerState.DRAINING:
+        detail = f"{WAS_DRAINING}; {detail}"
+    server_move(server, to=ServerState.LOST, at=at, actor="scheduler", reason="silent", detail=detail)
+    ending = Ending(cause=EndCause.SERVER_LOST, detail=f"Server {server.name} was {detail}.")
+    attempts = Lease.objects.filter(server=server, closed_at=None).order_by("attempt_id")
+    for attempt_id in list(attempts.values_list("attempt_id", flat=True)):
+        attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+    log.warning("server_lost", extra={"server": server_id, "silent_s": round(silent_s, 1)})
+    return {server_id}
+
+
+def unconfirmed_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
+    """Ask the attempts that their agents do not know to stop; return the ids of servers to tell.
+
+    They are closed, and their GPUs free, only by a report on the generation that asks.
+    """
+    tell: set[str] = set()
+    for attempt_id in watch.unconfirmed(now_s=now_s):
+        tell |= set(
+            attempt_ask(attempt_id, rule=EndCause.LAUNCH_UNCONFIRMED, at=at, data={"after_s": UNCONFIRMED_AFTER_S})
+        )
+    return tell
+
+
+@transaction.atomic
+def attempt_ask(attempt_id: str, *, rule: str, at: datetime, data: Mapping[str, float]) -> list[str]:
+    """Ask one attempt to make room, by a rule of the scheduler; return the ids of servers to tell."""
+    tell = attempt_stop(attempt_id=attempt_id, wanted="preempt", at=at, receipt={"preempt_rule": rule})
+    if tell:
+        job = Attempt.objects.select_related("job").get(pk=attempt_id).job
+        job_transition(job=job, to=JobState.PREEMPTING, at=at, actor="scheduler", reason=rule, data=dict(data))
+    return tell

@@ -1,0 +1,221 @@
+"""What a report of an agent changes in the database, one transaction a server.
+
+Decides whether what it says of an attempt is believed: only of an open attempt with a lease on that very server, only
+forward through its phases, only rising steps. What becomes of a job whose attempt ended is decided in ``attempts.py``.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
+
+from agents.protocol import AttemptReport
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.live.attempts import attempt_close
+from scheduler.live.intake import Taken
+from scheduler.live.inventory import inventory_update, server_is_back
+from scheduler.live.retry import Ending
+from scheduler.models import Attempt, Cluster, Job, Lease, Server
+from scheduler.models.job import AttemptState
+from scheduler.notify import touch_job
+from scheduler.services.job_state import job_transition
+
+CAUSES = frozenset(cause.value for cause in EndCause)
+
+
+@dataclass(slots=True)
+class Applied:
+    """What one report did.
+
+    Attributes:
+        is_stale: Somebody took a newer report first; nothing was changed.
+        is_behind: The agent works on an older desired state than the present one.
+        tell: Servers whose desired state changed by it.
+        missing: Open attempts that the report should name and does not.
+        open: All open attempts of the server.
+        refused: What was not believed, with counts.
+    """
+
+    is_stale: bool = False
+    is_behind: bool = False
+    tell: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+@transaction.atomic
+def report_apply(taken: Taken, *, at: datetime) -> Applied:
+    """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
+    applied = Applied()
+    epoch = Cluster.objects.values_list("epoch", flat=True).get(pk=1)
+    is_present_epoch = taken.stamp.epoch == epoch
+    if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
+        applied.is_stale = True
+        return applied
+    server = Server.objects.get(pk=taken.server_id)
+    inventory_update(server, taken.report, at=at)
+    applied.is_behind = not is_present_epoch or taken.stamp.generation < server.generation
+    if not applied.is_behind:
+        server_is_back(server, at=at)
+    if is_present_epoch:
+        _attempts_apply(server, taken, applied, at=at)
+    return applied
+
+
+def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
+    """Take the report's place in the order of its server's reports; False when a newer one was taken."""
+    stamp = taken.stamp
+    columns: dict[str, Any] = {
+        "report_epoch": stamp.epoch,
+        "report_sequence": stamp.sequence,
+        "last_report_at": at,
+    }
+    if is_present_epoch:
+        columns["acked_generation"] = Greatest(F("acked_generation"), stamp.generation)
+    newer = Q(report_epoch__lt=stamp.epoch) | Q(report_epoch=stamp.epoch, report_sequence__lt=stamp.sequence)
+    return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
+
+
+def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datetime) -> None:
+    leases = {
+        lease.attempt_id: lease
+        for lease in Lease.objects.filter(server=server, closed_at=None).select_related("attempt__job")
+    }
+    applied.open = set(leases)
+    strangers = []
+    for said in taken.report.attempts:
+        lease = leases.pop(said.attempt_id, None)
+        if lease is None:
+            strangers.append(said.attempt_id)
+        else:
+            _attempt_apply(server, lease.attempt, said, applied, at=at)
+    applied.refused["foreign_attempt"] += _foreign(server, strangers)
+    for attempt_id, lease in sorted(leases.items()):
+        if lease.generation <= taken.stamp.generation:
+            _attempt_is_missing(server, lease.attempt, attempt_id, applied, at=at)
+    applied.refused = +applied.refused
+
+
+def _foreign(server: Server, attempt_ids: list[str]) -> int:
+    """Return how many of the attempts never were on this server; those that were are over and not yet dropped."""
+    if not attempt_ids:
+        return 0
+    known = Lease.objects.filter(server=server, attempt_id__in=attempt_ids).values("attempt_id").distinct().count()
+    return len(set(attempt_ids)) - known
+
+
+def _attempt_is_missing(server: Server, attempt: Attempt, attempt_id: str, applied: Applied, *, at: datetime) -> None:
+    """Treat an attempt that an agent on this very generation does not know.
+
+    If it was asked to stop, it is over: older messages are older than what the agent works on, so it never runs again.
+    Otherwise it gets time to appear.
+    """
+    if attempt.wanted == "run":
+        applied.missing.add(attempt_id)
+        return
+    ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")
+    applied.tell |= set(attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor=f"agent {server.name}"))
+
+
+def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+    actor = f"agent {server.name}"
+    if said.phase == "ended" and said.end_cause not in CAUSES:
+        applied.refused["unknown_cause"] += 1
+        return
+    if said.phase != "starting" and (said.phase != "ended" or said.run_s > 0):
+        _started(attempt, said, at=at, actor=actor)
+    _progress(attempt, said, applied, at=at)
+    if said.phase == "ended":
+        ending = Ending(
+            cause=EndCause(said.end_cause),
+            exit_code=said.exit_code,
+            exit_signal=said.exit_signal,
+            detail=said.end_detail,
+        )
+        applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=ending, at=at, actor=actor))
+
+
+def _started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str) -> None:
+    """Record the first sight of the training process."""
+    if attempt.started_at is not None:
+        return
+    # A short job may have ended before the first report; it never began before its lease.
+    attempt.started_at = max(attempt.created_at, at - timedelta(seconds=min(said.run_s, 86_400.0)))
+    columns: dict[str, Any] = {"started_at": attempt.started_at}
+    job = attempt.job
+    if attempt.wanted == "run":
+        columns["state"] = AttemptState.RUNNING
+    Attempt.objects.filter(pk=attempt.pk).exclude(state=AttemptState.ENDED).update(**columns)
+    first = {} if job.first_started_at else {"first_started_at": attempt.started_at}
+    if job.state == JobState.LAUNCHING:
+        job_transition(
+            job=job,
+            to=JobState.RUNNING,
+            at=at,
+            actor=actor,
+            reason="started",
+            data={"attempt": attempt.number, "resume_step": attempt.resume_step},
+            changes=first,
+        )
+    elif first:
+        Job.objects.filter(pk=job.pk).update(**first)
+
+
+def _progress(attempt: Attempt, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+    """Write step, loss, rate and checkpoint as far as they move forward."""
+    job = attempt.job
+    of_attempt: dict[str, Any] = {}
+    of_job: dict[str, Any] = {}
+    if said.step is not None and said.step < (attempt.last_step or 0):
+        applied.refused["step_went_back"] += 1
+    elif said.step is not None:
+        of_attempt = {"last_step": said.step, "first_step": _first(attempt.first_step, said.first_step)}
+        of_job = {"step": said.step, "loss": said.loss, "steps_per_s": said.steps_per_s}
+        if said.total_steps is not None:
+            of_job["total_steps"] = said.total_steps
+    of_attempt |= {"log_bytes": max(attempt.log_bytes, said.log_bytes)}
+    if said.peak_memory_bytes is not None:
+        of_attempt["peak_memory_bytes"] = max(attempt.peak_memory_bytes or 0, said.peak_memory_bytes)
+    if _is_newer_checkpoint(attempt, said):
+        of_job |= {
+            "checkpoint_attempt_id": attempt.pk,
+            "checkpoint_name": said.checkpoint_name,
+            "checkpoint_step": said.checkpoint_step,
+            "checkpoint_at": at,
+        }
+    if _write(Attempt, attempt, of_attempt) | _write(Job, job, of_job, at=at):
+        touch_job(job.pk)
+
+
+def _first(kept: int | None, said: int | None) -> int | None:
+    return said if kept is None else kept
+
+
+def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
+    """Return whether the report moves the job's "latest" pointer: a later step of this very attempt."""
+    if not said.checkpoint_name or said.checkpoint_step is None:
+        return False
+    job = attempt.job
+    if job.checkpoint_attempt_id == attempt.pk:
+        return said.checkpoint_step > (job.checkpoint_step or 0)
+    return said.checkpoint_step >= (attempt.resume_step or 0)
+
+
+def _write(
+    model: type[Attempt | Job], row: Attempt | Job, columns: dict[str, Any], *, at: datetime | None = None
+) -> bool:
+    """Update the columns that differ; True when any did."""
+    changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
+    if not changed:
+        return False
+    if at is not None:
+        changed["progress_at"] = at
+    model.objects.filter(pk=row.pk).update(**changed)
+    for name, value in changed.items():
+        setattr(row, name, value)
+    return True

@@ -1,0 +1,33 @@
+"""What users want of jobs that hold GPUs: pause or cancel. Services write the wish, this makes it so."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from scheduler.core.errors import JobChanged
+from scheduler.core.lifecycle import JobState
+from scheduler.live.attempts import attempt_stop
+from scheduler.models import Attempt
+from scheduler.models.job import AttemptState
+from scheduler.services.job_state import job_transition
+
+
+def wants_apply(*, at: datetime) -> set[str]:
+    """Ask the attempts of jobs that their owners paused or cancelled to end; return the ids of servers to tell."""
+    tell: set[str] = set()
+    waiting = Attempt.objects.filter(wanted="run", job__wanted__in=["suspend", "cancel"])
+    for attempt in waiting.exclude(state=AttemptState.ENDED).select_related("job").order_by("id"):
+        try:
+            tell |= _ask(attempt, at=at)
+        except JobChanged:
+            continue  # the next round sees it as it is then
+    return tell
+
+
+@transaction.atomic
+def _ask(attempt: Attempt, *, at: datetime) -> set[str]:
+    job = attempt.job
+    tell = set(attempt_stop(attempt_id=attempt.pk, wanted=job.wanted, at=at))
+    if tell and job.wanted == "suspend" and job.state in (JobState.LAUNCHING, JobState.RUNNING):
+        job_transition(job=job, to=JobState.SUSPENDING, at=at, actor="scheduler", reason="suspend")
+    return tell

@@ -1,0 +1,64 @@
+"""What the engine remembers between two moments: who was heard when, by the scheduler's monotonic clock.
+
+Nothing in here is needed to be right, only to be patient: a scheduler that starts anew knows nothing, so it grants
+every server and every launch one full period more.
+"""
+
+from dataclasses import dataclass, field
+
+UNCONFIRMED_AFTER_S = 30.0
+RESEND_AFTER_S = 1.0
+REJECTION_EVENT_EVERY_S = 60.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """Memory of one engine. All times are seconds of ``Clock.mono_s``.
+
+    Attributes:
+        heard: Server id to the moment of its newest accepted report.
+        sequences: Server id to the newest report sequence seen in the database, by whoever took it.
+        missing: Attempt id to the moment since when its server's reports lack it.
+        sent: Server id to the moment of the newest desired state sent.
+        unfinished: Servers whose newest desired state did not get out, or did not name every launch.
+        rejected: Server id to the moment of the newest event about its rejected reports.
+    """
+
+    heard: dict[str, float] = field(default_factory=dict)
+    sequences: dict[str, tuple[int, int]] = field(default_factory=dict)
+    missing: dict[str, float] = field(default_factory=dict)
+    sent: dict[str, float] = field(default_factory=dict)
+    unfinished: set[str] = field(default_factory=set)
+    rejected: dict[str, float] = field(default_factory=dict)
+
+    def silent_s(self, server_id: str, *, stamp: tuple[int, int], now_s: float) -> float:
+        """Return for how long a server has been silent; ``stamp`` is its newest (epoch, sequence) in the database."""
+        if self.sequences.get(server_id) != stamp:
+            self.sequences[server_id] = stamp
+            self.heard[server_id] = now_s
+        return now_s - self.heard.setdefault(server_id, now_s)
+
+    def may_resend(self, server_id: str, *, now_s: float) -> bool:
+        """Return whether the last message to a server is long enough ago to repeat it."""
+        return now_s - self.sent.get(server_id, -RESEND_AFTER_S) >= RESEND_AFTER_S
+
+    def may_tell_rejection(self, server_id: str, *, now_s: float) -> bool:
+        """Return whether a rejected report may become an event now, and remember it if so."""
+        if now_s - self.rejected.get(server_id, -REJECTION_EVENT_EVERY_S) < REJECTION_EVENT_EVERY_S:
+            return False
+        self.rejected[server_id] = now_s
+        return True
+
+    def note_missing(self, attempt_ids: set[str], *, of: set[str], now_s: float) -> None:
+        """Remember which of the attempts ``of`` one server its newest report lacks."""
+        for attempt_id in of - attempt_ids:
+            self.missing.pop(attempt_id, None)
+        for attempt_id in attempt_ids:
+            self.missing.setdefault(attempt_id, now_s)
+
+    def unconfirmed(self, *, now_s: float) -> list[str]:
+        """Return the attempts that were missing for too long, and forget them."""
+        late = sorted(pk for pk, since in self.missing.items() if now_s - since >= UNCONFIRMED_AFTER_S)
+        for pk in late:
+            del self.missing[pk]
+        return late
