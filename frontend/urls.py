@@ -1,5 +1,13 @@
-"""Routes of the pages."""
+"""Routes of the pages: one line a page folder."""
 
-from django.urls import URLPattern
+from django.urls import include, path
 
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", include("frontend.pages.signin.urls")),
+    path("", include("frontend.pages.overview.urls")),
+    path("", include("frontend.pages.jobs.urls")),
+    path("", include("frontend.pages.queues.urls")),
+    path("", include("frontend.pages.cluster.urls")),
+    path("", include("frontend.pages.rounds.urls")),
+    path("", include("frontend.pages.admin.urls")),
+]

@@ -1,8 +1,88 @@
-"""What every page shows around its content."""
+"""What every page shows around its content: navigation with counts, queues, freshness, theme."""
 
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from frontend.components.devices import device_word
+from frontend.components.states import looks_for_scripts
+from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
+from scheduler.core.lifecycle import TERMINAL
+from scheduler.selectors.servers import server_list
+from scheduler.selectors.visibility import jobs_visible, queues_visible
+from scheduler.services.settings import cluster_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NavItem:
+    """One line of the left rail."""
+
+    path: str
+    icon: str
+    label: str
+    count: int | None
+    current: bool
+
+
+def _nav(request: HttpRequest, counts: dict[str, int]) -> list[NavItem]:
+    items = [
+        ("/", "layout-dashboard", "Overview"),
+        ("/jobs", "list", "Jobs"),
+        ("/queues", "layers", "Queues"),
+        ("/cluster", "server", "Cluster"),
+        ("/rounds", "history", "Rounds"),
+    ]
+    if getattr(request.user, "is_superuser", False):
+        items.append(("/admin", "settings", "Admin"))
+    return [
+        NavItem(
+            path=path,
+            icon=icon,
+            label=label,
+            count=counts.get(label),
+            current=request.path == path or (path != "/" and request.path.startswith(path + "/")),
+        )
+        for path, icon, label in items
+    ]
+
+
+def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
+    user = request.user
+    cluster = cluster_row()
+    servers = server_list(user)
+    queues = list(queues_visible(user))
+    counts = {
+        "Jobs": jobs_visible(user).exclude(state__in=[state.value for state in TERMINAL]).count(),
+        "Queues": len(queues),
+        "Cluster": len(servers),
+    }
+    finished_at = cluster.round_finished_at
+    period = timedelta(seconds=settings.ROUND_S)
+    chosen = request.COOKIES.get(QUEUE_COOKIE, "")
+    return {
+        "nav": _nav(request, counts),
+        "queues": queues,
+        "queue": next((queue for queue in queues if queue.name == chosen), None),
+        "round": cluster.round_number,
+        "round_finished_at": finished_at,
+        "next_round_at": finished_at + period if finished_at and not cluster.paused else None,
+        "stale": bool(finished_at and now_utc() - finished_at > 3 * period + timedelta(seconds=5)),
+        "paused": cluster.paused,
+        "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
+        "round_s": settings.ROUND_S,
+        "device": device_word(server["device_kind"] for server in servers),
+    }
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
-    """Return the template variables of the frame."""
-    return {}
+    """Return the template variables of the frame. They cost queries only where a template reads them."""
+    return {
+        "theme": viewer_theme(request),
+        "zone": str(viewer_zone(request)),
+        "state_looks": looks_for_scripts(),
+        "frame": SimpleLazyObject(lambda: _frame(request)) if request.user.is_authenticated else None,
+    }

@@ -1,0 +1,184 @@
+"""Figures for Plotly as the visual language wants them: one layout, colours as names of tokens.
+
+A figure is plain JSON data. Colours are written ``var(--q1)``; ``charts.js`` looks them up when it draws, and again when
+the theme changes, so one figure serves light and dark. Text from users goes through ``plain``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from typing import Any
+
+Json = dict[str, Any]  # a piece of a Plotly figure; Plotly's schema is its type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegendEntry:
+    """One entry of the legend in a card's head. ``kind`` is "", "hatch", "line", "dash" or "hollow"."""
+
+    label: str
+    token: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One chart with the words around it and the table that says the same.
+
+    Attributes:
+        id: Id of the element, unique on the page.
+        title: The finding, one sentence with its number.
+        sub: What is plotted, unit, time range.
+        figure: Plotly figure; None when there is nothing to draw yet.
+        empty: What is shown instead.
+        table_head, table_rows: The values as a table.
+        height: Pixels.
+    """
+
+    id: str
+    title: str
+    sub: str
+    figure: Json | None
+    empty: str = "Nothing measured yet."
+    legend: tuple[LegendEntry, ...] = ()
+    table_head: tuple[str, ...] = ()
+    table_rows: list[tuple[str, ...]] = field(default_factory=list)
+    height: int = 196
+
+    @property
+    def figure_id(self) -> str:
+        """Return the id of the script element that holds the figure."""
+        return f"{self.id}-figure"
+
+
+def token(name: str) -> str:
+    """Return a colour by its name in ``tokens.css``."""
+    return f"var(--{name})"
+
+
+def plain(text: str) -> str:
+    """Return ``text`` so that Plotly shows it as it is: it would take tags and entities for markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def wall(at: datetime, zone: tzinfo) -> str:
+    """Return a time on a chart's axis: local to the reader, without an offset."""
+    return at.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json | None = None, **more: object) -> Json:
+    """Return the layout that all charts share, with what one chart changes.
+
+    Args:
+        height: Pixels.
+        left: Left margin: 36, 44 with "100 %", 50 with names.
+        x, y: Changes of the axes.
+        more: Other layout keys.
+    """
+    tick = {"size": 11, "color": token("text-3"), "family": "Inter, system-ui, sans-serif"}
+    return {
+        "height": height,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "Inter, system-ui, sans-serif", "size": 12, "color": token("text-2")},
+        "margin": {"l": left, "r": 12, "t": 8, "b": 24},
+        "showlegend": False,
+        "hovermode": "x unified",
+        "hoverlabel": {
+            "bgcolor": token("overlay"),
+            "bordercolor": token("border-2"),
+            "font": {"size": 12, "color": token("text")},
+        },
+        "dragmode": False,
+        "xaxis": {
+            "showgrid": False,
+            "showline": True,
+            "linecolor": token("border-2"),
+            "linewidth": 1,
+            "zeroline": False,
+            "ticks": "",
+            "tickfont": tick,
+            "fixedrange": True,
+            "automargin": False,
+            "nticks": 8,
+            **(x or {}),
+        },
+        "yaxis": {
+            "showgrid": True,
+            "gridcolor": token("grid"),
+            "gridwidth": 1,
+            "showline": False,
+            "zeroline": False,
+            "ticks": "",
+            "tickfont": tick,
+            "fixedrange": True,
+            "automargin": False,
+            "nticks": 5,
+            **(y or {}),
+        },
+        **more,
+    }
+
+
+def time_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
+    """Return an x axis of wall-clock times over a range; the day is named only where one begins."""
+    span_s = (until - since).total_seconds()
+    tick_format = "%a %-d" if span_s > 2.5 * 86400 else "%H:%M" if span_s > 900 else "%H:%M:%S"
+    return {
+        "type": "date",
+        "range": [wall(since, zone), wall(until, zone)],
+        "tickformat": tick_format,
+        "hoverformat": "%a %H:%M" if span_s > 86400 else "%H:%M:%S",
+    }
+
+
+def area(
+    name: str, x: Sequence[str], y: Sequence[float | None], *, color: str, hatch: bool = False, stack: str = "one"
+) -> Json:
+    """Return one layer of a stacked area; ``hatch`` draws it at 45 degrees on the surface."""
+    trace: Json = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(name),
+        "x": list(x),
+        "y": list(y),
+        "stackgroup": stack,
+        "line": {"width": 0, "shape": "hv", "color": token(color)},
+        "fillcolor": token(color),
+    }
+    if hatch:
+        trace["fillpattern"] = {
+            "shape": "/",
+            "size": 6,
+            "solidity": 0.4,
+            "fgcolor": token(color),
+            "bgcolor": token("surface"),
+            "fillmode": "replace",
+        }
+    return trace
+
+
+def line(
+    name: str, x: Sequence[object], y: Sequence[float | None], *, color: str, width: float = 2, **more: object
+) -> Json:
+    """Return a line; ``more`` may set ``dash`` and ``shape`` (``hv`` for GPU counts)."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(name),
+        "x": list(x),
+        "y": list(y),
+        "line": {"width": width, "color": token(color), **more},
+    }
+
+
+def note(text: str, x: object, y: object, *, color: str = "text", **more: object) -> Json:
+    """Return a direct label inside the plot."""
+    return {
+        "text": plain(text),
+        "x": x,
+        "y": y,
+        "showarrow": False,
+        "font": {"size": 12, "color": token(color)},
+        **more,
+    }

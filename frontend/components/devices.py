@@ -1,0 +1,31 @@
+"""What the cluster's devices are called. A CPU slot is never called a GPU."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from frontend.components.formats import NBSP, number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceWord:
+    """Name of one and of many devices."""
+
+    one: str
+    many: str
+
+    def counted(self, count: int) -> str:
+        """Return ``1 GPU`` or ``8 GPUs``."""
+        return f"{number(count)}{NBSP}{self.one if count == 1 else self.many}"
+
+
+GPUS = DeviceWord(one="GPU", many="GPUs")
+CPU_SLOTS = DeviceWord(one="CPU slot", many="CPU slots")
+MIXED = DeviceWord(one="device", many="devices")
+
+
+def device_word(kinds: Iterable[str]) -> DeviceWord:
+    """Return the word for a set of servers with these device kinds (``gpu``, ``cpu_slot``)."""
+    present = {kind for kind in kinds if kind}
+    if present == {"cpu_slot"}:
+        return CPU_SLOTS
+    return MIXED if "cpu_slot" in present else GPUS

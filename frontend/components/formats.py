@@ -1,0 +1,109 @@
+"""How numbers, times and sizes are written on pages. Pure functions; no page writes a number in another way."""
+
+from datetime import UTC, datetime, tzinfo
+
+NBSP = "\u00a0"
+THIN = "\u202f"
+MINUS = "\u2212"
+NOT_MEASURED = "not measured"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Return a number with thin spaces between thousands and a true minus sign."""
+    if value is None:
+        return NOT_MEASURED
+    text = f"{abs(value):,.{digits}f}".replace(",", THIN)
+    return f"{MINUS}{text}" if value < 0 and float(f"{value:.{digits}f}") != 0 else text
+
+
+def significant(value: float | None) -> str:
+    """Return a measured value with three significant digits: 0.0123, 1.23, 12.3, 4 212."""
+    if value is None:
+        return NOT_MEASURED
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4
+    return number(value, digits)
+
+
+def signed(value: float, digits: int = 0) -> str:
+    """Return a difference: ``+4``, ``−3``, ``0``."""
+    text = number(value, digits)
+    return f"+{text}" if float(f"{value:.{digits}f}") > 0 else text
+
+
+def percent(frac: float | None, digits: int = 0) -> str:
+    """Return a fraction (0 to 1) in per cent."""
+    return NOT_MEASURED if frac is None else f"{number(frac * 100, digits)}{NBSP}%"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: ``1 job``, ``7 jobs``."""
+    return f"{number(count)}{NBSP}{one if count == 1 else many or one + 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time in the two largest units that matter: ``40 s``, ``17 min``, ``1 h 8 min``, ``2 d 3 h``."""
+    if seconds is None:
+        return NOT_MEASURED
+    if 0 < seconds < 0.995:
+        return f"{max(1, round(seconds * 1000))}{NBSP}ms"
+    if seconds < 60:
+        return f"{round(seconds, 1):g}{NBSP}s" if seconds < 10 and seconds % 1 else f"{round(seconds)}{NBSP}s"
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    rounded = round(seconds) if seconds < 600 else round(seconds / 60) * 60
+    parts: list[str] = []
+    for index, (unit, size) in enumerate(units):
+        if rounded >= size:
+            parts.append(f"{rounded // size}{NBSP}{unit}")
+            rest = rounded % size
+            if index + 1 < len(units) and rest >= units[index + 1][1]:
+                parts.append(f"{rest // units[index + 1][1]}{NBSP}{units[index + 1][0]}")
+            break
+    return " ".join(parts)
+
+
+def data_size(size_bytes: float | None) -> str:
+    """Return a size in binary units: ``13.4 GiB``."""
+    if size_bytes is None:
+        return NOT_MEASURED
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if abs(value) < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{number(value, 0 if unit == 'B' or abs(value) >= 100 else 1)}{NBSP}{unit}"
+
+
+def relative(at: datetime, now: datetime) -> str:
+    """Return how long ago or how far ahead a time is: ``3 s ago``, ``in 1 h 24 min``."""
+    distance_s = (now - at).total_seconds()
+    if abs(distance_s) < 1:
+        return "now"
+    if distance_s > 0:
+        return f"{duration(_whole(distance_s))} ago"
+    return f"in {duration(_whole(-distance_s))}"
+
+
+def _whole(seconds: float) -> float:
+    return max(1.0, float(int(seconds)))
+
+
+def clock(at: datetime, now: datetime, zone: tzinfo) -> str:
+    """Return the time of day, 24 h; with the weekday or the date once it is not today."""
+    local, today = at.astimezone(zone), now.astimezone(zone)
+    if local.date() == today.date():
+        return f"{local:%H:%M}"
+    if abs((local.date() - today.date()).days) < 7:
+        return f"{local:%a %H:%M}"
+    day = f"{local.day} {local:%b}"
+    return f"{day} {local:%H:%M}" if local.year == today.year else f"{day} {local.year}"
+
+
+def iso(at: datetime) -> str:
+    """Return a time as ISO 8601 in UTC with ``Z``, whole seconds."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def joined(words: list[str]) -> str:
+    """Return ``a``, ``a and b``, ``a, b and c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""

@@ -1,0 +1,5 @@
+"""Routes of the job pages."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

@@ -1,0 +1,31 @@
+"""Form for a new token."""
+
+from datetime import timedelta
+
+from django import forms
+
+from scheduler.services.tokens import SCOPES
+
+LIFETIMES = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "1 year"}
+SCOPE_WORDS = {
+    "jobs:read": "Read jobs, logs and metrics",
+    "jobs:write": "Submit, suspend, resume and cancel jobs",
+    "queues:admin": "Change quotas and members",
+    "admin": "Change servers and settings",
+}
+
+
+class TokenForm(forms.Form):
+    """Name, scopes and lifetime of a token."""
+
+    name = forms.CharField(max_length=80, help_text="Where it is used, such as laptop or nightly sweep.")
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, SCOPE_WORDS.get(scope, scope)) for scope in SCOPES],
+        initial=["jobs:read", "jobs:write"],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    lifetime = forms.ChoiceField(choices=list(LIFETIMES.items()), initial="90", label="Ends after")
+
+    def lasts(self) -> timedelta:
+        """Return how long the token is to be good for."""
+        return timedelta(days=int(self.cleaned_data["lifetime"]))

@@ -1,0 +1,116 @@
+"""Sign-in and sign-out (Django's), and the reader's own page: theme and tokens."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from frontend.components.viewer import THEME_COOKIE, THEMES, now_utc, viewer_theme
+from frontend.pages.signin import failures
+from frontend.pages.signin.forms import TokenForm
+from scheduler.core.errors import NotAllowed, NotFound, SpecInvalid
+from scheduler.models import ApiToken
+from scheduler.services.tokens import token_create, token_revoke
+
+YEAR_S = 31_536_000
+
+
+class SignIn(LoginView):
+    """Django's sign-in with a limit on failures. ``next`` is followed only within this site (Django checks it)."""
+
+    template_name = "signin/sign_in.html"
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # Django's own signature
+        if failures.too_many(request, request.POST.get("username", "")):
+            form = AuthenticationForm(request)
+            response = render(request, self.template_name, {"form": form, "blocked": True}, status=429)
+            response["Retry-After"] = str(failures.WINDOW_S)
+            return response
+        return super().post(request, *args, **kwargs)
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        failures.count_failure(self.request, self.request.POST.get("username", ""))
+        return super().form_invalid(form)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        failures.forget(self.request, self.request.POST.get("username", ""))
+        return super().form_valid(form)
+
+
+class SignOut(LogoutView):
+    """Sign out, by POST only."""
+
+    http_method_names = ["post", "options"]
+
+
+def _tokens(request: HttpRequest) -> list[ApiToken]:
+    return list(
+        ApiToken.objects.filter(user_id=request.user.pk, revoked_at__isnull=True).order_by("-created_at", "-pk")
+    )
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def me(request: HttpRequest) -> HttpResponseBase:
+    """Show the reader's theme and tokens; create a token, whose text is shown this once."""
+    form, secret, status = TokenForm(request.POST or None), "", 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            at = now_utc()
+            try:
+                _, secret = token_create(
+                    actor=request.user,
+                    name=form.cleaned_data["name"],
+                    scopes=form.cleaned_data["scopes"],
+                    expires_at=at + form.lasts(),
+                    at=at,
+                )
+                form, status = TokenForm(), 200
+            except (SpecInvalid, NotAllowed) as error:
+                form.add_error(None, str(error))
+    tokens = _tokens(request)
+    url = request.build_absolute_uri("/api/v1/jobs")
+    context = {
+        "form": form,
+        "secret": secret,
+        "tokens": tokens,
+        "themes": THEMES,
+        "chosen": viewer_theme(request),
+        "curl": f'curl -H "Authorization: Bearer $TOKEN" {url}',
+    }
+    return render(request, "signin/me.html", context, status=status)
+
+
+@require_POST
+def token_end(request: HttpRequest, token_id: int) -> HttpResponseRedirect:
+    """Revoke one of the reader's tokens."""
+    token = next((token for token in _tokens(request) if token.pk == token_id), None)
+    try:
+        if token is None:
+            raise NotFound(f"token {token_id}")
+        token_revoke(actor=request.user, token=token, at=now_utc())
+        messages.success(request, f"The token {token.name} is revoked.")
+    except NotFound:
+        messages.error(request, "There is no such token any more.")
+    return redirect("me")
+
+
+@require_POST
+def theme(request: HttpRequest) -> HttpResponseRedirect:
+    """Keep the chosen theme in a cookie and go back; scripts do the same without a request."""
+    chosen, target = request.POST.get("theme", ""), request.POST.get("next", "")
+    local = url_has_allowed_host_and_scheme(
+        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    response = redirect(target if local else "me")
+    if chosen in THEMES:
+        response.set_cookie(THEME_COOKIE, chosen, max_age=YEAR_S, samesite="Lax", secure=request.is_secure())
+    return response

@@ -1,0 +1,147 @@
+"""Template tags of the components: icons, badges, bars, and numbers and times as ``formats`` writes them."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from frontend.components import formats
+from frontend.components.devices import GPUS, DeviceWord
+from frontend.components.states import look
+from frontend.components.viewer import now_utc, viewer_zone
+
+register = template.Library()
+
+for filter_ in (formats.number, formats.significant, formats.signed, formats.percent, formats.duration):
+    register.filter(filter_.__name__, filter_)
+register.filter("data_size", formats.data_size)
+register.filter("iso", formats.iso)
+
+
+@register.filter
+def counted(count: int, nouns: str) -> str:
+    """Write a count with its noun: ``{{ 7|counted:"job" }}``, ``{{ 2|counted:"reply,replies" }}``."""
+    return formats.counted(count, *nouns.split(",", 1))
+
+
+@register.filter
+def key(values: dict[str, Any], name: str) -> Any:  # a template's own lookup with a variable as key
+    """Return ``values[name]`` or None."""
+    return values.get(name)
+
+
+@register.simple_tag
+def icon(name: str, label: str = "") -> SafeString:
+    """Draw a Lucide icon; it is hidden from screen readers unless it has a label."""
+    href = f"{static('components/icons.svg')}#{name}"
+    if label:
+        return format_html(
+            '<svg class="i" role="img" aria-label="{}"><title>{}</title><use href="{}"></use></svg>', label, label, href
+        )
+    return format_html('<svg class="i" aria-hidden="true"><use href="{}"></use></svg>', href)
+
+
+@register.inclusion_tag("components/badge.html")
+def badge(state: str) -> dict[str, Any]:  # template variables, here and below
+    """Show a job's or server's state as icon and word in its colour."""
+    return {"state": state, "look": look(str(state))}
+
+
+@register.inclusion_tag("components/progress.html")
+def progress(
+    step: int | None, total_steps: int | None, steps_per_s: float | None = None, tall: bool = False
+) -> dict[str, Any]:
+    """Show how far a job is; no bar when it has not said how far it goes."""
+    frac = min(1.0, step / total_steps) if step is not None and total_steps else None
+    return {"frac": frac, "step": step, "total_steps": total_steps, "steps_per_s": steps_per_s, "tall": tall}
+
+
+@register.inclusion_tag("components/quota_bar.html", takes_context=True)
+def quota_bar(context: template.Context, share: dict[str, Any], scale_gpus: int) -> dict[str, Any]:
+    """Show what a queue holds against its quota; all bars of a page share ``scale_gpus``."""
+    held, quota = int(share["held_gpus"]), share["quota_gpus"]
+    borrowed = max(0, held - quota) if quota is not None else 0
+    scale = max(1, scale_gpus, held, quota or 0)
+    frame = context.get("frame")
+    return {
+        "share": share,
+        "held": held,
+        "quota": quota,
+        "borrowed": borrowed,
+        "unused": max(0, (quota or 0) - held),
+        "own_percent": 100 * (held - borrowed) / scale,
+        "borrowed_percent": 100 * borrowed / scale,
+        "quota_percent": 100 * (quota or 0) / scale,
+        "scale": scale,
+        "device": frame["device"] if frame else GPUS,
+    }
+
+
+@register.inclusion_tag("components/swatch.html")
+def queue_swatch(name: str, color_slot: int | None, link: bool = True) -> dict[str, Any]:
+    """Show a queue: its colour with its name beside it."""
+    return {"name": name, "slot": color_slot or 0, "link": link and bool(color_slot)}
+
+
+@register.inclusion_tag("components/sparkline.html")
+def sparkline(values: list[float | None]) -> dict[str, Any]:
+    """Draw a course of values as a line of 64 x 22 with a dot at now; nothing for fewer than two."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return {"points": ""}
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    step = 62 / (len(known) - 1)
+    places = [(1 + index * step, 20 - 18 * (value - low) / span) for index, value in enumerate(known)]
+    return {"points": " ".join(f"{x:.1f},{y:.1f}" for x, y in places), "x": places[-1][0], "y": places[-1][1]}
+
+
+@register.simple_tag
+def ago(at: datetime | None, missing: str = "never") -> SafeString:
+    """Write a time as its distance from now, kept up to date by a script, with the exact time on hover."""
+    if at is None:
+        return format_html("{}", missing)
+    at = _parsed(at)
+    return format_html(
+        '<time datetime="{}" title="{}" data-time="ago">{}</time>',
+        formats.iso(at),
+        formats.iso(at),
+        formats.relative(at, now_utc()),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def clock(context: template.Context, at: datetime | None, missing: str = "") -> SafeString:
+    """Write a time of day in the reader's zone, with the exact time on hover."""
+    if at is None:
+        return format_html("{}", missing)
+    at = _parsed(at)
+    text = formats.clock(at, now_utc(), viewer_zone(context["request"]))
+    return format_html(
+        '<time datetime="{}" title="{}" data-time="clock">{}</time>', formats.iso(at), formats.iso(at), text
+    )
+
+
+def _parsed(at: datetime | str) -> datetime:
+    """Return a time; selectors that serve JSON as well give it as ISO text."""
+    return datetime.fromisoformat(at) if isinstance(at, str) else at
+
+
+@register.simple_tag
+def devices(word: DeviceWord, count: int) -> str:
+    """Write a count of devices: ``{% devices frame.device 8 %}`` is ``8 GPUs`` or ``8 CPU slots``."""
+    return word.counted(count)
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: object) -> str:
+    """Return the page's query string with some parameters set, or left out where the value is empty."""
+    parameters = context["request"].GET.copy()
+    for name, value in changes.items():
+        if value in (None, ""):
+            parameters.pop(name, None)
+        else:
+            parameters[name] = str(value)
+    return f"?{parameters.urlencode()}" if parameters else "?"
