@@ -85,6 +85,7 @@ class IdempotencyKey(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "route", "key"], name="idempotency_key_once")]
+        indexes = [models.Index(fields=["created_at"], name="idempotency_by_age")]  # old keys are forgotten
 
     def __str__(self) -> str:
         return f"{self.route} {self.key}"

@@ -4,12 +4,15 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.plan import WaitReason
 
 STATES = [(state.value, state.value) for state in JobState]
 CAUSES = [(cause.value, cause.value) for cause in EndCause]
 REASONS = [(reason.value, reason.value) for reason in WaitReason]
+ENDED = sorted(state.value for state in TERMINAL)
+WANTED_OF_JOB = ["run", "suspend", "cancel"]
+WANTED_OF_ATTEMPT = ["run", "preempt", "suspend", "cancel"]
 
 
 class Job(models.Model):
@@ -36,6 +39,7 @@ class Job(models.Model):
     wait_reason = models.CharField(max_length=30, choices=REASONS, default=WaitReason.NEW, blank=True)
     wait_evidence = models.JSONField(default=dict)
     wait_position = models.PositiveIntegerField(null=True)
+    wait_since = models.DateTimeField(null=True)  # since when it waits for this reason
     wait_round = models.PositiveBigIntegerField(null=True)
     retry_after = models.DateTimeField(null=True)
     # Times.
@@ -72,13 +76,15 @@ class Job(models.Model):
             models.CheckConstraint(condition=Q(state__in=[s.value for s in JobState]), name="job_state_known"),
             models.CheckConstraint(condition=Q(num_gpus__gte=1), name="job_asks_a_gpu"),
             models.CheckConstraint(
-                condition=~Q(state=JobState.QUEUED.value) | ~Q(wait_reason=""), name="job_queued_has_reason"
+                condition=Q(state=JobState.QUEUED.value) & ~Q(wait_reason="")
+                | ~Q(state=JobState.QUEUED.value) & Q(wait_reason=""),
+                name="job_reason_exactly_when_queued",
             ),
             models.CheckConstraint(
-                condition=Q(ended_at__isnull=True)
-                | Q(state__in=[JobState.COMPLETED.value, JobState.FAILED.value, JobState.CANCELLED.value]),
-                name="job_end_time_only_when_ended",
+                condition=Q(state__in=ENDED, ended_at__isnull=False) | ~Q(state__in=ENDED) & Q(ended_at__isnull=True),
+                name="job_end_time_exactly_when_ended",
             ),
+            models.CheckConstraint(condition=Q(wanted__in=WANTED_OF_JOB), name="job_wanted_known"),
         ]
         indexes = [
             # snapshot of a round, counts by state
@@ -87,8 +93,11 @@ class Job(models.Model):
             models.Index(fields=["queue", "-number"], name="job_by_queue"),
             # "my jobs"
             models.Index(fields=["owner", "-number"], name="job_by_owner"),
+            # the job list in its other orders
+            models.Index(fields=["num_gpus", "number"], name="job_by_size"),
+            models.Index(fields=["priority", "number"], name="job_by_priority"),
             # JCT and wait over the last day
-            models.Index(fields=["ended_at"], name="job_by_end"),
+            models.Index(fields=["ended_at", "number"], name="job_by_end"),
         ]
 
     def __str__(self) -> str:
@@ -138,6 +147,8 @@ class Attempt(models.Model):
         ordering = ["job_id", "number"]
         constraints = [
             models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),
+            models.CheckConstraint(condition=Q(state__in=AttemptState.values), name="attempt_state_known"),
+            models.CheckConstraint(condition=Q(wanted__in=WANTED_OF_ATTEMPT), name="attempt_wanted_known"),
             models.UniqueConstraint(
                 fields=["job"], condition=~Q(state=AttemptState.ENDED), name="attempt_one_open_per_job"
             ),

@@ -1,18 +1,37 @@
-"""The one writer of a job's state: checked against the table, guarded against races, one event each."""
+"""The one writer of a job's state: checked against the table, guarded against races, one event each.
+
+It keeps the bookkeeping that must agree with the state: the wait reason (exactly while queued), the end time (exactly
+when ended), the closed waiting time, and event numbers without gaps. When a job moves, and why, is decided elsewhere.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from scheduler.core.lifecycle import JobState
+from django.db import transaction
+
+from scheduler.core.errors import InvalidTransition, JobChanged
+from scheduler.core.lifecycle import TERMINAL, JobState, check_transition
 from scheduler.core.plan import Evidence, WaitReason
 from scheduler.models import Event, Job
+from scheduler.notify import touch_job, touch_queue
+
+# Values of an event's ``data`` and of a job's columns are JSON and column values: the edge to the database.
+Data = Mapping[str, Any]
+BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Why one queued job waits after a round."""
+    """Why one queued job waits after a round.
+
+    Attributes:
+        job_id: ULID.
+        reason: The binding constraint.
+        evidence: Its numbers.
+        position: 1 for the first waiting job in the order of the policy; None when it is not in the order.
+    """
 
     job_id: str
     reason: WaitReason
@@ -27,20 +46,165 @@ def job_transition(
     at: datetime,
     actor: str,
     reason: str,
-    data: Mapping[str, Any] | None = None,
-    changes: Mapping[str, Any] | None = None,
+    data: Data | None = None,
+    changes: Data | None = None,
 ) -> None:
-    """Move ``job`` to another state. Raises InvalidTransition, JobChanged."""
-    raise NotImplementedError
+    """Move ``job`` to another state and record it as its next event, in one transaction.
+
+    Args:
+        job: As the caller read it; brought up to date when the move succeeds.
+        to: The state it enters.
+        at: Now, aware, UTC.
+        actor: User name, "scheduler", or "agent <server name>".
+        reason: Short code: a cause, a rule, or what a user did.
+        data: The numbers of the event.
+        changes: Further columns of the job to write with it, as plain values (no ``F``). They win over the bookkeeping:
+            ``wait_reason`` of a job that goes back to its queue is ``new`` unless given here.
+
+    Raises:
+        InvalidTransition: The table does not allow the move.
+        JobChanged: The job has moved, or has a newer event, since the caller read it. Nothing is written.
+    """
+    before = JobState(job.state)
+    try:
+        check_transition(before, to)
+    except InvalidTransition as error:
+        raise InvalidTransition(f"job {job.number}: {error}") from None
+    columns = {**_bookkeeping(job=job, before=before, to=to, at=at), **(changes or {}), "state": to}
+    with transaction.atomic():
+        _advance(job, columns)
+        Event.objects.create(
+            at=at,
+            kind="job_state",
+            actor=actor,
+            job=job,
+            number=job.event_count,
+            queue_id=job.queue_id,
+            old_state=before,
+            new_state=to,
+            reason=reason,
+            data=dict(data or {}),
+        )
+        touch_job(job.id)
+        touch_queue(job.queue_id)
 
 
 def job_event(
-    *, job: Job, kind: str, at: datetime, actor: str, reason: str, data: Mapping[str, Any] | None = None
+    *,
+    job: Job,
+    kind: str,
+    at: datetime,
+    actor: str,
+    reason: str,
+    data: Data | None = None,
+    changes: Data | None = None,
 ) -> Event:
-    """Record that something happened to a job that does not move its state."""
-    raise NotImplementedError
+    """Record something that happened to a job and does not move its state, as its next event.
+
+    Arguments are those of ``job_transition``. Raises JobChanged.
+    """
+    with transaction.atomic():
+        _advance(job, dict(changes or {}))
+        event = Event.objects.create(
+            at=at,
+            kind=kind,
+            actor=actor,
+            job=job,
+            number=job.event_count,
+            queue_id=job.queue_id,
+            reason=reason,
+            data=dict(data or {}),
+        )
+        touch_job(job.id)
+    return event
 
 
 def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) -> list[str]:
-    """Write the wait reasons of a round; returns the ids of the jobs whose reason changed."""
-    raise NotImplementedError
+    """Write why the queued jobs wait after a round; a new reason is an event of kind ``job_wait``.
+
+    Jobs that are no longer queued are left alone.
+
+    Returns:
+        Ids of the jobs whose reason, numbers or position changed.
+    """
+    changed: list[str] = []
+    for start in range(0, len(waits), BATCH):
+        with transaction.atomic():
+            changed += _record_batch({wait.job_id: wait for wait in waits[start : start + BATCH]}, round_number, at)
+    return changed
+
+
+def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> dict[str, Any]:
+    """Return the columns that follow from the move alone."""
+    columns: dict[str, Any] = {"state_changed_at": at}
+    if to is JobState.QUEUED:
+        columns |= {
+            "wait_reason": WaitReason.NEW,
+            "wait_evidence": {},
+            "wait_position": None,
+            "wait_since": at,
+        }
+    elif before is JobState.QUEUED:
+        columns |= {
+            "wait_reason": "",
+            "wait_evidence": {},
+            "wait_position": None,
+            "wait_since": None,
+            "retry_after": None,
+            # The wall clock may have stepped back: a waiting time is never negative.
+            "queueing_s": job.queueing_s + max(0.0, (at - job.state_changed_at).total_seconds()),
+        }
+    if to in TERMINAL:
+        columns["ended_at"] = at
+    return columns
+
+
+def _advance(job: Job, columns: dict[str, Any]) -> None:
+    """Write ``columns`` and the next event number, if the job is as the caller read it.
+
+    ``event_count`` is the job's version: the state alone would let a job through that left it and came back.
+    """
+    columns["event_count"] = job.event_count + 1
+    found = Job.objects.filter(pk=job.pk, state=job.state, event_count=job.event_count).update(**columns)
+    if found != 1:
+        raise JobChanged(f"job {job.number}: no longer {job.state} with {job.event_count} events")
+    for name, value in columns.items():
+        setattr(job, name, value)
+
+
+def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> list[str]:
+    """Write one batch of reasons; see ``job_waits_record``."""
+    queued = Job.objects.select_for_update().filter(pk__in=waits, state=JobState.QUEUED)
+    queued.update(wait_round=round_number)
+    changed: list[Job] = []
+    events: list[Event] = []
+    for job in queued.order_by("number"):
+        wait = waits[job.pk]
+        if job.wait_reason != wait.reason:
+            job.event_count += 1
+            job.wait_since = at
+            events.append(_wait_event(job, wait, at))
+        now = (wait.reason, wait.evidence, wait.position)
+        if (job.wait_reason, job.wait_evidence, job.wait_position) != now:
+            job.wait_reason, job.wait_evidence, job.wait_position = now
+            changed.append(job)
+    if changed:
+        columns = ["event_count", "wait_since", "wait_reason", "wait_evidence", "wait_position"]
+        Job.objects.bulk_update(changed, columns)
+        Event.objects.bulk_create(events)
+    for job in changed:
+        touch_job(job.pk)
+    return [job.pk for job in changed]
+
+
+def _wait_event(job: Job, wait: Wait, at: datetime) -> Event:
+    return Event(
+        at=at,
+        kind="job_wait",
+        actor="scheduler",
+        job=job,
+        number=job.event_count,
+        queue_id=job.queue_id,
+        reason=wait.reason,
+        data=dict(wait.evidence),
+    )

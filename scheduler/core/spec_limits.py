@@ -1,0 +1,40 @@
+"""How large a job spec may be. Each number is in the JSON Schema and in the sentence of its refusal."""
+
+import re
+
+API_VERSION = "v1"
+
+# A name of a job and of a file: what is safe in a path, a URL, a shell line and a page.
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+NAME_CHARS = 80
+QUEUE_CHARS = 120
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+LABEL_CHARS = 120
+
+COMMAND_ITEMS = 1024
+COMMAND_ITEM_BYTES = 64 * 1024  # Linux takes at most 128 KiB in one argument
+COMMAND_BYTES = 256 * 1024  # of all arguments together
+FILES = 64
+FILES_BYTES = 1024 * 1024  # of all files together
+ENV_ENTRIES = 128
+ENV_VALUE_BYTES = 32 * 1024
+ENV_BYTES = 256 * 1024  # of all names and values together
+LABELS = 32
+
+# Names that say how the process is launched: they are the agent's, not the user's.
+RESERVED_ENV_PREFIXES = ("CLUSTERWEB_", "LD_")
+RESERVED_ENV = frozenset({"PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"})
+
+GPUS = (1, 4096)
+CPUS = (0.1, 65_536.0)
+MEMORY_BYTES = (16 * 2**20, 2**50)
+DISK_BYTES = (2**20, 2**50)
+PRIORITY = (0, 100)
+DURATION_S = (1.0, 365 * 24 * 3600.0)
+GRACE_S = (1.0, 3600.0)
+RETRIES = (0, 100)
+STEPS = (1, 10**15)
+
+DEFAULT_DISK_BYTES = 2 * 2**30
+ERRORS = 100  # entries in one answer; a spec with more is not a slip of the pen

@@ -1,0 +1,81 @@
+"""Durations and sizes as people write them, such as ``20m`` and ``64GiB``, and back.
+
+One value has one spelling on the way back: the largest unit that divides it. Equal specs are therefore equal texts.
+"""
+
+import re
+
+DURATION_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+SIZE_UNITS_BYTES = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+_NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]{0,3})")
+
+
+class UnitMissing(ValueError):
+    """A number without the unit that would make it a duration or a size."""
+
+
+def _split(text: str) -> tuple[str, str]:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    if not match[2]:
+        raise UnitMissing(text)
+    return match[1], match[2]
+
+
+def _times(number: str, unit: int) -> float:
+    """Multiply exactly where the number is whole: 2**53 bytes and more must not lose their last digits."""
+    return int(number) * unit if number.isdigit() else float(number) * unit
+
+
+def parse_duration_s(text: str) -> float:
+    """Return seconds out of ``90s``, ``20m``, ``48h`` or ``1.5h``, exact to a millisecond.
+
+    Raises:
+        UnitMissing: A bare number.
+        ValueError: Anything else.
+    """
+    number, unit = _split(text)
+    if unit not in DURATION_UNITS_S:
+        raise ValueError(text)
+    return round(_times(number, DURATION_UNITS_S[unit]), 3)
+
+
+def format_duration(seconds: float) -> str:
+    """Return the one spelling of a duration: ``48h``, ``90s``, ``0.5s``."""
+    for unit in ("h", "m"):
+        whole = seconds / DURATION_UNITS_S[unit]
+        if whole >= 1 and whole == int(whole):
+            return f"{int(whole)}{unit}"
+    return f"{int(seconds)}s" if seconds == int(seconds) else f"{seconds:.3f}".rstrip("0") + "s"
+
+
+def parse_size_bytes(text: str) -> int:
+    """Return bytes out of ``64GiB``, ``512MiB``, ``1.5TB`` or ``100B``; a fraction of a byte is dropped.
+
+    Raises:
+        UnitMissing: A bare number.
+        ValueError: Anything else.
+    """
+    number, unit = _split(text)
+    if unit not in SIZE_UNITS_BYTES:
+        raise ValueError(text)
+    return int(_times(number, SIZE_UNITS_BYTES[unit]))
+
+
+def format_size(size_bytes: int) -> str:
+    """Return the one spelling of a size: the largest binary unit that divides it, else bytes."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size_bytes and size_bytes % SIZE_UNITS_BYTES[unit] == 0:
+            return f"{size_bytes // SIZE_UNITS_BYTES[unit]}{unit}"
+    return f"{size_bytes}B"
