@@ -26,31 +26,21 @@ FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
 WANTED: dict[str, Wanted] = {"run": "run", "preempt": "preempt", "suspend": "suspend", "cancel": "cancel"}
 
 
-def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> set[str]:
-    """Send their whole desired state to the servers.
-
-    Returns:
-        Ids of servers that must be told again soon: the broker was away, or not every launch fitted in one message.
-    """
-    unfinished = set()
+def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
+    """Send their whole desired state to the servers. Whoever does not get it is behind, says so, and is sent it again."""
     for server_id in sorted(set(server_ids)):
-        sealed = desired_message(server_id, at=at)
-        if sealed is None:
+        message = desired_message(server_id, at=at)
+        if message is None:
             continue
-        message, is_whole = sealed
         try:
             transport.send_desired(server_id, message)
         except ConnectionError as error:
             log.warning("desired_state_not_sent", extra={"server": server_id, "error": str(error)})
-            is_whole = False
-        if not is_whole:
-            unfinished.add(server_id)
-    return unfinished
 
 
 @transaction.atomic
-def desired_message(server_id: str, *, at: datetime) -> tuple[str, bool] | None:
-    """Return the sealed desired state of one server, with the next sequence, and whether it names every launch.
+def desired_message(server_id: str, *, at: datetime) -> str | None:
+    """Return the sealed desired state of one server, with the next sequence; None when there is no such server.
 
     In one transaction, so that the generation and the leases belong together.
     """
@@ -58,11 +48,12 @@ def desired_message(server_id: str, *, at: datetime) -> tuple[str, bool] | None:
     if not Server.objects.filter(pk=server_id).update(sent_sequence=F("sent_sequence") + 1):
         return None
     server = Server.objects.get(pk=server_id)
-    attempts, is_whole = _attempts(server_id)
     desired = DesiredState(
-        lease_ttl_s=settings.LEASE_TTL_S, acknowledged_sequence=server.report_sequence, attempts=tuple(attempts)
+        lease_ttl_s=settings.LEASE_TTL_S,
+        acknowledged_sequence=server.report_sequence,
+        attempts=tuple(_attempts(server_id)),
     )
-    message = seal(
+    return seal(
         key=bytes.fromhex(server.key_hex),
         direction="desired",
         server=server_id,
@@ -74,10 +65,9 @@ def desired_message(server_id: str, *, at: datetime) -> tuple[str, bool] | None:
         now_s=at.timestamp(),
         body=desired.to_json(),
     )
-    return message, is_whole
 
 
-def _attempts(server_id: str) -> tuple[list[AttemptWanted], bool]:
+def _attempts(server_id: str) -> list[AttemptWanted]:
     """Return the open attempts of a server, oldest first, as far as their files fit."""
     leases = (
         Lease.objects.filter(server_id=server_id, closed_at=None)
@@ -86,17 +76,15 @@ def _attempts(server_id: str) -> tuple[list[AttemptWanted], bool]:
         .order_by("attempt_id")
     )
     wanted: list[AttemptWanted] = []
-    files_bytes, is_whole = 0, True
+    files_bytes = 0
     for lease in leases:
         attempt = _attempt(lease)
         files_bytes += sum(len(text.encode()) for text in attempt.files.values())
-        if files_bytes > FILES_MOST_BYTES and attempt.files and wanted:
-            # It has not started, so leaving it out ends nothing; its turn comes when the others have their files.
-            files_bytes -= sum(len(text.encode()) for text in attempt.files.values())
-            is_whole = False
-            continue
-        wanted.append(attempt)
-    return wanted, is_whole
+        # Launches that do not fit have not started, so leaving them out ends nothing; they follow when the others run.
+        # In order of age, so that one that was named is never left out again.
+        if not attempt.files or files_bytes <= FILES_MOST_BYTES or not any(other.files for other in wanted):
+            wanted.append(attempt)
+    return wanted
 
 
 def _attempt(lease: Lease) -> AttemptWanted:

@@ -1,7 +1,7 @@
 """Servers that fell silent and launches that nobody confirmed, by the scheduler's monotonic clock.
 
-A silent server is given up after ``LEASE_TTL_S + LOST_GRACE_S``: its agent stopped the jobs before that, because it counts
-the time from sending a heartbeat and we count from receiving it. Raising the generation then fences it for good.
+A silent server is given up after ``LEASE_TTL_S + LOST_GRACE_S``: its agent stopped the jobs before that, because it
+counts the time from sending a heartbeat and we count from receiving it. Raising the generation then fences it for good.
 """
 
 import logging
@@ -46,7 +46,7 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
     """Fence a silent server and send its jobs back to their queues.
 
     Args:
-        stamp: Newest (epoch, sequence) that the caller saw; if another scheduler heard the server since, nothing is done.
+        stamp: Newest (epoch, sequence) that the caller saw; nothing is done if another scheduler heard it since.
 
     Returns:
         The server's id, to be told when it comes back; empty when it was heard meanwhile.

@@ -20,7 +20,6 @@ class Watch:
         sequences: Server id to the newest report sequence seen in the database, by whoever took it.
         missing: Attempt id to the moment since when its server's reports lack it.
         sent: Server id to the moment of the newest desired state sent.
-        unfinished: Servers whose newest desired state did not get out, or did not name every launch.
         rejected: Server id to the moment of the newest event about its rejected reports.
     """
 
@@ -28,7 +27,6 @@ class Watch:
     sequences: dict[str, tuple[int, int]] = field(default_factory=dict)
     missing: dict[str, float] = field(default_factory=dict)
     sent: dict[str, float] = field(default_factory=dict)
-    unfinished: set[str] = field(default_factory=set)
     rejected: dict[str, float] = field(default_factory=dict)
 
     def silent_s(self, server_id: str, *, stamp: tuple[int, int], now_s: float) -> float:

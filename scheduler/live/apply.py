@@ -1,0 +1,266 @@
+"""Makes a plan true, in one transaction: stops, leases, attempts, wait reasons, the round's own row.
+
+The plan was made from a snapshot that may be a moment old. Whatever changed since is met by guards: a job that moved on
+is skipped, a place that is not free yet makes a grant wait (reason ``reconfiguring``), and the counter of rounds refuses
+the whole of it when another scheduler was first.
+"""
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from agents.ports import Ids
+from scheduler.core.errors import InvalidTransition, JobChanged
+from scheduler.core.gpus import GpuAssignment, assign_gpu_ids
+from scheduler.core.lifecycle import JobState
+from scheduler.core.plan import Plan, Preemption, WaitReason
+from scheduler.core.tables import NO_ROW
+from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
+from scheduler.live.room import ServerRoom, room_read
+from scheduler.live.snapshot import LiveSnapshot
+from scheduler.models import Cluster, Job, Lease, LeaseGpu
+from scheduler.notify import touch_cluster
+from scheduler.services.job_state import Wait, job_transition, job_waits_record
+
+log = logging.getLogger(__name__)
+
+# A change of cores below this is not worth telling an agent.
+CPUS_STEP = 0.05
+
+
+class RoundOvertaken(Exception):
+    """Another round was applied on top of the snapshot that this one was made from."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a plan changed.
+
+    Attributes:
+        tell: Servers whose desired state changed.
+        launched, preempted: Job rows that did so.
+        deferred: Job rows with a grant that waits, with the evidence.
+        changed_waits: Ids of jobs whose reason to wait changed.
+    """
+
+    tell: set[str] = field(default_factory=set)
+    launched: list[int] = field(default_factory=list)
+    preempted: list[int] = field(default_factory=list)
+    deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
+    changed_waits: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """What a plan gives a job on one server."""
+
+    server_pk: str
+    server: int
+    num_gpus: int
+    cpus: float
+    memory_bytes: int
+
+
+def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
+    """Take the next round number on top of the snapshot. Raises RoundOvertaken. Call it in the transaction."""
+    claimed = Cluster.objects.filter(pk=1, round_number=live.round_number, epoch=live.epoch).update(
+        round_number=F("round_number") + 1, round_finished_at=at
+    )
+    if claimed != 1:
+        raise RoundOvertaken(f"round {live.round_number + 1}")
+    return live.round_number + 1
+
+
+def plan_apply(live: LiveSnapshot, plan: Plan, *, round_number: int, ids: Ids, at: datetime) -> Applied:
+    """Write what the plan decided; call it in the transaction of ``round_claim``."""
+    applying = _Applying(live=live, plan=plan, round_number=round_number, ids=ids, at=at)
+    return applying.run()
+
+
+class _Applying:
+    """One plan on its way into the database."""
+
+    def __init__(self, *, live: LiveSnapshot, plan: Plan, round_number: int, ids: Ids, at: datetime) -> None:
+        self.live, self.plan, self.round_number, self.ids, self.at = live, plan, round_number, ids, at
+        self.applied = Applied()
+        self.rooms: dict[str, ServerRoom] = {}
+        self.generations: dict[str, int] = {}
+        self.seats = self._planned_seats()
+        moving = {preemption.job for preemption in plan.preemptions}
+        wanted = {*moving, *(row for row in self.seats if row not in plan.kept)}
+        wanted |= {p.by_job for p in plan.preemptions if p.by_job != NO_ROW}
+        # Without their specs: those may be large, and nothing here reads them.
+        self.jobs = Job.objects.defer("spec").in_bulk([live.job_pks[row] for row in sorted(wanted)])
+
+    def run(self) -> Applied:
+        """Stop first, so that whoever leaves is asked in any case; then give, in the order of the policy."""
+        for preemption in self.plan.preemptions:
+            self._stop(preemption)
+        self.rooms = room_read()
+        held = self._held()
+        self._resize_kept(held, only_shrink=True)
+        assignment = assign_gpu_ids(self.plan, held=self._held_indexes(), free=self._free_indexes())
+        for row in self.plan.order:
+            if row in self.seats and row not in self.plan.kept:
+                self._launch(row, assignment)
+        self._resize_kept(held, only_shrink=False)
+        self._record_waits()
+        if self.applied.launched or self.applied.preempted:
+            touch_cluster()
+        return self.applied
+
+    def _planned_seats(self) -> dict[int, list[Seat]]:
+        seats: dict[int, list[Seat]] = defaultdict(list)
+        grants = self.plan.grants
+        for job, server, num_gpus, cpus, memory in zip(
+            grants.job.tolist(),
+            grants.server.tolist(),
+            grants.num_gpus.tolist(),
+            grants.cpus.tolist(),
+            grants.memory_bytes.tolist(),
+            strict=True,
+        ):
+            seats[job].append(
+                Seat(
+                    server_pk=self.live.server_pks[server],
+                    server=server,
+                    num_gpus=num_gpus,
+                    cpus=cpus,
+                    memory_bytes=int(memory),
+                )
+            )
+        return seats
+
+    def _stop(self, preemption: Preemption) -> None:
+        """Ask a running job to make room, with a receipt: by whom and by which rule."""
+        job = self.jobs[self.live.job_pks[preemption.job]]
+        by = self.jobs.get(self.live.job_pks[preemption.by_job]) if preemption.by_job != NO_ROW else None
+        receipt = {"preempt_rule": preemption.rule, "preempted_by": by}
+        data = {**preemption.evidence, "by_job": by.number if by else None}
+        try:
+            with transaction.atomic():
+                job_transition(
+                    job=job, to=JobState.PREEMPTING, at=self.at, actor="scheduler", reason=preemption.rule, data=data
+                )
+                attempt_pk = self.live.attempt_pks[preemption.job]
+                tell = attempt_stop(attempt_id=attempt_pk, wanted="preempt", at=self.at, receipt=receipt)
+                if not tell:
+                    raise JobChanged(f"job {job.number}: its attempt is over or stopping")
+        except (JobChanged, InvalidTransition) as error:
+            log.debug("preemption_skipped", extra={"job": job.pk, "error": str(error)})
+            return
+        self.applied.tell |= set(tell)
+        self.applied.preempted.append(preemption.job)
+
+    def _held(self) -> dict[tuple[int, str], Lease]:
+        """Return the open leases of kept jobs by (job row, server id)."""
+        row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
+        leases = Lease.objects.filter(closed_at=None, attempt__wanted="run").select_related("attempt")
+        return {(row_of[lease.attempt_id], lease.server_id): lease for lease in leases if lease.attempt_id in row_of}
+
+    def _held_indexes(self) -> dict[tuple[int, int], list[int]]:
+        """Return the GPU indexes of kept jobs; they stay whatever happens."""
+        row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
+        server_rows = {pk: row for row, pk in enumerate(self.live.server_pks)}
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        held = LeaseGpu.objects.filter(lease__attempt_id__in=row_of).order_by("gpu__index")
+        for attempt_pk, server_pk, index in held.values_list("lease__attempt_id", "gpu__server_id", "gpu__index"):
+            found[row_of[attempt_pk], server_rows[server_pk]].append(index)
+        return found
+
+    def _free_indexes(self) -> dict[int, list[int]]:
+        return {
+            row: sorted(self.rooms[pk].free_gpus) for row, pk in enumerate(self.live.server_pks) if pk in self.rooms
+        }
+
+    def _generation(self, server_pk: str) -> int:
+        if server_pk not in self.generations:
+            self.generations |= generations_raise([server_pk])
+            self.applied.tell.add(server_pk)
+        return self.generations[server_pk]
+
+    def _resize_kept(self, held: dict[tuple[int, str], Lease], *, only_shrink: bool) -> None:
+        """Give running jobs the cores and bytes of the plan: less at once, more as far as it is free."""
+        for row in self.plan.order:
+            for seat in self.seats.get(row, ()) if row in self.plan.kept else ():
+                lease, room = held.get((row, seat.server_pk)), self.rooms.get(seat.server_pk)
+                if lease is None or room is None:
+                    continue
+                cpus, memory = seat.cpus, seat.memory_bytes
+                if only_shrink:
+                    cpus, memory = min(cpus, lease.cpus), min(memory, lease.memory_bytes)
+                if abs(cpus - lease.cpus) >= CPUS_STEP or memory != lease.memory_bytes:
+                    self._resize(lease, room, cpus=cpus, memory_bytes=memory)
+
+    def _resize(self, lease: Lease, room: ServerRoom, *, cpus: float, memory_bytes: int) -> None:
+        if not room.has(cpus=cpus - lease.cpus, memory_bytes=memory_bytes - lease.memory_bytes):
+            return  # still held by somebody who leaves; the next round gives it
+        room.give_back(cpus=lease.cpus, memory_bytes=lease.memory_bytes, cpu_ids=tuple(lease.cpu_ids))
+        cpu_ids = room.take(cpus=cpus, memory_bytes=memory_bytes, keep=tuple(lease.cpu_ids))
+        lease.cpus, lease.memory_bytes, lease.cpu_ids = cpus, memory_bytes, list(cpu_ids)
+        lease.generation = self._generation(lease.server_id)
+        lease.save(update_fields=["cpus", "memory_bytes", "cpu_ids", "generation"])
+
+    def _launch(self, row: int, assignment: GpuAssignment) -> None:
+        """Open an attempt for a granted job, or say what its grant waits for."""
+        seats = self.seats[row]
+        evidence: dict[str, float | int | str] = {"granted_gpus": sum(seat.num_gpus for seat in seats)}
+        if row in assignment.deferred:
+            self.applied.deferred[row] = {**evidence, "missing_gpus": assignment.deferred[row]}
+            return
+        if not all(
+            seat.server_pk in self.rooms
+            and self.rooms[seat.server_pk].has(cpus=seat.cpus, memory_bytes=seat.memory_bytes)
+            for seat in seats
+        ):
+            self.applied.deferred[row] = {**evidence, "missing_gpus": 0}
+            return
+        job = self.jobs[self.live.job_pks[row]]
+        if job.wanted != "run":
+            return  # its owner was faster
+        # Raised before the savepoint of the attempt: what is undone with that must not undo the generation.
+        generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
+        parts = tuple(self._part(seat, assignment.gpus[row, seat.server]) for seat in seats)
+        opening = Opening(
+            attempt_id=self.ids.ulid(self.at),
+            parts=parts,
+            epoch=self.live.epoch,
+            round_number=self.round_number,
+            reason_data={"round": self.round_number, "gpus": evidence["granted_gpus"]},
+        )
+        try:
+            attempt_open(job=job, opening=opening, generations=generations, at=self.at)
+        except (JobChanged, InvalidTransition) as error:
+            log.debug("launch_skipped", extra={"job": job.pk, "error": str(error)})
+            return
+        self.applied.launched.append(row)
+
+    def _part(self, seat: Seat, indexes: tuple[int, ...]) -> Part:
+        room = self.rooms[seat.server_pk]
+        return Part(
+            server_id=seat.server_pk,
+            gpu_pks=tuple(room.gpus[index] for index in indexes),
+            cpus=seat.cpus,
+            cpu_ids=room.take(cpus=seat.cpus, memory_bytes=seat.memory_bytes),
+            memory_bytes=seat.memory_bytes,
+        )
+
+    def _record_waits(self) -> None:
+        waits = [
+            Wait(
+                job_id=self.live.job_pks[waiting.job],
+                reason=waiting.reason,
+                evidence=waiting.evidence,
+                position=waiting.position,
+            )
+            for waiting in self.plan.waiting
+        ]
+        waits += [
+            Wait(job_id=self.live.job_pks[row], reason=WaitReason.RECONFIGURING, evidence=evidence, position=None)
+            for row, evidence in sorted(self.applied.deferred.items())
+        ]
+        self.applied.changed_waits = job_waits_record(waits=waits, round_number=self.round_number, at=self.at)

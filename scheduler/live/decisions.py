@@ -1,0 +1,83 @@
+"""What is kept of a round's decisions, as JSON, so that any past decision can be read and explained.
+
+Shape of ``Round.decisions`` (jobs by number, servers by number):
+    grants: [{job, state: kept | launched | reconfiguring | skipped, seats: [{server, gpus, cpus, memory_bytes}]}]
+    preemptions: [{job, rule, by_job, evidence}]
+    waiting: [{job, position, reason, evidence}], the first ``WAITING_MOST`` in the order of the policy
+    waiting_by_reason: {reason: count}, all of them
+or ``{"same_as": number}`` when they equal those of an earlier round, word for word.
+"""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from scheduler.core.plan import Plan
+from scheduler.core.tables import NO_ROW
+from scheduler.live.apply import Applied
+from scheduler.live.snapshot import LiveSnapshot
+from scheduler.models import Round
+
+WAITING_MOST = 2_000
+
+Decisions = dict[str, Any]  # JSON of the shape above
+
+
+def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
+    """Return what a round decided and what became of it."""
+    numbers = live.tables.jobs.job_id.tolist()
+    waiting = [
+        {"job": numbers[w.job], "position": w.position, "reason": str(w.reason), "evidence": w.evidence}
+        for w in plan.waiting
+    ]
+    waiting += [
+        {"job": numbers[row], "position": None, "reason": "reconfiguring", "evidence": evidence}
+        for row, evidence in sorted(applied.deferred.items())
+    ]
+    return {
+        "grants": _grants(live, plan, applied),
+        "preemptions": [
+            {
+                "job": numbers[p.job],
+                "rule": str(p.rule),
+                "by_job": None if p.by_job == NO_ROW else numbers[p.by_job],
+                "evidence": p.evidence,
+            }
+            for p in plan.preemptions
+        ],
+        "waiting": waiting[:WAITING_MOST],
+        "waiting_by_reason": dict(sorted(Counter(str(entry["reason"]) for entry in waiting).items())),
+    }
+
+
+def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]:
+    numbers, server_numbers = live.tables.jobs.job_id.tolist(), live.tables.servers.server_id.tolist()
+    seats: dict[int, list[Decisions]] = defaultdict(list)
+    grants = plan.grants
+    for job, server, gpus, cpus, memory in zip(
+        grants.job.tolist(),
+        grants.server.tolist(),
+        grants.num_gpus.tolist(),
+        grants.cpus.tolist(),
+        grants.memory_bytes.tolist(),
+        strict=True,
+    ):
+        seats[job].append(
+            {"server": server_numbers[server], "gpus": gpus, "cpus": round(cpus, 3), "memory_bytes": int(memory)}
+        )
+    launched = set(applied.launched)
+    states = {row: "launched" for row in launched} | {row: "reconfiguring" for row in applied.deferred}
+    states |= {row: "kept" for row in plan.kept}
+    return [
+        {"job": numbers[row], "state": states.get(row, "skipped"), "seats": seats[row]}
+        for row in plan.order
+        if row in seats
+    ]
+
+
+def shortened(decisions: Decisions, *, round_number: int) -> Decisions:
+    """Return a reference to the round before when nothing differs, else the decisions themselves."""
+    before = Round.objects.filter(number=round_number - 1).values_list("decisions", flat=True).first()
+    same_as = before.get("same_as", round_number - 1) if before else None
+    if before and "same_as" in before:
+        before = Round.objects.filter(number=same_as).values_list("decisions", flat=True).first()
+    return {"same_as": same_as} if before == decisions else decisions

@@ -1,0 +1,193 @@
+"""Reads the jobs of a round, and what they hold, as columns.
+
+Decides which jobs a round may look at: those whose owners want them to run, that are not in a back-off and not on
+their way out. Attained service is counted from leases, never from what a job says.
+"""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.db.models import Q
+
+from scheduler.core.lifecycle import PLANNABLE, JobState
+from scheduler.core.tables import JobTable
+from scheduler.live.demand import job_demand, profile_demands
+from scheduler.live.retry import BACKOFF_MOST_S
+from scheduler.models import Job, Lease, LeaseGpu
+
+_COLUMNS = (
+    "pk",
+    "number",
+    "queue_id",
+    "num_gpus",
+    "priority",
+    "preemptible",
+    "state",
+    "submitted_at",
+    "state_changed_at",
+    "first_started_at",
+    "attained_gpu_s",
+    "promoted_gpu_s",
+    "step",
+    "total_steps",
+    "steps_per_s",
+    "checkpoint_attempt_id",
+    "checkpoint_step",
+    "checkpoint_at",
+    "profile_id",
+    "spec__resources__cpus",
+    "spec__resources__memory",
+)
+_INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
+_BOOLS = frozenset({"preemptible", "running"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLease:
+    """One open lease."""
+
+    attempt_pk: str
+    job_pk: str
+    wanted: str
+    attempt_at: datetime
+    started_at: datetime | None
+    peak_memory_bytes: int | None
+    server_pk: str
+    num_gpus: int
+    cpus: float
+    memory_bytes: int
+    is_whole: bool  # all its GPUs are healthy and its server is up
+
+
+def held_leases(server_rows: dict[str, int]) -> list[HeldLease]:
+    """Return every open lease; ``server_rows`` are the servers that are up."""
+    broken = Counter(LeaseGpu.objects.filter(released_at=None, gpu__healthy=False).values_list("lease_id", flat=True))
+    rows = Lease.objects.filter(closed_at=None).order_by("attempt__job__number", "server__number")
+    return [
+        HeldLease(
+            attempt_pk=row[1],
+            job_pk=row[2],
+            wanted=row[3],
+            attempt_at=row[4],
+            started_at=row[5],
+            peak_memory_bytes=row[6],
+            server_pk=row[7],
+            num_gpus=row[8],
+            cpus=row[9],
+            memory_bytes=row[10],
+            is_whole=row[0] not in broken and row[7] in server_rows,
+        )
+        for row in rows.values_list(
+            "pk",
+            "attempt_id",
+            "attempt__job_id",
+            "attempt__wanted",
+            "attempt__created_at",
+            "attempt__started_at",
+            "attempt__peak_memory_bytes",
+            "server_id",
+            "num_gpus",
+            "cpus",
+            "memory_bytes",
+        )
+    ]
+
+
+def plannable(at: datetime) -> Q:
+    """Return the filter of the jobs that a round may decide about.
+
+    A back-off that ends later than the longest one would is due: the wall clock has stepped back since.
+    """
+    is_due = Q(retry_after=None) | Q(retry_after__lte=at) | Q(retry_after__gt=at + timedelta(seconds=BACKOFF_MOST_S))
+    holds = Q(state__in=[JobState.LAUNCHING, JobState.RUNNING])
+    return Q(state__in=sorted(PLANNABLE), wanted="run") & (holds | is_due)
+
+
+def job_table(
+    queue_rows: dict[int, int], held: list[HeldLease], *, at: datetime
+) -> tuple[JobTable, list[str], dict[int, str]]:
+    """Return the table, the ULID of each row, and the open attempt of each row that holds GPUs."""
+    held_by: dict[str, list[HeldLease]] = defaultdict(list)
+    for lease in held:
+        held_by[lease.job_pk].append(lease)
+    # A job whose attempt is asked to stop is neither waiting nor staying: it is on its way out, see ``releasing``.
+    stopping = {lease.job_pk for lease in held if lease.wanted != "run"}
+    rows = [
+        dict(zip(_COLUMNS, row, strict=True))
+        for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*_COLUMNS)
+        if row[0] not in stopping
+    ]
+    demands = profile_demands(row["profile_id"] for row in rows if row["profile_id"] is not None)
+    built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, demands, now_s=at.timestamp()) for row in rows]
+    columns: dict[str, Any] = {}  # arrays of three types
+    for column in fields(JobTable):
+        dtype = np.int64 if column.name in _INTS else np.bool_ if column.name in _BOOLS else np.float64
+        columns[column.name] = np.array([values[column.name] for values in built], dtype=dtype)
+    attempt_pks = {
+        index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
+    }
+    return JobTable(**columns), [row["pk"] for row in rows], attempt_pks
+
+
+def _job_row(
+    row: dict[str, Any],  # one row of the query
+    held: list[HeldLease],
+    queue_rows: dict[int, int],
+    demands: dict[int, tuple[float, float]],
+    *,
+    now_s: float,
+) -> dict[str, float]:
+    """Return the columns of one job."""
+    is_running = bool(held)
+    held_s = max(0.0, now_s - held[0].attempt_at.timestamp()) if held else 0.0
+    attained_gpu_s = max(0.0, row["attained_gpu_s"] - row["promoted_gpu_s"]) + held_s * row["num_gpus"]
+    demand = job_demand(
+        num_gpus=row["num_gpus"],
+        asked_cpus=row["spec__resources__cpus"],
+        asked_memory=row["spec__resources__memory"],
+        per_gpu=demands.get(row["profile_id"]),
+        held_memory_bytes=sum(lease.memory_bytes for lease in held),
+        peak_memory_bytes=held[0].peak_memory_bytes if held else None,
+    )
+    return {
+        "job_id": row["number"],
+        "queue": queue_rows[row["queue_id"]],
+        "num_gpus": row["num_gpus"],
+        # A gang runs on one server: its processes meet on the loopback of that server.
+        "max_servers": 1,
+        "arrival_s": row["submitted_at"].timestamp(),
+        "priority": row["priority"],
+        "preemptible": row["preemptible"],
+        "attained_gpu_s": attained_gpu_s,
+        "executed_s": attained_gpu_s / row["num_gpus"],
+        "waited_s": 0.0 if is_running else max(0.0, now_s - row["state_changed_at"].timestamp()),
+        "first_start_s": row["first_started_at"].timestamp() if row["first_started_at"] else math.inf,
+        "remaining_s": _remaining_s(row, is_running=is_running),
+        "demand_cpus": demand.demand_cpus,
+        "demand_memory_bytes": demand.demand_memory_bytes,
+        "min_cpus": demand.min_cpus,
+        "min_memory_bytes": demand.min_memory_bytes,
+        "running": is_running,
+        "held_at_s": held[0].attempt_at.timestamp() if held else math.inf,
+        "unsaved_s": _unsaved_s(row, held[0], now_s=now_s) if held else 0.0,
+    }
+
+
+def _remaining_s(row: dict[str, Any], *, is_running: bool) -> float:
+    """Return the run time left by the job's own rate, seconds; +inf when it has not told enough."""
+    if not row["total_steps"] or not row["steps_per_s"]:
+        return math.inf
+    done = row["step"] if is_running else row["checkpoint_step"]
+    return max(0.0, float(row["total_steps"] - (done or 0))) / float(row["steps_per_s"])
+
+
+def _unsaved_s(row: dict[str, Any], held: HeldLease, *, now_s: float) -> float:
+    if held.started_at is None:
+        return 0.0
+    is_own = row["checkpoint_attempt_id"] == held.attempt_pk and row["checkpoint_at"] is not None
+    saved_at = row["checkpoint_at"] if is_own else held.started_at
+    return max(0.0, now_s - float(saved_at.timestamp()))

@@ -1,0 +1,136 @@
+"""Reads the database into the tables of one round: a handful of queries, no object a row.
+
+Decides what a round may look at: the servers that are up, and what is held on them. What is held on other servers, or
+on broken GPUs, is left out, so that the core sees those jobs as having to move. The jobs are read in ``job_table.py``.
+"""
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Q
+
+from scheduler.core.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.live.job_table import HeldLease, held_leases, job_table
+from scheduler.models import Cluster, Queue, Server
+from scheduler.models.server import ServerState
+
+NO_LIMIT_GPUS = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSnapshot:
+    """The tables, and which rows of the database they are.
+
+    Attributes:
+        tables: What ``plan_round`` reads.
+        job_pks: Job ULID by row.
+        server_pks: Server id by row.
+        attempt_pks: Row of a job that holds GPUs to its open attempt.
+        epoch, round_number: Of the cluster when it was read; the round is applied only on top of this one.
+    """
+
+    tables: Snapshot
+    job_pks: tuple[str, ...]
+    server_pks: tuple[str, ...]
+    attempt_pks: dict[int, str]
+    epoch: int
+    round_number: int
+
+    def digest(self) -> str:
+        """Return a hex digest over every column, to tell equal snapshots."""
+        digest = hashlib.sha256(repr(self.tables.now_s).encode())
+        tables = self.tables
+        for table in (tables.jobs, tables.servers, tables.queues, tables.held, tables.releasing):
+            for column in fields(table):
+                digest.update(getattr(table, column.name).tobytes())
+        return digest.hexdigest()
+
+
+def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
+    """Return what a round that begins now looks at."""
+    servers, server_pks = _servers()
+    server_rows = {pk: row for row, pk in enumerate(server_pks)}
+    queues, queue_rows = _queues()
+    held = held_leases(server_rows)
+    jobs, job_pks, attempt_pks = job_table(queue_rows, held, at=at)
+    job_rows = {pk: row for row, pk in enumerate(job_pks)}
+    keeping = [h for h in held if h.job_pk in job_rows and job_rows[h.job_pk] in attempt_pks]
+    leaving = [h for h in held if h.job_pk not in job_rows]
+    tables = Snapshot(
+        now_s=at.timestamp(),
+        jobs=jobs,
+        servers=servers,
+        queues=queues,
+        held=_placements([(job_rows[h.job_pk], h) for h in _whole_gangs(keeping)], server_rows),
+        releasing=_placements([(NO_ROW, h) for h in leaving if h.server_pk in server_rows], server_rows),
+    )
+    return LiveSnapshot(
+        tables=tables,
+        job_pks=tuple(job_pks),
+        server_pks=tuple(server_pks),
+        attempt_pks=attempt_pks,
+        epoch=cluster.epoch,
+        round_number=cluster.round_number,
+    )
+
+
+def _servers() -> tuple[ServerTable, list[str]]:
+    racks: dict[str, int] = {}
+    rows = list(
+        Server.objects.filter(state=ServerState.UP)
+        .annotate(healthy=Count("gpus", filter=Q(gpus__healthy=True)))
+        .order_by("number")
+        .values_list("pk", "number", "healthy", "num_cpus", "memory_bytes", "rack")
+    )
+    table = ServerTable(
+        server_id=np.array([row[1] for row in rows], dtype=np.int64),
+        num_gpus=np.array([row[2] for row in rows], dtype=np.int64),
+        num_cpus=np.array([row[3] for row in rows], dtype=np.float64),
+        memory_bytes=np.array([row[4] for row in rows], dtype=np.float64),
+        rack=np.array([racks.setdefault(row[5], len(racks)) for row in rows], dtype=np.int64),
+    )
+    return table, [row[0] for row in rows]
+
+
+def _queues() -> tuple[QueueTable, dict[int, int]]:
+    """Return the tree, parents before children, and the row of each queue."""
+    rows = list(
+        Queue.objects.order_by("pk").values_list("pk", "parent_id", "quota_gpus", "weight", "may_borrow", "max_gpus")
+    )
+    children: dict[int | None, list[tuple[Any, ...]]] = defaultdict(list)  # rows of the query
+    for row in rows:
+        children[row[1]].append(row)
+    ordered = list(children[None])
+    for row in ordered:  # grows while it is walked
+        ordered += children[row[0]]
+    row_of = {row[0]: index for index, row in enumerate(ordered)}
+    table = QueueTable(
+        queue_id=np.array([row[0] for row in ordered], dtype=np.int64),
+        parent=np.array([NO_ROW if row[1] is None else row_of[row[1]] for row in ordered], dtype=np.int64),
+        quota_gpus=np.array([row[2] for row in ordered], dtype=np.int64),
+        weight=np.array([row[3] for row in ordered], dtype=np.float64),
+        may_borrow=np.array([row[4] for row in ordered], dtype=np.bool_),
+        max_gpus=np.array([NO_LIMIT_GPUS if row[5] is None else row[5] for row in ordered], dtype=np.int64),
+    )
+    return table, row_of
+
+
+def _whole_gangs(held: list[HeldLease]) -> list[HeldLease]:
+    """Leave out jobs that lost a part: they hold nothing that they could keep."""
+    torn = {h.attempt_pk for h in held if not h.is_whole}
+    return [h for h in held if h.attempt_pk not in torn]
+
+
+def _placements(rows: list[tuple[int, HeldLease]], server_rows: dict[str, int]) -> Placements:
+    rows = sorted(rows, key=lambda pair: (pair[0], server_rows[pair[1].server_pk]))
+    return Placements(
+        job=np.array([job for job, _ in rows], dtype=np.int64),
+        server=np.array([server_rows[h.server_pk] for _, h in rows], dtype=np.int64),
+        num_gpus=np.array([h.num_gpus for _, h in rows], dtype=np.int64),
+        cpus=np.array([h.cpus for _, h in rows], dtype=np.float64),
+        memory_bytes=np.array([h.memory_bytes for _, h in rows], dtype=np.float64),
+    )
