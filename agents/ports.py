@@ -1,7 +1,7 @@
 """The five doors to the world: clock, transport, processes, files, ids.
 
-Protocol, agent life cycle and the scheduler's services reach the world through these and nothing else, so that the whole
-system also runs in one process on a virtual clock with an in-memory transport.
+Protocol, agent life cycle and the scheduler's services reach the world through these and nothing else, so that the
+whole system also runs in one process on a virtual clock with an in-memory transport.
 """
 
 from collections.abc import Callable, Mapping, Sequence
