@@ -1,0 +1,64 @@
+"""What the supervisor tells a training process by environment variables, read once and checked.
+
+Every variable may be missing: then the script runs outside Clusterweb and the part of the runtime that needs it rests.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.runtime.errors import BadEnvironment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnvironment:
+    """The surroundings of one attempt; None is outside Clusterweb.
+
+    Attributes:
+        report_file: Gets one JSON line a report.
+        request_file: Appears when the job is asked for something.
+        checkpoint_dir: Where this attempt's checkpoints go.
+        resume_file: Checkpoint to start from; None = start new.
+        num_gpus: Granted GPUs, or CPU slots where there are no GPUs.
+        num_cpus: Whole cores to use, at least 1 when told.
+    """
+
+    report_file: Path | None
+    request_file: Path | None
+    checkpoint_dir: Path | None
+    resume_file: Path | None
+    num_gpus: int | None
+    num_cpus: int | None
+
+    @staticmethod
+    def parse(environ: Mapping[str, str]) -> "JobEnvironment":
+        """Read the variables. Raises BadEnvironment with the name of a wrong one."""
+        num_gpus = _number(environ, "CLUSTERWEB_NUM_GPUS")
+        num_cpus = _number(environ, "CLUSTERWEB_NUM_CPUS")
+        return JobEnvironment(
+            report_file=_path(environ, "CLUSTERWEB_REPORT_FILE"),
+            request_file=_path(environ, "CLUSTERWEB_REQUEST_FILE"),
+            checkpoint_dir=_path(environ, "CLUSTERWEB_CHECKPOINT_DIR"),
+            resume_file=_path(environ, "CLUSTERWEB_RESUME_FILE"),
+            num_gpus=None if num_gpus is None else int(num_gpus),
+            num_cpus=None if num_cpus is None else max(1, int(num_cpus)),
+        )
+
+
+def _path(environ: Mapping[str, str], name: str) -> Path | None:
+    value = environ.get(name, "")
+    return Path(value) if value else None
+
+
+def _number(environ: Mapping[str, str], name: str) -> float | None:
+    text = environ.get(name, "")
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadEnvironment(f"{name}={text!r} is not a number") from None
+    if not math.isfinite(value) or value < 0:
+        raise BadEnvironment(f"{name}={text!r} is not a count")
+    return value

@@ -1,0 +1,23 @@
+"""What a training script can do wrong with the runtime. Trouble with disks is never raised, only said and reported.
+
+RuntimeMisuse
+├── BadEnvironment   a CLUSTERWEB_ variable holds no usable value
+├── StateUnsavable   the state for a checkpoint holds something that could not be loaded again
+└── StateMismatch    a checkpoint does not fit the objects that it is to be restored into
+"""
+
+
+class RuntimeMisuse(Exception):
+    """A mistake in the script or in how it was started."""
+
+
+class BadEnvironment(RuntimeMisuse):
+    """A CLUSTERWEB_ variable holds no usable value."""
+
+
+class StateUnsavable(RuntimeMisuse):
+    """The state for a checkpoint holds something that could not be loaded again."""
+
+
+class StateMismatch(RuntimeMisuse):
+    """A checkpoint does not fit the objects that it is to be restored into."""

@@ -1,0 +1,73 @@
+"""What the supervisor asks of the job: a request file and SIGTERM, both looked at between two mini-batches only.
+
+A request is ``{"id": n, "request": "checkpoint" | "stop"}``, put in place by a rename and left there; a higher id is a
+new request. SIGTERM means ``stop``.
+"""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+Request = Literal["checkpoint", "stop"]
+
+
+class RequestFile:
+    """Finds new requests; costs one ``stat`` when there is none."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._handled_id = -1
+
+    def poll(self) -> Request | None:
+        """Return a request that was not returned before; None also for a file that holds no request of ours."""
+        if self._path is None:
+            return None
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        identity = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if identity == self._seen:
+            return None
+        self._seen = identity
+        try:
+            data = json.loads(self._path.read_bytes())
+            number, request = data["id"], data["request"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if not isinstance(number, int) or number <= self._handled_id or request not in ("checkpoint", "stop"):
+            return None
+        self._handled_id = number
+        return "stop" if request == "stop" else "checkpoint"
+
+
+class StopSignal:
+    """Turns SIGTERM into a flag while training runs; outside of that the process dies by it as usual."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self._pid = os.getpid()
+        self._installed = False
+
+    def install(self) -> None:
+        """Start to listen. Python allows that in the main thread only; elsewhere SIGTERM keeps its usual meaning."""
+        if not self._installed and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._handle)
+            self._installed = True
+
+    def remove(self) -> None:
+        """Give SIGTERM its usual meaning back."""
+        if self._installed:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._installed = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a forked helper, such as a data loader, must still be endable
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.received = True

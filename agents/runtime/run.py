@@ -1,0 +1,226 @@
+"""The run of a training script: steps, boundaries between them, reports, checkpoints, resume.
+
+Decides what happens between two mini-batches. It never trains, never starts a thread, and apart from a stop it never
+ends the script: trouble with a disk is said, reported and lived with.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, SupportsFloat, TypeVar
+
+from agents.runtime.checkpoints import State, checkpoint_adopt, checkpoint_load, checkpoint_save
+from agents.runtime.environment import JobEnvironment
+from agents.runtime.reports import Rate, ReportFile, finite, say
+from agents.runtime.requests import RequestFile, StopSignal
+
+EXIT_STOPPED = 75
+REPORT_EVERY_S = 0.5
+PRINT_EVERY_S = 2.0
+
+Capture = TypeVar("Capture", bound=Callable[[], Mapping[str, Any]])
+
+
+class Run:
+    """One run of a training script, inside Clusterweb or outside of it.
+
+    Args:
+        total_steps: Steps of the whole training, those of earlier attempts included; None = until the script breaks.
+        checkpoint_every_s: Seconds between two checkpoints; None = not by time.
+        checkpoint_every_steps: Steps between two checkpoints; None = not by steps.
+        quiet: Print no progress outside Clusterweb.
+        environ: Where the CLUSTERWEB_ variables are read from; None = the environment of the process.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        *,
+        total_steps: int | None = None,
+        checkpoint_every_s: float | None = 300.0,
+        checkpoint_every_steps: int | None = None,
+        quiet: bool = False,
+        environ: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        job = JobEnvironment.parse(os.environ if environ is None else environ)
+        self.num_gpus, self.num_cpus = job.num_gpus, job.num_cpus
+        self._total_steps = total_steps
+        self._checkpoint_every_s, self._checkpoint_every_steps = checkpoint_every_s, checkpoint_every_steps
+        self._prints = job.report_file is None and not quiet
+        self._every_s = PRINT_EVERY_S if job.report_file is None else REPORT_EVERY_S
+        self._checkpoint_dir, self._resume_file = job.checkpoint_dir, job.resume_file
+        self._clock = clock
+        self._reports = ReportFile(job.report_file)
+        self._requests = RequestFile(job.request_file)
+        self._stop = StopSignal()
+        self._capture: Callable[[], Mapping[str, Any]] | None = None
+        self._step = 0
+        self._loss: SupportsFloat | None = None
+        self._rate: Rate | None = None  # set when training begins
+        self._reported_s = self._checkpointed_s = 0.0
+        self._saved: tuple[int, str] | None = None
+        _use_granted_cores(job.num_cpus)
+
+    @property
+    def step(self) -> int:
+        """How many steps are done, those of earlier attempts included."""
+        return self._step
+
+    def on_checkpoint(self, capture: Capture) -> Capture:
+        """Say what goes into a checkpoint. ``capture`` is called between two steps; also usable as a decorator."""
+        self._capture = capture
+        return capture
+
+    def resume(self) -> State | None:
+        """Return what ``on_checkpoint`` gave when the job was last saved, and continue at that step; None = start new.
+
+        Call it before the first step and put the state back yourself (``torch_state.restore`` does it for torch).
+        """
+        if self._resume_file is None:
+            return None
+        loaded = checkpoint_load(self._resume_file)
+        if loaded is None:
+            say("no usable checkpoint is left, training starts from the beginning")
+            self._reports.send("resume_failed", name=self._resume_file.name, detail="no usable checkpoint is left")
+            return None
+        path, self._step, state = loaded
+        if self._checkpoint_dir is not None and checkpoint_adopt(path, self._checkpoint_dir):
+            self._saved = (self._step, path.name)
+        return state
+
+    def steps(self) -> Iterator[int]:
+        """Yield the number of each step still to be trained, from 0; the code between two of them trains exactly one.
+
+        When the job is asked to stop it writes a checkpoint between two steps and ends the process with code 75. After
+        the last step it writes a checkpoint and reports completion.
+        """
+        self._begin()
+        while not self._is_done():
+            yield self._step
+            self.boundary()
+
+    def boundary(self) -> None:
+        """Count one step as trained and do what is due. Only for a loop of your own; ``steps`` calls it itself.
+
+        Raises:
+            SystemExit: With code 75, when the job is asked to stop.
+        """
+        self._begin()
+        self._step += 1
+        if self._step == self._total_steps:
+            self._complete()
+            return
+        now_s = self._clock()
+        if now_s - self._reported_s >= self._every_s:
+            self._report_progress(now_s)
+        request = self._requests.poll()
+        if self._stop.received or request == "stop":
+            self._end_stopped()
+        if request == "checkpoint" or self._checkpoint_due(now_s):
+            self.checkpoint()
+
+    def report(self, *, loss: SupportsFloat | None) -> None:
+        """Note the loss of the present step. It goes out with the progress, about twice a second; cheap at every step.
+
+        Args:
+            loss: A number or a tensor of one element; it is read only when it goes out. Not finite is shown as missing.
+        """
+        detach = getattr(loss, "detach", None)  # a tensor must not keep its graph alive until then
+        self._loss = loss if detach is None else detach()
+
+    def checkpoint(self) -> str | None:
+        """Write a checkpoint of what is trained now, and return its file name; None when there is nowhere or no way to.
+
+        A disk that will not take it is said and reported; training goes on with the older ones.
+
+        Raises:
+            StateUnsavable: The state holds something that could not be loaded again: a mistake in the script.
+        """
+        self._checkpointed_s = self._clock()
+        if self._saved is None or self._saved[0] != self._step:
+            if self._checkpoint_dir is None:
+                return None
+            if self._capture is None:
+                self._checkpoint_failed("the script gave no on_checkpoint")
+                return None
+            state = self._capture()
+            try:
+                self._saved = (self._step, checkpoint_save(self._checkpoint_dir, step=self._step, state=state))
+            except OSError as error:
+                self._checkpoint_failed(str(error))
+                return None
+            self._checkpointed_s = self._clock()
+        step, name = self._saved
+        self._reports.send("checkpoint", name=name, step=step)
+        return name
+
+    def _checkpoint_failed(self, detail: str) -> None:
+        say(f"no checkpoint at step {self._step}: {detail}")
+        self._reports.send("checkpoint_failed", step=self._step, detail=detail)
+
+    def _checkpoint_due(self, now_s: float) -> bool:
+        if self._capture is None or self._checkpoint_dir is None:
+            return False
+        by_time = self._checkpoint_every_s is not None and now_s - self._checkpointed_s >= self._checkpoint_every_s
+        by_steps = self._checkpoint_every_steps is not None and self._step % self._checkpoint_every_steps == 0
+        return by_time or by_steps
+
+    def _begin(self) -> None:
+        if self._rate is not None:
+            return
+        now_s = self._clock()
+        self._rate = Rate(step=self._step, now_s=now_s)
+        self._reported_s = self._checkpointed_s = now_s
+        self._reports.send("started", step=self._step, total_steps=self._total_steps)
+        if self._is_done():
+            self._complete()
+            return
+        self._stop.install()
+        request = self._requests.poll()
+        if request == "stop":
+            self._end_stopped()
+        if request == "checkpoint":
+            self.checkpoint()
+
+    def _is_done(self) -> bool:
+        return self._total_steps is not None and self._step >= self._total_steps
+
+    def _complete(self) -> None:
+        # What the script does after its last step has no boundary: from here SIGTERM ends it at once, and a later
+        # attempt starts from this checkpoint.
+        self._stop.remove()
+        self._report_progress(self._clock())
+        if self._capture is not None:
+            self.checkpoint()
+        self._reports.send("completed", step=self._step)
+
+    def _end_stopped(self) -> None:
+        self._report_progress(self._clock())
+        if self._step > 0:
+            self.checkpoint()
+        self._reports.send("stopped", step=self._step)
+        raise SystemExit(EXIT_STOPPED)
+
+    def _report_progress(self, now_s: float) -> None:
+        self._reported_s = now_s
+        loss = finite(self._loss)
+        rate = None if self._rate is None else self._rate.steps_per_s(step=self._step, now_s=now_s)
+        self._reports.send(
+            "progress", step=self._step, total_steps=self._total_steps, loss=loss, steps_per_s=finite(rate)
+        )
+        if self._prints:
+            of = "" if self._total_steps is None else f"/{self._total_steps}"
+            shown = [f"step {self._step}{of}"]
+            shown += [] if loss is None else [f"loss {loss:.4g}"]
+            shown += [] if rate is None else [f"{rate:.3g} steps/s"]
+            sys.stdout.write("  ".join(shown) + "\n")
+            sys.stdout.flush()
+
+
+def _use_granted_cores(num_cpus: int | None) -> None:
+    """Keep torch from starting more threads than cores were granted, which slows everybody down many times over."""
+    torch = sys.modules.get("torch")
+    if torch is not None and num_cpus is not None:
+        torch.set_num_threads(num_cpus)
