@@ -96,6 +96,9 @@ class Job(models.Model):
             # the job list in its other orders
             models.Index(fields=["num_gpus", "number"], name="job_by_size"),
             models.Index(fields=["priority", "number"], name="job_by_priority"),
+            models.Index(fields=["name", "number"], name="job_by_name"),
+            models.Index(fields=["submitted_at", "number"], name="job_by_submission"),
+            models.Index(fields=["state_changed_at", "number"], name="job_by_change"),
             # JCT and wait over the last day
             models.Index(fields=["ended_at", "number"], name="job_by_end"),
         ]

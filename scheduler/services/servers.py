@@ -1,37 +1,159 @@
-"""Servers: join, drain, come back."""
+"""Servers: made known, drained, offered again. Whether a server is up or lost is decided by ``scheduler.live``."""
 
+import re
+import secrets
+import string
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from scheduler.models import Server
-from scheduler.selectors.visibility import Actor
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from scheduler.core.errors import Conflict
+from scheduler.models import Cluster, Server
+from scheduler.models.server import ServerState
+from scheduler.notify import request_round, touch_cluster
+from scheduler.services.events import event_record
+from scheduler.services.inputs import Problems
+from scheduler.services.permission import Doer, require_admin
+from scheduler.services.settings import cluster_row
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+NAME_CHARS = 63
+RACK = re.compile(r"[A-Za-z0-9._-]*")
+RACK_CHARS = 40
+KEY_BYTES = 32
+DRAIN_REASON_CHARS = 200
+_ID_LETTERS = string.ascii_lowercase + string.digits
 
 
-def server_register(*, actor: Actor, name: str, rack: str = "", at: datetime) -> Server:
-    """Make a server known; its agent joins with the key. Raises NotAllowed, SpecInvalid."""
-    raise NotImplementedError
+def server_register(*, actor: Doer, name: str, rack: str = "", at: datetime) -> Server:
+    """Make a server known under a new id and key; it is offered to rounds once its agent reports.
+
+    Raises:
+        NotAllowed: ``actor`` is neither an admin nor the operator.
+        SpecInvalid: A bad or taken name.
+    """
+    require_admin(actor, "add servers")
+    problems = Problems()
+    problems.name("name", name, pattern=NAME, most=NAME_CHARS, right="letters, digits, '.' and '-'")
+    if len(rack) > RACK_CHARS or not RACK.fullmatch(rack):
+        problems.add("rack", "characters", f"rack may hold at most {RACK_CHARS} letters, digits, '.', '_' and '-'.")
+    problems.refuse()
+    cluster_row()
+    try:
+        with transaction.atomic():
+            Cluster.objects.select_for_update().get(pk=1)  # one at a time: numbers have no gaps
+            highest = Server.objects.aggregate(highest=Max("number"))["highest"] or 0
+            server = Server.objects.create(
+                # Ids and keys are secrets: they come from the system's source, not from the port of ids.
+                id="s" + "".join(secrets.choice(_ID_LETTERS) for _ in range(11)),
+                number=highest + 1,
+                name=name,
+                rack=rack,
+                state_changed_at=at,
+                key_hex=secrets.token_hex(KEY_BYTES),
+                created_at=at,
+            )
+            _record(server, actor=actor, at=at, reason="register", before="", detail="")
+    except IntegrityError:
+        problems.add("name", "taken", f"There is a server {name} already.")
+        problems.refuse()
+    return server
 
 
-def server_drain(*, actor: Actor, server: Server, reason: str, at: datetime) -> Server:
-    """Move the server's jobs away and start nothing new on it. Raises NotAllowed, SpecInvalid, Conflict."""
-    raise NotImplementedError
+def server_drain(*, actor: Doer, server: Server, reason: str, at: datetime) -> Server:
+    """Move the server's jobs away and start nothing new on it; draining again changes nothing.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No reason was given.
+        Conflict: The server is lost: nothing runs on it.
+    """
+    require_admin(actor, "drain servers")
+    problems = Problems()
+    detail = problems.text("reason", reason, least=3, most=DRAIN_REASON_CHARS)
+    problems.refuse()
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server.pk)
+        if server.state == ServerState.LOST:
+            raise Conflict(f"{server.name} is lost: nothing runs on it. It can be drained once it reports.")
+        if server.state != ServerState.DRAINING:
+            _move(server, ServerState.DRAINING, actor=actor, at=at, reason="drain", detail=detail)
+    return server
 
 
-def server_undrain(*, actor: Actor, server: Server, at: datetime) -> Server:
-    """Offer a drained server to rounds again. Raises NotAllowed, Conflict."""
-    raise NotImplementedError
+def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
+    """Offer a drained server to rounds again.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        Conflict: The server is not drained.
+    """
+    require_admin(actor, "offer servers again")
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server.pk)
+        if server.state != ServerState.DRAINING:
+            raise Conflict(f"{server.name} is not drained: it is {server.state}.")
+        to = ServerState.JOINING if server.last_report_at is None else ServerState.UP
+        _move(server, to, actor=actor, at=at, reason="undrain", detail="")
+    return server
 
 
 def agent_config(
     server: Server,
     *,
     redis_url: str,
-    shared_dir: Path,
-    state_dir: Path,
+    shared_dir: str | Path,
+    state_dir: str | Path,
     cpu_slots: int | None = None,
     cpu_ids: list[int] | None = None,
     memory_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Return the content of the agent's configuration file; it holds the key, so mode 0600."""
-    raise NotImplementedError
+    """Return the content of the agent's configuration file as plain JSON data.
+
+    It holds the server's key: whoever writes it makes the file readable by its owner alone.
+
+    Args:
+        redis_url: Broker as the server reaches it; ``redis://``, ``rediss://`` or ``unix://``.
+        cpu_slots: Slots to offer where there is no GPU; None for the agent's default.
+        cpu_ids: Logical CPUs to use; None for all.
+        memory_bytes: Memory to offer; None for most of the machine's.
+    """
+    return {
+        "server_id": server.pk,
+        "server_name": server.name,
+        "key_hex": server.key_hex,
+        "redis_url": redis_url,
+        "shared_dir": str(shared_dir),
+        "state_dir": str(state_dir),
+        "cpu_slots": cpu_slots,
+        "cpu_ids": cpu_ids,
+        "memory_bytes": memory_bytes,
+    }
+
+
+def _move(server: Server, to: ServerState, *, actor: Doer, at: datetime, reason: str, detail: str) -> None:
+    """Write the state, if nobody else moved the server first."""
+    before = server.state
+    found = Server.objects.filter(pk=server.pk, state=before)
+    if found.update(state=to, state_reason=detail, state_changed_at=at) != 1:
+        raise Conflict(f"{server.name} changed a moment ago.")
+    server.state, server.state_reason, server.state_changed_at = to, detail, at
+    _record(server, actor=actor, at=at, reason=reason, before=before, detail=detail)
+
+
+def _record(server: Server, *, actor: Doer, at: datetime, reason: str, before: str, detail: str) -> None:
+    event_record(
+        kind="server_state",
+        actor=actor,
+        at=at,
+        reason=reason,
+        data={"detail": detail} if detail else {},
+        server=server,
+        old_state=before,
+        new_state=server.state,
+    )
+    touch_cluster()
+    request_round("server")

@@ -1,18 +1,111 @@
-"""Settings of the scheduler: policy, locality, mechanism, pause."""
+"""Settings of the scheduler: policy, locality, mechanism, pause. A round reads them once, at its start."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from scheduler.models import Cluster
-from scheduler.selectors.visibility import Actor
+from django.db import transaction
+from django.db.models import F
+
+from scheduler.core.errors import Conflict, FieldError, SpecInvalid
+from scheduler.models import Cluster, Event
+from scheduler.notify import request_round, touch_cluster
+from scheduler.services.events import event_record
+from scheduler.services.permission import Doer, require_admin
+
+# What is chosen by name, each with its options.
+CHOSEN = ("policy", "locality", "mechanism")
+FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), "paused")
 
 
 def cluster_row() -> Cluster:
     """Return the one row of the cluster, made on first use."""
-    raise NotImplementedError
+    return Cluster.objects.get_or_create(pk=1)[0]
 
 
-def settings_change(*, actor: Actor, changes: Mapping[str, Any], expected_version: int, at: datetime) -> Cluster:
-    """Change settings from the next round on. Raises NotAllowed, SpecInvalid, Conflict."""
-    raise NotImplementedError
+def settings_change(*, actor: Doer, changes: Mapping[str, Any], expected_version: int, at: datetime) -> Cluster:
+    """Change settings from the next round on.
+
+    Args:
+        changes: New values of some of FIELDS, as plain JSON data; a newly chosen policy, locality or mechanism begins
+            with its default options unless options are given with it.
+        expected_version: ``Cluster.settings_version`` as the actor saw it.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        SpecInvalid: An unknown field or name, or a bad option; one entry each.
+        Conflict: Somebody changed the settings since.
+    """
+    require_admin(actor, "change the settings of the scheduler")
+    cluster_row()
+    with transaction.atomic():
+        cluster = Cluster.objects.select_for_update().get(pk=1)
+        if cluster.settings_version != expected_version:
+            raise Conflict(_changed_by(at))
+        before = _settings(cluster)
+        after = _checked(before, changes)
+        if after == before:
+            return cluster
+        found = Cluster.objects.filter(pk=1, settings_version=expected_version)
+        if found.update(settings_version=F("settings_version") + 1, **after) != 1:
+            raise Conflict(_changed_by(at))
+        cluster.refresh_from_db()
+        names = [field for field in FIELDS if before[field] != after[field]]
+        data = {"before": {name: before[name] for name in names}, "after": {name: after[name] for name in names}}
+        event_record(kind="settings", actor=actor, at=at, reason="change", data=data)
+        touch_cluster()
+        request_round("settings")
+    return cluster
+
+
+def _checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings as they would be. Raises SpecInvalid."""
+    errors = [
+        FieldError(
+            pointer=f"/{name}", code="unknown", detail=f"{name} is not a setting. Settings are {', '.join(FIELDS)}."
+        )
+        for name in changes
+        if name not in FIELDS
+    ]
+    after = {**before, **{name: value for name, value in changes.items() if name in FIELDS}}
+    for name in CHOSEN:
+        if after[name] != before[name] and f"{name}_options" not in changes:
+            after[f"{name}_options"] = {}
+    if not isinstance(after["paused"], bool):
+        errors.append(FieldError(pointer="/paused", code="type", detail="paused must be true or false."))
+    errors += _choice_errors(after)
+    if errors:
+        raise SpecInvalid(errors)
+    return after
+
+
+def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
+    """Return what keeps the chosen names and options from being a configuration."""
+    from scheduler.choices import build_config
+
+    errors = [
+        FieldError(pointer=f"/{name}", code="type", detail=f"{name} must be {what}.")
+        for names, kind, what in (
+            (CHOSEN, str, "a name"),
+            ([f"{name}_options" for name in CHOSEN], Mapping, "a mapping of options to values"),
+        )
+        for name in names
+        if not isinstance(after[name], kind)
+    ]
+    if errors:
+        return errors
+    try:
+        build_config(**{name: after[name] for name in FIELDS if name != "paused"})
+    except SpecInvalid as error:
+        return error.errors
+    return []
+
+
+def _settings(cluster: Cluster) -> dict[str, Any]:  # JSON
+    return {field: getattr(cluster, field) for field in FIELDS}
+
+
+def _changed_by(at: datetime) -> str:
+    last = Event.objects.filter(kind="settings").order_by("-id").first()
+    who = f"{last.actor} changed them {max(0, round((at - last.at).total_seconds()))} s ago" if last else "they changed"
+    return f"The settings were not saved: {who}."

@@ -1,0 +1,34 @@
+"""Events of things other than jobs: queues, servers, settings, members, tokens. Append-only."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from scheduler.models import Event, Queue, Server
+from scheduler.services.permission import Doer, actor_name
+
+
+def event_record(
+    *,
+    kind: str,
+    actor: Doer,
+    at: datetime,
+    reason: str,
+    data: Mapping[str, Any],  # JSON
+    queue: Queue | None = None,
+    server: Server | None = None,
+    old_state: str = "",
+    new_state: str = "",
+) -> Event:
+    """Record that ``actor`` did something; ``data`` holds what was before and after."""
+    return Event.objects.create(
+        at=at,
+        kind=kind,
+        actor=actor_name(actor),
+        queue=queue,
+        server=server,
+        old_state=old_state,
+        new_state=new_state,
+        reason=reason,
+        data=dict(data),
+    )

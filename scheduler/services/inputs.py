@@ -1,0 +1,55 @@
+"""Fields of the small inputs (a name, a reason, a number): checked at the door, one entry per bad field."""
+
+import re
+
+from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.spec_reading import is_storable, number_shown, shown
+
+REASON_CHARS = (3, 500)
+
+
+class Problems:
+    """Collects bad fields; ``refuse`` raises when there are any."""
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+
+    def add(self, field: str, code: str, detail: str) -> None:
+        """Add one bad field."""
+        self.errors.append(FieldError(pointer=f"/{field}", code=code, detail=detail))
+
+    def refuse(self) -> None:
+        """Raise SpecInvalid when a field is bad."""
+        if self.errors:
+            raise SpecInvalid(self.errors)
+
+    def name(self, field: str, value: str, *, pattern: re.Pattern[str], most: int, right: str) -> str:
+        """Return the name; ``right`` completes "name may hold only"."""
+        if not value:
+            self.add(field, "required", f"{field} is required.")
+        elif len(value) > most:
+            self.add(field, "length", f"{field} may have at most {most} characters. It has {len(value)}.")
+        elif not pattern.fullmatch(value):
+            self.add(field, "characters", f"{field} may hold only {right}, not {shown(value)!r}.")
+        return value
+
+    def text(self, field: str, value: str, *, least: int, most: int) -> str:
+        """Return free text without the blanks around it."""
+        text = value.strip()
+        if len(text) < least:
+            self.add(field, "required", f"{field} needs at least {least} characters.")
+        elif len(text) > most:
+            self.add(field, "length", f"{field} may have at most {most} characters. It has {len(text)}.")
+        elif not is_storable(text):
+            self.add(field, "characters", f"{field} holds a NUL or another character that cannot be stored.")
+        return text
+
+    def reason(self, value: str) -> str:
+        """Return why somebody did it; kept in the event."""
+        return self.text("reason", value, least=REASON_CHARS[0], most=REASON_CHARS[1])
+
+    def number(self, field: str, value: float, *, low: float, high: float, label: str = "") -> None:
+        """Refuse a number that is not between ``low`` and ``high``, both included."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            between = f"between {number_shown(low)} and {number_shown(high)}"
+            self.add(field, "range", f"{label or field} must be {between}. You asked for {shown(value)}.")

@@ -1,0 +1,147 @@
+"""Could this job be submitted now: queue, role, profile, and whether any server is large enough.
+
+What the spec alone says is checked in ``scheduler/core/spec.py``; here both are shown at once.
+"""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db.models import Count, Q
+
+from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
+from scheduler.core.spec import JobSpec
+from scheduler.core.spec_reading import shown
+from scheduler.core.spec_units import format_size
+from scheduler.models import Profile, Queue, Server
+from scheduler.models.queue import Role
+from scheduler.selectors.visibility import Access, Actor, access_of
+
+NAMES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A spec that may be submitted, with the rows it names."""
+
+    spec: JobSpec
+    owner: User
+    queue: Queue
+    profile: Profile | None
+
+
+def job_check(*, actor: Actor, data: object) -> JobSpec:
+    """Return the spec in ``data`` if ``actor`` could submit it now.
+
+    Raises:
+        SpecInvalid: With every bad field, of the spec and of what depends on the cluster.
+        NotAllowed: Not signed in, or only a viewer of the queue.
+    """
+    owner = _signed_in(actor)
+    spec, errors = JobSpec.read(data)
+    found, more = _cluster_errors(owner, spec, bad={error.pointer for error in errors})
+    if errors or more or found is None:
+        raise SpecInvalid(errors + more)
+    return found.spec
+
+
+def spec_check(*, actor: Actor, spec: JobSpec) -> Checked:
+    """Return the rows that a parsed spec names. Raises as ``job_check`` does."""
+    found, errors = _cluster_errors(_signed_in(actor), spec, bad=frozenset())
+    if errors or found is None:
+        raise SpecInvalid(errors)
+    return found
+
+
+def _signed_in(actor: Actor) -> User:
+    if not (isinstance(actor, User) and actor.is_active):
+        raise NotAllowed("Sign in to submit jobs.")
+    return actor
+
+
+def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[Checked | None, list[FieldError]]:
+    """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already."""
+    if "" in bad:
+        return None, []
+    errors: list[FieldError] = []
+    queue = None if "/queue" in bad else _queue(owner, spec.queue, errors)
+    profile = None if "/profile" in bad else _profile(spec.profile, errors)
+    if not any(pointer.startswith("/resources") for pointer in bad):
+        errors += _capacity_errors(spec)
+    if queue is None or errors:
+        return None, errors
+    return Checked(spec=spec, owner=owner, queue=queue, profile=profile), []
+
+
+def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
+    """Return the queue, or None with an entry; a queue that is not visible is one that does not exist."""
+    access = access_of(owner)
+    queue = Queue.objects.filter(name=name).first()
+    if queue is None or not access.sees(queue.pk):
+        detail = f"There is no queue {shown(name)} that you may submit to. {_yours(access)}"
+        errors.append(FieldError(pointer="/queue", code="unknown", detail=detail))
+        return None
+    if not access.at_least(queue.pk, Role.MEMBER):
+        raise NotAllowed(
+            f"You see {queue.name} but may not submit to it. A lead of {queue.name} can make you a member."
+        )
+    below = [child for child in queue.children.order_by("name") if access.at_least(child.pk, Role.MEMBER)]
+    if below:
+        detail = f"{queue.name} has queues under it. Submit to {_either(child.name for child in below)}."
+        errors.append(FieldError(pointer="/queue", code="not_leaf", detail=detail))
+        return None
+    return queue
+
+
+def _yours(access: Access) -> str:
+    """Return the sentence about the queues that would do."""
+    leaves = Queue.objects.filter(children__isnull=True).order_by("name")
+    names = [queue.name for queue in leaves if access.at_least(queue.pk, Role.MEMBER)]
+    return f"You may submit to {_either(names)}." if names else "You are not a member of any queue."
+
+
+def _either(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:NAMES_SHOWN]) + (", ..." if len(listed) > NAMES_SHOWN else "")
+
+
+def _profile(name: str, errors: list[FieldError]) -> Profile | None:
+    if not name:
+        return None
+    profile = Profile.objects.filter(fingerprint=name).first()
+    if profile is None:
+        known = Profile.objects.order_by("fingerprint").values_list("fingerprint", flat=True)[: NAMES_SHOWN + 1]
+        ending = f"Known are {_either(known)}." if known else "None is known yet."
+        detail = f"There is no profile {shown(name)}. {ending} Leave profile empty when it is not measured."
+        errors.append(FieldError(pointer="/profile", code="unknown", detail=detail))
+    return profile
+
+
+def _capacity_errors(spec: JobSpec) -> list[FieldError]:
+    """Refuse what no server could ever give, naming the most that one could; a gang runs on one server."""
+    servers = list(
+        Server.objects.filter(last_report_at__isnull=False)
+        .annotate(num_gpus=Count("gpus", filter=Q(gpus__healthy=True)))
+        .filter(num_gpus__gt=0)
+        .values_list("num_gpus", "num_cpus", "memory_bytes")
+    )
+    asked = spec.resources
+    if not servers:
+        return []  # nothing is known yet; the job waits with a reason
+    most_gpus = max(gpus for gpus, _, _ in servers)
+    if asked.gpus > most_gpus:
+        detail = f"GPUs must be between 1 and {most_gpus}. You asked for {asked.gpus}."
+        return [FieldError(pointer="/resources/gpus", code="capacity", detail=detail)]
+    fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= asked.gpus]
+    errors = []
+    holder = f"no server with {asked.gpus} {'GPU' if asked.gpus == 1 else 'GPUs'} has more"
+    most_cpus, most_memory = max(cpus for cpus, _ in fitting), max(memory_bytes for _, memory_bytes in fitting)
+    if asked.cpus is not None and asked.cpus > most_cpus:
+        detail = f"cpus must be at most {most_cpus}: {holder}. You asked for {shown(float(asked.cpus))}."
+        errors.append(FieldError(pointer="/resources/cpus", code="capacity", detail=detail))
+    if asked.memory_bytes is not None and asked.memory_bytes > most_memory:
+        most = f"{math.floor(most_memory / 2**30 * 10) / 10:g}GiB"
+        detail = f"memory must be at most {most}: {holder}. You asked for {format_size(asked.memory_bytes)}."
+        errors.append(FieldError(pointer="/resources/memory", code="capacity", detail=detail))
+    return errors
