@@ -11,31 +11,32 @@ from scheduler.ports import Bell, live_bell
 _bell: Bell | None = None
 
 
-def use_bell(bell: Bell | None) -> None:
-    """Ring ``bell`` from now on in this process; None returns to the one of ``live_bell``."""
+def use_bell(other: Bell | None) -> None:
+    """Ring ``other`` from now on in this process; None returns to the one of ``live_bell``."""
     global _bell
-    _bell = bell
+    _bell = other
 
 
-def _current() -> Bell:
+def bell() -> Bell:
+    """Return the bell of this process."""
     return live_bell() if _bell is None else _bell
 
 
 def request_round(trigger: str) -> None:
     """Ask for an early round after the present transaction commits. ``trigger`` is a short word: submit, end, ..."""
-    transaction.on_commit(lambda: _current().request_round(trigger), robust=True)
+    transaction.on_commit(lambda: bell().request_round(trigger), robust=True)
 
 
 def touch_job(job_id: str) -> None:
     """Mark a job as changed for live pages after the present transaction commits."""
-    transaction.on_commit(lambda: _current().touch(f"job.{job_id}"), robust=True)
+    transaction.on_commit(lambda: bell().touch(f"job.{job_id}"), robust=True)
 
 
 def touch_queue(queue_id: int) -> None:
     """Mark a queue's counts as changed for live pages after the present transaction commits."""
-    transaction.on_commit(lambda: _current().touch(f"queue.{queue_id}"), robust=True)
+    transaction.on_commit(lambda: bell().touch(f"queue.{queue_id}"), robust=True)
 
 
 def touch_cluster() -> None:
     """Mark the servers or the settings as changed for live pages after the present transaction commits."""
-    transaction.on_commit(lambda: _current().touch("cluster"), robust=True)
+    transaction.on_commit(lambda: bell().touch("cluster"), robust=True)

@@ -34,6 +34,13 @@ class Bell(Protocol):
         """Say that ``cluster``, ``queue.<pk>`` or ``job.<ulid>`` changed."""
 
 
+class SchedulerTransport(Transport, Protocol):
+    """The scheduler's end of the broker."""
+
+    def take_touched(self) -> list[str]:
+        """Return the names that other processes touched (see ``Bell.touch``) since the last call."""
+
+
 class FrameSink(Protocol):
     """Where live frames go."""
 
@@ -46,7 +53,7 @@ class Ports:
     """All that the engine needs of the world."""
 
     clock: Clock
-    transport: Transport
+    transport: SchedulerTransport
     ids: Ids
     frames: FrameSink
 

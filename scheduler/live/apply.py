@@ -1,8 +1,8 @@
 """Makes a plan true, in one transaction: stops, leases, attempts, wait reasons, the round's own row.
 
 The plan was made from a snapshot that may be a moment old. Whatever changed since is met by guards: a job that moved on
-is skipped, a place that is not free yet makes a grant wait (reason ``reconfiguring``), and the counter of rounds refuses
-the whole of it when another scheduler was first.
+is skipped, a place that is not free yet makes a grant wait (reason ``reconfiguring``), and the counter of rounds
+refuses the whole of it when another scheduler was first.
 """
 
 import logging

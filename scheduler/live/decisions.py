@@ -64,9 +64,8 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]
         seats[job].append(
             {"server": server_numbers[server], "gpus": gpus, "cpus": round(cpus, 3), "memory_bytes": int(memory)}
         )
-    launched = set(applied.launched)
-    states = {row: "launched" for row in launched} | {row: "reconfiguring" for row in applied.deferred}
-    states |= {row: "kept" for row in plan.kept}
+    states = dict.fromkeys(applied.launched, "launched") | dict.fromkeys(applied.deferred, "reconfiguring")
+    states |= dict.fromkeys(plan.kept, "kept")
     return [
         {"job": numbers[row], "state": states.get(row, "skipped"), "seats": seats[row]}
         for row in plan.order
@@ -77,7 +76,9 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]
 def shortened(decisions: Decisions, *, round_number: int) -> Decisions:
     """Return a reference to the round before when nothing differs, else the decisions themselves."""
     before = Round.objects.filter(number=round_number - 1).values_list("decisions", flat=True).first()
-    same_as = before.get("same_as", round_number - 1) if before else None
-    if before and "same_as" in before:
+    if before is None:
+        return decisions
+    same_as = int(before.get("same_as", round_number - 1))
+    if "same_as" in before:
         before = Round.objects.filter(number=same_as).values_list("decisions", flat=True).first()
     return {"same_as": same_as} if before == decisions else decisions

@@ -27,7 +27,7 @@ WANTED: dict[str, Wanted] = {"run": "run", "preempt": "preempt", "suspend": "sus
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
-    """Send their whole desired state to the servers. Whoever does not get it is behind, says so, and is sent it again."""
+    """Send their whole desired state to the servers. Who does not get it is behind, says so, and is sent it again."""
     for server_id in sorted(set(server_ids)):
         message = desired_message(server_id, at=at)
         if message is None:

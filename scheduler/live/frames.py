@@ -1,0 +1,164 @@
+"""Live frames: what changed, told to whoever looks at it, at most every half second for each group.
+
+The first change after a quiet time goes out at once; what follows within the half second goes together. Content comes
+from the same selectors that pages and REST use, so that a frame never shows more than a page would.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scheduler.live.telemetry import queue_values
+from scheduler.models import Attempt, Event, Job, Lease, Queue
+from scheduler.ports import FrameSink
+from scheduler.selectors.jobs import event_row, job_row
+from scheduler.selectors.overview import cluster_now
+
+EVERY_S = 0.5
+# In one frame; what is more follows with the next.
+ROWS_MOST = 200
+EVENTS_MOST = 20
+
+Data = dict[str, Any]  # JSON of a frame
+
+
+class Frames:
+    """Collects touched names (``cluster``, ``queue.<pk>``, ``job.<ulid>``) and sends frames of them.
+
+    ``touch`` may be called from any thread, ``flush`` from one.
+    """
+
+    def __init__(self, sink: FrameSink) -> None:
+        self.changed = threading.Event()
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._touched: set[str] = set()
+        self._measured: dict[str, Data] = {}
+        # By group, what it is still to be told: jobs of a queue, and the group's own name for itself.
+        self._pending: dict[str, set[str]] = defaultdict(set)
+        self._sent_s: dict[str, float] = {}
+        self._newest_event = Event.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Mark things as changed."""
+        with self._lock:
+            self._touched.update(names)
+        self.changed.set()
+
+    def measure(self, measured: Mapping[str, Data]) -> None:
+        """Keep the newest measured values of jobs, by ULID; they go with the next frame of each."""
+        with self._lock:
+            self._measured.update(measured)
+
+    def flush(self, *, now_s: float) -> float | None:
+        """Send what is due.
+
+        Args:
+            now_s: Monotonic time, seconds.
+
+        Returns:
+            Seconds until the rest is due; None when nothing waits.
+        """
+        self.changed.clear()
+        with self._lock:
+            touched, self._touched = self._touched, set()
+        self._sort_out(touched)
+        due = {group for group in self._pending if now_s - self._sent_s.get(group, -EVERY_S) >= EVERY_S}
+        self._sent_s = {group: at for group, at in self._sent_s.items() if now_s - at < EVERY_S}
+        self._sent_s |= dict.fromkeys(due, now_s)
+        if due:
+            self._send({group: self._take(group) for group in sorted(due)})
+        if not self._pending:
+            return None
+        return max(0.0, min(self._sent_s.get(group, now_s) for group in self._pending) + EVERY_S - now_s)
+
+    def _sort_out(self, touched: set[str]) -> None:
+        """Turn touched names into what each group is to be told."""
+        job_pks = [name.removeprefix("job.") for name in touched if name.startswith("job.")]
+        for job_pk, queue_id in Job.objects.filter(pk__in=job_pks).values_list("pk", "queue_id"):
+            self._pending[f"job.{job_pk}"].add(f"job.{job_pk}")
+            self._pending[f"queue.{queue_id}"].add(f"job.{job_pk}")
+        for name in touched:
+            if not name.startswith("job."):
+                self._pending[name].add(name)
+
+    def _take(self, group: str) -> list[str]:
+        """Return the names that go with this frame; the rest stays for the next."""
+        names = sorted(self._pending.pop(group))
+        if len(names) > ROWS_MOST:
+            self._pending[group] = set(names[ROWS_MOST:])
+        return names[:ROWS_MOST]
+
+    def _send(self, due: Mapping[str, list[str]]) -> None:
+        job_pks = {name.removeprefix("job.") for names in due.values() for name in names if name.startswith("job.")}
+        jobs = Job.objects.select_related("queue", "owner").defer("spec").in_bulk(job_pks)
+        rows = {f"job.{pk}": job_row(job) for pk, job in jobs.items()}
+        for group, names in due.items():
+            if group == "cluster":
+                self._sink.send(group, "cluster", cluster_now())
+            elif group.startswith("job."):
+                job = jobs.get(group.removeprefix("job."))
+                if job is not None:
+                    self._sink.send(group, "job", {**rows[group], **self._details(job)})
+            else:
+                changed = [rows[name] for name in names if name in rows]
+                if changed:
+                    self._sink.send(group, "jobs", {"jobs": changed})
+        counts = [
+            int(group.removeprefix("queue.")) for group, names in due.items() if group in names and "queue" in group
+        ]
+        for data in queue_counts(counts):
+            self._sink.send(f"queue.{data['id']}", "queue", data)
+        self._send_events()
+
+    def _details(self, job: Job) -> Data:
+        """Return what a job's own page shows beside its row."""
+        attempt = Attempt.objects.filter(job=job).order_by("-number").only("number").first()
+        servers = (
+            Lease.objects.filter(attempt=attempt).order_by("server__number").values_list("server__name", flat=True)
+        )
+        with self._lock:
+            measured = self._measured.pop(job.pk, {})
+        return {
+            "cpu_frac": measured.get("cpu_frac"),
+            "memory_bytes": measured.get("memory_bytes"),
+            "gpu_frac": measured.get("gpu_frac"),
+            "checkpoint_step": job.checkpoint_step,
+            "checkpoint_at": job.checkpoint_at.isoformat() if job.checkpoint_at else None,
+            "attempt_number": attempt.number if attempt else None,
+            "servers": list(servers) if attempt else [],
+        }
+
+    def _send_events(self) -> None:
+        """Tell queues and jobs the newest of what happened since the last frame."""
+        new = list(Event.objects.filter(pk__gt=self._newest_event).order_by("-pk")[: EVENTS_MOST * 10])
+        by_group: dict[str, list[Event]] = defaultdict(list)
+        for event in new:
+            if event.queue_id is not None:
+                by_group[f"queue.{event.queue_id}"].append(event)
+            if event.job_id is not None:
+                by_group[f"job.{event.job_id}"].append(event)
+        for group, events in sorted(by_group.items()):
+            for event in reversed(events[:EVENTS_MOST]):
+                self._sink.send(group, "event", event_row(event))
+        if new:
+            self._newest_event = new[0].pk
+
+
+def queue_counts(queue_ids: Iterable[int]) -> list[Data]:
+    """Return the counts of these queues and of those above them, each with its whole subtree."""
+    wanted = set(queue_ids)
+    if not wanted:
+        return []
+    queues = {queue.pk: queue for queue in Queue.objects.all()}
+    totals = queue_values()
+    for pk in sorted(queues, key=lambda key: queues[key].name.count("/"), reverse=True):
+        parent = queues[pk].parent_id
+        if parent is None:
+            continue
+        if pk in wanted:
+            wanted.add(parent)
+        for name in ("held_gpus", "waiting_jobs", "running_jobs"):
+            totals[parent][name] += totals[pk][name]
+    return [{"id": pk, "name": queues[pk].name, **totals[pk]} for pk in sorted(wanted) if pk in queues]

@@ -1,0 +1,111 @@
+"""The engine between rounds: takes reports, keeps leases alive, gives silent servers up, sends frames and samples.
+
+It has no thread and no sleep, so that tests and the fault harness drive it on a virtual clock; ``worker.py`` runs it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from django.conf import settings
+from django.db import DataError, IntegrityError
+
+from scheduler.core.errors import InvalidTransition, JobChanged
+from scheduler.core.lifecycle import JobState
+from scheduler.core.plan import WaitReason
+from scheduler.live.desired import desired_send
+from scheduler.live.frames import Frames
+from scheduler.live.intake import Taken, refusals_record, reports_open
+from scheduler.live.lost import lost_after_s, lost_check, unconfirmed_check
+from scheduler.live.reports import report_apply
+from scheduler.live.telemetry import Telemetry, job_values
+from scheduler.live.watch import Watch
+from scheduler.models import Attempt, Job, Server
+from scheduler.notify import request_round, touch_cluster
+from scheduler.ports import Ports
+
+log = logging.getLogger(__name__)
+
+CHECK_EVERY_S = 1.0
+
+
+class Engine:
+    """All that the scheduler does between two rounds. One thread calls ``take`` and ``tick``."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.ports = ports
+        self.watch = Watch()
+        self.telemetry = Telemetry()
+        self.frames = Frames(ports.frames)
+        self._checked_s = self._renewed_s = -1e18
+
+    def server_ids(self) -> list[str]:
+        """Return the servers whose reports are to be fetched."""
+        return list(Server.objects.order_by("number").values_list("pk", flat=True))
+
+    def take(self, messages: Iterable[tuple[str, str]]) -> None:
+        """Apply what has arrived from the agents."""
+        at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
+        intake = reports_open(messages, at=at)
+        tell: set[str] = set()
+        for taken in intake.taken:
+            try:
+                tell |= self._apply(taken, intake.refuse, now_s=now_s)
+            except (JobChanged, InvalidTransition) as error:
+                # A user was faster. The next report says the same and meets the job as it is then.
+                log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
+            except (IntegrityError, DataError, ValueError) as error:
+                log.warning("report_inconsistent", extra={"server": taken.server_id, "error": str(error)})
+                intake.refuse(taken.server_id, "inconsistent")
+        refusals_record(intake.refused, watch=self.watch, at=at, now_s=now_s)
+        self._tell(tell)
+
+    def _apply(self, taken: Taken, refuse: Callable[[str, str], None], *, now_s: float) -> set[str]:
+        """Apply one report; return the servers to tell."""
+        at = self.ports.clock.now()
+        applied = report_apply(taken, at=at)
+        if applied.is_stale:
+            return set()
+        server_id = taken.server_id
+        self.watch.heard[server_id] = now_s
+        self.watch.sequences[server_id] = (taken.stamp.epoch, taken.stamp.sequence)
+        self.watch.note_missing(applied.missing, of=applied.open, now_s=now_s)
+        for why in applied.refused.elements():
+            refuse(server_id, why)
+        job_of = dict(Attempt.objects.filter(pk__in=applied.open).values_list("pk", "job_id"))
+        self.telemetry.take(server_id, taken.report, job_of, at=at)
+        own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
+        self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})
+        touch_cluster()
+        if (applied.is_behind or applied.missing) and self.watch.may_resend(server_id, now_s=now_s):
+            applied.tell.add(server_id)
+        return applied.tell
+
+    def tick(self) -> None:
+        """Do what is due by the monotonic clock: checks each second, renewals, samples."""
+        at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
+        if now_s - self._checked_s >= CHECK_EVERY_S:
+            self._checked_s = now_s
+            try:
+                self._tell(lost_check(self.watch, at=at, now_s=now_s))
+                self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s))
+            except (JobChanged, InvalidTransition) as error:
+                log.info("check_postponed", extra={"error": str(error)})
+            if Job.objects.filter(
+                state=JobState.QUEUED, wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at
+            ).exists():
+                request_round("backoff")
+        if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
+            self._renewed_s = now_s
+            self._tell(self._present(now_s=now_s))
+        if self.telemetry.flush(at=at, now_s=now_s):
+            touch_cluster()
+
+    def _present(self, *, now_s: float) -> set[str]:
+        """Return the servers that are heard; a silent one gets no renewal, so its leases run out."""
+        return {server_id for server_id, heard in self.watch.heard.items() if now_s - heard < lost_after_s()}
+
+    def _tell(self, server_ids: set[str]) -> None:
+        if not server_ids:
+            return
+        desired_send(server_ids, transport=self.ports.transport, at=self.ports.clock.now())
+        self.watch.sent |= dict.fromkeys(server_ids, self.ports.clock.mono_s())

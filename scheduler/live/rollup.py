@@ -1,0 +1,107 @@
+"""Makes samples coarser with age: 1 s, after an hour 10 s, after a day 60 s, after a month none.
+
+Each value becomes the mean over the seconds that were measured, and ``measured_s`` keeps how many those were, so that the
+sum over time (value x measured seconds) is conserved. Works in short transactions, each of which moves whole buckets: it
+may be stopped anywhere and run again.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from scheduler.models import Sample
+
+# (from, to, age): samples of ``from`` seconds older than ``age`` become samples of ``to`` seconds.
+STEPS = (
+    (1, 10, timedelta(hours=1)),
+    (10, 60, timedelta(days=1)),
+)
+KEPT = timedelta(days=30)
+ROWS_A_DELETE = 1_000
+# Of one call, so that rounds on the same worker never wait for it.
+MOST_TRANSACTIONS = 50
+# Counts up: its newest value says all.
+NOT_AVERAGED = frozenset({"step"})
+
+Values = dict[str, Any]  # JSON of Sample.values
+
+
+def samples_roll_up(*, at: datetime) -> int:
+    """Coarsen what is old enough at ``at`` and delete what is too old; return how many rows went away."""
+    gone = 0
+    for resolution_s, to_s, age in STEPS:
+        for _ in range(MOST_TRANSACTIONS):
+            moved = _roll_up_some(resolution_s, to_s, before=_floor(at - age, to_s))
+            gone += moved
+            if not moved:
+                break
+    for _ in range(MOST_TRANSACTIONS):
+        old = list(
+            Sample.objects.filter(resolution_s=STEPS[-1][1], at__lt=at - KEPT)
+            .order_by("at")
+            .values_list("pk", flat=True)[:ROWS_A_DELETE]
+        )
+        if not old:
+            break
+        gone += Sample.objects.filter(pk__in=old).delete()[0]
+    return gone
+
+
+def _floor(at: datetime, step_s: int) -> datetime:
+    return datetime.fromtimestamp(int(at.timestamp()) // step_s * step_s, tz=UTC)
+
+
+@transaction.atomic
+def _roll_up_some(resolution_s: int, to_s: int, *, before: datetime) -> int:
+    """Merge the oldest buckets; return how many fine rows they had."""
+    fine = Sample.objects.filter(resolution_s=resolution_s, at__lt=before).order_by("at")
+    oldest = fine.values_list("at", flat=True).first()
+    if oldest is None:
+        return 0
+    start = _floor(oldest, to_s)
+    rows = list(fine.filter(at__lt=start + timedelta(seconds=to_s)))
+    buckets: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for row in rows:
+        buckets[row.scope, row.scope_id].append(row)
+    Sample.objects.bulk_create(
+        Sample(
+            scope=scope,
+            scope_id=scope_id,
+            at=start,
+            resolution_s=to_s,
+            values=_merged(samples),
+        )
+        for (scope, scope_id), samples in sorted(buckets.items())
+    )
+    Sample.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    return len(rows)
+
+
+def _merged(samples: Sequence[Sample]) -> Values:
+    """Return the values of one bucket; ``samples`` are those of one thing, oldest first."""
+    measured_s: dict[str, float] = defaultdict(float)
+    sums: dict[str, Any] = {}  # numbers, or lists of them
+    for sample in samples:
+        of_sample = sample.values.get("measured_s", {})
+        for name, value in sample.values.items():
+            if name == "measured_s":
+                continue
+            seconds = float(of_sample.get(name, sample.resolution_s))
+            measured_s[name] += seconds
+            sums[name] = value if name in NOT_AVERAGED else _plus(sums.get(name), value, seconds)
+    merged = {name: total if name in NOT_AVERAGED else _over(total, measured_s[name]) for name, total in sums.items()}
+    return {**merged, "measured_s": dict(measured_s)}
+
+
+def _plus(total: Any, value: Any, seconds: float) -> Any:  # numbers, or lists of numbers and None
+    if isinstance(value, list):
+        before = total if isinstance(total, list) and len(total) == len(value) else [0.0] * len(value)
+        return [old + (new or 0.0) * seconds for old, new in zip(before, value, strict=True)]
+    return (total or 0.0) + value * seconds
+
+
+def _over(total: Any, seconds: float) -> Any:  # as in _plus
+    return [item / seconds for item in total] if isinstance(total, list) else total / seconds

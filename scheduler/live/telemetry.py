@@ -1,0 +1,118 @@
+"""Measured values on their way to the database: collected as they arrive, written together every few seconds."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Q, Sum
+
+from agents.protocol import AttemptReport, ServerReport
+from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.models import Gpu, Job, Lease, Queue, Sample
+from scheduler.models.event import SampleScope
+from scheduler.models.server import ServerState
+
+FLUSH_EVERY_S = 2.0
+
+Values = dict[str, Any]  # JSON of Sample.values
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """Samples that wait to be written; the newest of each second and thing is kept.
+
+    Attributes:
+        waiting: Values by (scope, id, whole second of the wall clock).
+        written_s: When they were last written, seconds of the monotonic clock.
+    """
+
+    waiting: dict[tuple[str, str, int], Values] = field(default_factory=dict)
+    written_s: float = 0.0
+
+    def take(self, server_id: str, report: ServerReport, job_of: dict[str, str], *, at: datetime) -> None:
+        """Keep what one report measured; ``job_of`` gives the job of each attempt that the server really runs."""
+        second = int(at.timestamp())
+        gpu_frac = [device.utilization_frac for device in report.devices]
+        server: Values = {"cpu_frac": report.cpu_frac, "memory_bytes": report.used_memory_bytes}
+        if any(frac is not None for frac in gpu_frac):
+            server["gpu_frac"] = gpu_frac
+        self._put(SampleScope.SERVER, server_id, second, server)
+        for attempt in report.attempts:
+            if attempt.attempt_id in job_of and attempt.phase != "ended":
+                self._put(SampleScope.JOB, job_of[attempt.attempt_id], second, job_values(attempt))
+
+    def _put(self, scope: str, scope_id: str, second: int, values: Values) -> None:
+        measured = {name: value for name, value in values.items() if value is not None}
+        if measured:
+            self.waiting[scope, scope_id, second] = measured
+
+    def flush(self, *, at: datetime, now_s: float) -> bool:
+        """Write what waits, with the state of cluster and queues, if the last time is long enough ago."""
+        if now_s - self.written_s < FLUSH_EVERY_S:
+            return False
+        self.written_s = now_s
+        waiting, self.waiting = self.waiting, {}
+        second = int(at.timestamp())
+        waiting[SampleScope.CLUSTER, "1", second] = cluster_values()
+        for queue_id, values in queue_values().items():
+            waiting[SampleScope.QUEUE, str(queue_id), second] = values
+        samples = [
+            Sample(
+                scope=scope,
+                scope_id=scope_id,
+                at=datetime.fromtimestamp(moment, tz=at.tzinfo),
+                resolution_s=1,
+                values=values,
+            )
+            for (scope, scope_id, moment), values in sorted(waiting.items())
+        ]
+        with transaction.atomic():
+            Sample.objects.bulk_create(samples, batch_size=500)
+        return True
+
+
+def job_values(attempt: AttemptReport) -> Values:
+    """Return what one report measured of a job; None where it did not."""
+    return {
+        "step": attempt.step,
+        "loss": attempt.loss,
+        "steps_per_s": attempt.steps_per_s,
+        "cpu_frac": attempt.cpu_frac,
+        "memory_bytes": attempt.memory_bytes,
+        "gpu_frac": attempt.gpu_frac,
+    }
+
+
+def cluster_values() -> Values:
+    """Return the sample of the whole cluster now."""
+    present = Gpu.objects.exclude(server__state__in=[ServerState.LOST, ServerState.JOINING])
+    gpus = present.aggregate(num_gpus=Count("pk"), broken_gpus=Count("pk", filter=Q(healthy=False)))
+    open_leases = Lease.objects.filter(closed_at=None)
+    allocated = open_leases.aggregate(total=Sum("num_gpus"))["total"] or 0
+    running = Job.objects.filter(state=JobState.RUNNING).aggregate(total=Sum("num_gpus"))["total"] or 0
+    states = dict(Job.objects.filter(state__in=HOLDING | {JobState.QUEUED}).values_list("state").annotate(Count("pk")))
+    return {
+        **gpus,
+        "busy_gpus": running,
+        "allocated_gpus": allocated,
+        "waiting_jobs": states.pop(JobState.QUEUED, 0),
+        "running_jobs": sum(states.values()),
+    }
+
+
+def queue_values() -> dict[int, Values]:
+    """Return the sample of every queue now, its own jobs alone."""
+    values: dict[int, Values] = {
+        pk: {"held_gpus": 0, "quota_gpus": quota, "waiting_jobs": 0, "running_jobs": 0}
+        for pk, quota in Queue.objects.order_by("pk").values_list("pk", "quota_gpus")
+    }
+    rows = Job.objects.filter(state__in=HOLDING | {JobState.QUEUED}).values_list("queue_id", "state")
+    for queue_id, state, jobs, gpus in rows.annotate(Count("pk"), Sum("num_gpus")):
+        of_queue = values[queue_id]
+        if state == JobState.QUEUED:
+            of_queue["waiting_jobs"] += jobs
+        else:
+            of_queue["running_jobs"] += jobs
+            of_queue["held_gpus"] += gpus
+    return values
