@@ -1,7 +1,7 @@
 """Figures for Plotly as the visual language wants them: one layout, colours as names of tokens.
 
-A figure is plain JSON data. Colours are written ``var(--q1)``; ``charts.js`` looks them up when it draws, and again when
-the theme changes, so one figure serves light and dark. Text from users goes through ``plain``.
+A figure is plain JSON data. Colours are written ``var(--q1)``; ``charts.js`` looks them up when it draws, and again
+when the theme changes, so one figure serves light and dark. Text from users goes through ``plain``.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,9 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 Json = dict[str, Any]  # a piece of a Plotly figure; Plotly's schema is its type
+
+
+STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 604800)  # between ticks of a time axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +126,24 @@ def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json 
 def time_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
     """Return an x axis of wall-clock times over a range; the day is named only where one begins."""
     span_s = (until - since).total_seconds()
+    step_s = next((step for step in STEPS_S if span_s / step <= 9), STEPS_S[-1])
     tick_format = "%a %-d" if span_s > 2.5 * 86400 else "%H:%M" if span_s > 900 else "%H:%M:%S"
     return {
         "type": "date",
         "range": [wall(since, zone), wall(until, zone)],
         "tickformat": tick_format,
+        "dtick": step_s * 1000,
         "hoverformat": "%a %H:%M" if span_s > 86400 else "%H:%M:%S",
     }
+
+
+def count_axis(most: float) -> Json:
+    """Return a y axis for a number of devices from 0 to ``most``, with ticks at whole numbers and at ``most``."""
+    top = max(1, round(most))
+    parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 1 if top < 8 else 0)
+    step = top / parts if parts else top // 4
+    ticks = [round(index * step) for index in range(parts + 1)] if parts else [*range(0, top - step // 2, step), top]
+    return {"range": [0, top], "tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
 
 
 def area(
@@ -172,10 +186,10 @@ def line(
     }
 
 
-def note(text: str, x: object, y: object, *, color: str = "text", **more: object) -> Json:
+def note(text: str, x: object, y: object, *, color: str = "text", bold: bool = False, **more: object) -> Json:
     """Return a direct label inside the plot."""
     return {
-        "text": plain(text),
+        "text": f"<b>{plain(text)}</b>" if bold else plain(text),
         "x": x,
         "y": y,
         "showarrow": False,

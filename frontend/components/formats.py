@@ -26,7 +26,7 @@ def significant(value: float | None) -> str:
 
 
 def signed(value: float, digits: int = 0) -> str:
-    """Return a difference: ``+4``, ``−3``, ``0``."""
+    """Return a difference: ``+4``, ``0``, or with a minus sign."""
     text = number(value, digits)
     return f"+{text}" if float(f"{value:.{digits}f}") > 0 else text
 
@@ -42,7 +42,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time in the two largest units that matter: ``40 s``, ``17 min``, ``1 h 8 min``, ``2 d 3 h``."""
+    """Return a length of time in its two largest units: ``40 s``, ``17 min``, ``1 h 8 min``, ``2 d 3 h``."""
     if seconds is None:
         return NOT_MEASURED
     if 0 < seconds < 0.995:
@@ -60,6 +60,15 @@ def duration(seconds: float | None) -> str:
                 parts.append(f"{rest // units[index + 1][1]}{NBSP}{units[index + 1][0]}")
             break
     return " ".join(parts)
+
+
+def rough(seconds: float) -> tuple[str, str]:
+    """Return a length of time in one unit, as value and unit: ``9``, ``min`` or ``3.6``, ``h``."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        value = seconds / size
+        if value >= 1 or unit == "s":
+            return (f"{value:.1f}" if value < 10 and round(value, 1) % 1 else f"{value:.0f}"), unit
+    raise AssertionError  # the last unit always returns
 
 
 def data_size(size_bytes: float | None) -> str:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from frontend.components import formats
 from frontend.components.devices import GPUS, DeviceWord
 from frontend.components.states import look
+from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
 
 register = template.Library()
@@ -18,7 +19,12 @@ register = template.Library()
 for filter_ in (formats.number, formats.significant, formats.signed, formats.percent, formats.duration):
     register.filter(filter_.__name__, filter_)
 register.filter("data_size", formats.data_size)
-register.filter("iso", formats.iso)
+
+
+@register.filter
+def iso(at: datetime | str) -> str:
+    """Write a time as ISO 8601."""
+    return formats.iso(as_time(at))
 
 
 @register.filter
@@ -99,11 +105,11 @@ def sparkline(values: list[float | None]) -> dict[str, Any]:
 
 
 @register.simple_tag
-def ago(at: datetime | None, missing: str = "never") -> SafeString:
+def ago(at: datetime | str | None, missing: str = "never") -> SafeString:
     """Write a time as its distance from now, kept up to date by a script, with the exact time on hover."""
     if at is None:
         return format_html("{}", missing)
-    at = _parsed(at)
+    at = as_time(at)
     return format_html(
         '<time datetime="{}" title="{}" data-time="ago">{}</time>',
         formats.iso(at),
@@ -112,21 +118,26 @@ def ago(at: datetime | None, missing: str = "never") -> SafeString:
     )
 
 
+@register.simple_tag
+def countdown(at: datetime | None) -> SafeString:
+    """Write how long it is until a time as ``1:12``; a script counts it down."""
+    if at is None:
+        return format_html('<time data-time="countdown"></time>')
+    left_s = max(0, round((at - now_utc()).total_seconds()))
+    text = formats.duration(left_s) if left_s >= 3600 else f"{left_s // 60}:{left_s % 60:02d}"
+    return format_html('<time datetime="{}" data-time="countdown">{}</time>', formats.iso(at), text)
+
+
 @register.simple_tag(takes_context=True)
-def clock(context: template.Context, at: datetime | None, missing: str = "") -> SafeString:
+def clock(context: template.Context, at: datetime | str | None, missing: str = "") -> SafeString:
     """Write a time of day in the reader's zone, with the exact time on hover."""
     if at is None:
         return format_html("{}", missing)
-    at = _parsed(at)
+    at = as_time(at)
     text = formats.clock(at, now_utc(), viewer_zone(context["request"]))
     return format_html(
         '<time datetime="{}" title="{}" data-time="clock">{}</time>', formats.iso(at), formats.iso(at), text
     )
-
-
-def _parsed(at: datetime | str) -> datetime:
-    """Return a time; selectors that serve JSON as well give it as ISO text."""
-    return datetime.fromisoformat(at) if isinstance(at, str) else at
 
 
 @register.simple_tag

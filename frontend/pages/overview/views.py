@@ -1,9 +1,68 @@
-"""The overview: the cluster and the reader's jobs on one screen."""
+"""The overview: the cluster, the queues and the reader's jobs on one screen."""
+
+from datetime import timedelta
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from frontend.components.devices import device_word
+from frontend.components.gpu_cells import free_words, server_cells
+from frontend.components.happenings import happenings
+from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.overview.completion import completion
+from frontend.pages.overview.fairness import fairness_chart
+from frontend.pages.overview.own_jobs import own_jobs
+from frontend.pages.overview.utilization import utilization
+from frontend.pages.overview.words import SPANS, bar_scale, consequence, finding, shares_title, tiles
+from scheduler.selectors.overview import cluster_now, cluster_series, fairness, feed, gpu_map, jct_summary, queue_shares
+from scheduler.selectors.visibility import queues_visible
+
+POINTS = 120
+STRIP_MOST = 64
+QUEUES_MOST = 8
 
 
+@require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    """Show the overview."""
-    return render(request, "overview/overview.html", {})
+    """Show the overview over a range of time (``?range=1h|6h|24h|7d``)."""
+    user, zone, until = request.user, viewer_zone(request), now_utc()
+    chosen = request.GET.get("range", "24h")
+    chosen = chosen if chosen in SPANS else "24h"
+    span, span_s = SPANS[chosen]
+    since = until - timedelta(seconds=span_s)
+    frame, series, summary = cluster_now(), cluster_series(since, until, POINTS), jct_summary(user, since)
+    servers, shares = gpu_map(user), queue_shares(user)
+    device = device_word(server["device_kind"] for server in frame["servers"])
+    jobs, jobs_note = own_jobs(user, zone)
+    title, soft = finding(frame, device)
+    return render(
+        request,
+        "overview/overview.html",
+        {
+            "cluster": frame,
+            "device": device,
+            "title": title,
+            "soft": soft,
+            "consequence": consequence(frame, servers, device),
+            "ranges": [(key, f"?range={key}", label, key == chosen) for key, (label, _) in SPANS.items()],
+            "range_s": span_s,
+            "tiles": tiles(frame=frame, series=series, summary=summary, span=span, device=device),
+            "servers": server_cells(servers[:STRIP_MOST]),
+            "hidden_servers": max(0, len(servers) - STRIP_MOST),
+            "free_words": free_words(servers),
+            "utilization": utilization(
+                series=series, since=since, until=until, zone=zone, device=device, span=f"last {span}"
+            ),
+            "shares": shares[:QUEUES_MOST],
+            "shares_title": shares_title(shares, device),
+            "scale_gpus": bar_scale(shares),
+            "fairness": fairness_chart(fairness(user)),
+            "completion": completion(summary, f"last {span}"),
+            "jobs": jobs,
+            "jobs_note": jobs_note,
+            "feed": happenings(feed(user, 8)),
+            "groups": ["cluster", *(f"queue.{pk}" for pk in queues_visible(user).values_list("pk", flat=True)[:50])],
+            "submit_url": request.build_absolute_uri("/api/v1/jobs"),
+        },
+    )

@@ -28,7 +28,11 @@ const Live = (() => {
     const newRound = cluster && data.round !== cluster.round;
     cluster = data;
     roundFinishedAt = data.round_finished_at ? Date.parse(data.round_finished_at) : 0;
-    write("round", Shell.number(data.round));
+    write("round", String(data.round));
+    fresh("next").forEach((element) => {
+      element.hidden = !data.next_round_at;
+      if (data.next_round_at) element.querySelector("time").dateTime = data.next_round_at;
+    });
     write("policy", [data.policy, data.locality, data.mechanism].join(" · "));
     fresh("round").forEach((link) => { link.href = `/rounds/${data.round}`; });
     if (newRound) refresh();
@@ -53,7 +57,7 @@ const Live = (() => {
     const now = phase();
     root.dataset.live = now;
     write("state", { live: "Live", paused: "Paused", retry: "Reconnecting", stale: "Stale" }[now]);
-    const age = lastFrameAt ? `updated ${Shell.ago(lastFrameAt)}` : "waiting for the first update";
+    const age = lastFrameAt ? `updated ${Shell.ago(lastFrameAt)}` : "connecting";
     write("age", age);
     write("short", lastFrameAt ? Shell.ago(lastFrameAt) : "");
     const banner = document.getElementById("stale");

@@ -201,6 +201,11 @@ const Shell = (() => {
       const text = ago(Date.parse(element.dateTime));
       if (element.textContent !== text) element.textContent = text;
     }
+    for (const element of document.querySelectorAll('time[data-time="countdown"]')) {
+      const seconds = Math.max(0, Math.round((Date.parse(element.dateTime) - Date.now()) / 1000));
+      const text = seconds >= 3600 ? duration(seconds) : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+      if (element.textContent !== text) element.textContent = text;
+    }
     for (const element of document.querySelectorAll("[data-since]")) {
       const text = duration(Math.max(0, (Date.now() - Date.parse(element.dataset.since)) / 1000));
       if (element.textContent !== text) element.textContent = text;

@@ -1,0 +1,189 @@
+"""Cells of the GPU strip and the GPU map: what one device looks like, and the words that say the same.
+
+Takes the rows of ``selectors.overview.gpu_map``. A CPU slot is drawn by another outline and named; a template decides
+that by ``device_kind``.
+"""
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from frontend.components.devices import device_word
+from frontend.components.formats import joined, number, percent
+
+IDLE_BELOW_FRAC = 0.05
+Row = dict[str, Any]  # one server or one device of gpu_map
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One device.
+
+    Attributes:
+        css: Classes: ``free``, ``broken``, ``idle``, ``q<slot>`` or ``u<step>``.
+        text: What stands in the cell; only in the map.
+        icon: Icon instead of a text.
+        title: The whole in words.
+    """
+
+    index: int
+    css: str
+    healthy: bool
+    title: str
+    text: str = ""
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCells:
+    """One server with its devices.
+
+    Attributes:
+        short: Name without what all names begin with.
+        note: What stands beside the name in the map: mean utilization, or how many are free.
+        label: The server in words, for those who do not see the cells.
+        columns: Columns of the strip.
+    """
+
+    id: str
+    name: str
+    short: str
+    href: str
+    rack: str
+    device_kind: str
+    gpus: list[Cell]
+    note: str
+    label: str
+    columns: int
+    selected: bool = False
+
+
+def is_free(gpu: Row) -> bool:
+    """Return whether a device may be given away now."""
+    return bool(gpu["healthy"]) and not gpu["allocated"]
+
+
+def is_idle(gpu: Row) -> bool:
+    """Return whether a device is held and (almost) unused."""
+    utilization = gpu["utilization_frac"]
+    return bool(gpu["healthy"] and gpu["allocated"]) and utilization is not None and utilization < IDLE_BELOW_FRAC
+
+
+def utilization_step(frac: float) -> int:
+    """Return the step 0 to 6 of the utilization scale."""
+    return min(6, max(0, int(frac * 7)))
+
+
+def _holder(gpu: Row) -> str:
+    job = gpu.get("job")
+    return f"{job['name']} (J-{job['number']}, {gpu['queue']})" if job else "another queue"
+
+
+def _title(gpu: Row, word: str) -> str:
+    if not gpu["healthy"]:
+        return f"{word} {gpu['index']} is broken{': ' + gpu['health_reason'] if gpu.get('health_reason') else ''}"
+    if not gpu["allocated"]:
+        return f"{word} {gpu['index']} is free"
+    measured = "" if gpu["utilization_frac"] is None else f", {percent(gpu['utilization_frac'])} used"
+    return f"{word} {gpu['index']}: {_holder(gpu)}{measured}"
+
+
+def strip_cell(gpu: Row, word: str) -> Cell:
+    """Return a cell of the strip: the colour says which queue holds it."""
+    css = "broken" if not gpu["healthy"] else "free" if not gpu["allocated"] else f"q{gpu.get('color_slot') or 0}"
+    return Cell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
+
+
+def map_cell(gpu: Row, word: str, view: str) -> Cell:
+    """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
+    base = {"index": gpu["index"], "healthy": gpu["healthy"], "title": _title(gpu, word)}
+    if not gpu["healthy"]:
+        return Cell(css="broken", icon="x", **base)
+    idle = " idle" if is_idle(gpu) else ""
+    utilization, heat = gpu["utilization_frac"], gpu.get("temperature_c")
+    if view == "temperature":
+        text = "" if heat is None else number(heat)
+        tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
+        return Cell(css=tint, text=text, **base)
+    if not gpu["allocated"]:
+        return Cell(css="free", **base)
+    if view in {"queue", "job"}:
+        job = gpu.get("job")
+        return Cell(
+            css=f"q{gpu.get('color_slot') or 0} on-q{idle}",
+            text=str(job["number"])[-3:] if job and view == "job" else "",
+            **base,
+        )
+    if utilization is None:
+        return Cell(css="u0", text="?", **base)
+    return Cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100), **base)
+
+
+def _note(gpus: list[Row]) -> str:
+    values = [gpu["utilization_frac"] for gpu in gpus if gpu["allocated"] and gpu["utilization_frac"] is not None]
+    if values:
+        return percent(sum(values) / len(values))
+    free = sum(is_free(gpu) for gpu in gpus)
+    return f"{number(free)} free" if free else ""
+
+
+def _label(row: Row) -> str:
+    gpus, word = row["gpus"], device_word([row["device_kind"]])
+    free = sum(is_free(gpu) for gpu in gpus)
+    broken = sum(not gpu["healthy"] for gpu in gpus)
+    parts = [f"{free} free"] + ([f"{broken} broken"] if broken else [])
+    return f"{row['name']}: {word.counted(len(gpus))}, {', '.join(parts)}"
+
+
+def _prefix_length(names: list[str]) -> int:
+    """Return how much of every name may be left out: up to the last separator that all share."""
+    if len(names) < 2:
+        return 0
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    shared = "".join(letters[0] for letters in same)
+    return max(shared.rfind(mark) + 1 for mark in "-_.")
+
+
+def server_cells(rows: list[Row], *, view: str = "", selected: str = "") -> list[ServerCells]:
+    """Return the servers with their cells, for the strip (no ``view``) or for the map."""
+    cut = _prefix_length([row["name"] for row in rows])
+    made = []
+    for row in rows:
+        word = device_word([row["device_kind"]]).one
+        cells = [map_cell(gpu, word, view) if view else strip_cell(gpu, word) for gpu in row["gpus"]]
+        made.append(
+            ServerCells(
+                id=row["id"],
+                name=row["name"],
+                short=row["name"][cut:],
+                href=f"/cluster/{row['id']}",
+                rack=row.get("rack", ""),
+                device_kind=row["device_kind"],
+                gpus=cells,
+                note=row["state"] if row["state"] != "up" else _note(row["gpus"]),
+                label=_label(row),
+                columns=max(1, min(4, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))),
+                selected=row["id"] == selected,
+            )
+        )
+    return made
+
+
+def free_by_server(rows: list[Row]) -> list[tuple[str, int]]:
+    """Return the servers that offer free devices now, most free first."""
+    free = [(row["name"], sum(is_free(gpu) for gpu in row["gpus"])) for row in rows if row["state"] == "up"]
+    return sorted([pair for pair in free if pair[1]], key=lambda pair: (-pair[1], pair[0]))
+
+
+def free_words(rows: list[Row], *, most: int = 3) -> str:
+    """Return where the free devices are: ``7 on gpu-16, 2 on gpu-07``."""
+    free = free_by_server(rows)
+    named = [f"{number(count)} on {name}" for name, count in free[:most]]
+    rest = sum(count for _, count in free[most:])
+    return ", ".join(named + ([f"{number(rest)} elsewhere"] if rest else []))
+
+
+def idle_words(rows: list[Row]) -> str:
+    """Return which servers hold idle devices."""
+    names = [row["name"] for row in rows if any(is_idle(gpu) for gpu in row["gpus"])]
+    return joined(names[:3])

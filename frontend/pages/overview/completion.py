@@ -1,0 +1,82 @@
+"""The chart of completion and waiting times: how many jobs are through after how long."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.components.charts import Chart, LegendEntry, layout, line, token
+from frontend.components.formats import duration, number
+
+TICKS_S = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400]
+TICK_WORDS = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "7 d"]
+
+
+def _cdf(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return x and y of a cumulative distribution; at most 200 points, and never below 1 s on the log axis."""
+    count = len(values)
+    picks = sorted({round(index * (count - 1) / min(199, max(1, count - 1))) for index in range(min(200, count))})
+    return [max(1.0, values[index]) for index in picks], [100 * (index + 1) / count for index in picks]
+
+
+def completion(summary: dict[str, Any], span: str) -> Chart:
+    """Return the distribution of completion and waiting times of jobs that completed in the range."""
+    jct, waits = sorted(summary["jct_s"]), sorted(summary["wait_s"])
+    figure = None
+    title = "No job has completed yet"
+    if jct:
+        title = f"Half of all jobs complete within {duration(summary['p50_s'])}"
+        x, y = _cdf(jct)
+        wait_x, wait_y = _cdf(waits)
+        points = [(summary["p50_s"], 50), (summary["p90_s"], 90)]
+        marks = {
+            "type": "scatter",
+            "mode": "markers+text",
+            "name": "median and p90",
+            "x": [max(1.0, at) for at, _ in points],
+            "y": [share for _, share in points],
+            "text": [f"<b>{duration(at)}</b>" for at, _ in points],
+            "textposition": "bottom right",
+            "textfont": {"color": token("text")},
+            "marker": {"size": 9, "color": token("surface"), "line": {"width": 2, "color": token("accent")}},
+            "hoverinfo": "skip",
+            "cliponaxis": False,
+        }
+        figure = {
+            "data": [
+                line("Waiting", wait_x, wait_y, color="text-3", width=1.5, dash="dash", shape="hv"),
+                line("Completion", x, y, color="accent", width=2.5, shape="hv"),
+                marks,
+            ],
+            "layout": layout(
+                left=44,
+                x={
+                    "type": "log",
+                    "showgrid": True,
+                    "gridcolor": token("grid"),
+                    "tickvals": TICKS_S,
+                    "ticktext": TICK_WORDS,
+                },
+                y={
+                    "range": [0, 103],
+                    "tickvals": [0, 25, 50, 75, 100],
+                    "ticktext": ["0 %", "25 %", "50 %", "75 %", "100 %"],
+                },
+            ),
+        }
+    return Chart(
+        id="completion",
+        title=title,
+        sub=f"Share of {number(summary['count'])} completed jobs by time, log scale, {span}",
+        figure=figure,
+        empty="Times appear when the first job completes.",
+        legend=(
+            LegendEntry(label="completion", token="accent", kind="line"),  # noqa: S106
+            LegendEntry(label="waiting", token="text-3", kind="dash"),  # noqa: S106
+        ),
+        table_head=("Time", "Median", "9 in 10", "99 in 100"),
+        table_rows=[
+            ("Completion", *(duration(summary[name]) for name in ("p50_s", "p90_s", "p99_s"))),
+            ("Waiting", duration(summary["wait_p50_s"]), duration(summary["wait_p90_s"]), ""),
+        ]
+        if jct
+        else [],
+    )

@@ -1,0 +1,109 @@
+"""The fairness chart: rho of each job by queue.
+
+rho is the completion time divided by the time at an equal share (finish-time fairness): above 1 a job is worse off.
+"""
+
+from math import log10
+from statistics import median
+from typing import Any
+
+from frontend.components.charts import Chart, LegendEntry, layout, plain, token
+from frontend.components.formats import number, significant
+
+Job = dict[str, Any]  # one row of selectors.overview.fairness
+LEAST_RHO = 0.05
+
+
+def _groups(jobs: list[Job]) -> dict[str, list[Job]]:
+    """Return the jobs by queue, least median rho first."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job["queue"], []).append(job)
+    return dict(sorted(groups.items(), key=lambda item: (_median(item[1]), item[0])))
+
+
+def _median(jobs: list[Job]) -> float:
+    return median(job["rho"] for job in jobs)
+
+
+def _traces(row: int, name: str, jobs: list[Job]) -> list[dict[str, Any]]:
+    """Return the dots of one queue and the mark at its median."""
+    dots = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": plain(name),
+        "x": [round(max(LEAST_RHO, job["rho"]), 3) for job in jobs],
+        # Spread by the job's number, so that a job keeps its height from one drawing to the next.
+        "y": [row + ((job["number"] * 7919) % 101 / 101 - 0.5) * 0.5 for job in jobs],
+        "text": [plain(f"{job['name']} J-{job['number']}") for job in jobs],
+        "hovertemplate": "%{text}<br>\u03c1 %{x}<extra></extra>",
+        "marker": {"size": 6, "color": token(f"q{jobs[0].get('color_slot') or 0}"), "opacity": 0.75},
+    }
+    mark = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "median",
+        "x": [round(max(LEAST_RHO, _median(jobs)), 3)],
+        "y": [row],
+        "hoverinfo": "skip",
+        "marker": {"symbol": "line-ns-open", "size": 20, "color": token("text"), "line": {"width": 2}},
+    }
+    return [dots, mark]
+
+
+def _range(jobs: list[Job]) -> list[float]:
+    """Return the range of the log axis (exponents of ten); 1 is always in it."""
+    values = [max(LEAST_RHO, job["rho"]) for job in jobs]
+    return [log10(min(0.8, *values)) - 0.06, log10(max(1.3, *values)) + 0.06]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 10 else f"{name[:4]}\u2026{name[-4:]}"
+
+
+def _figure(groups: dict[str, list[Job]], jobs: list[Job]) -> dict[str, Any]:
+    line = {"width": 1.5, "color": token("text"), "dash": "dash"}
+    return {
+        "data": [trace for row, (name, of) in enumerate(groups.items()) for trace in _traces(row, name, of)],
+        "layout": layout(
+            left=68,
+            x={"type": "log", "tickvals": [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32], "range": _range(jobs)},
+            y={
+                "tickvals": list(range(len(groups))),
+                "ticktext": [plain(_short(name)) for name in groups],
+                "range": [-0.6, len(groups) - 0.4],
+                "showgrid": False,
+            },
+            hovermode="closest",
+            shapes=[{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": line}],
+        ),
+    }
+
+
+def _title(groups: dict[str, list[Job]]) -> str:
+    if not groups:
+        return "Fairness appears with the first running job"
+    worst, jobs = list(groups.items())[-1]
+    if _median(jobs) <= 1.005:
+        return "Every queue does at least as well as on an equal share"
+    return f"{worst} is held back most, median \u03c1 {significant(_median(jobs))}"
+
+
+def fairness_chart(data: dict[str, Any]) -> Chart:
+    """Return rho of each job by queue, with the line at 1."""
+    groups = _groups(data["jobs"])
+    jain = data["jain_index"]
+    words = "\u03c1: completion time against an equal share. Over 1 is slower."
+    return Chart(
+        id="fairness",
+        title=_title(groups),
+        sub=words if jain is None else f"{words} Jain index {number(jain, 2)}.",
+        figure=_figure(groups, data["jobs"]) if groups else None,
+        empty="It compares each job with an equal share of the cluster.",
+        legend=(LegendEntry(label="\u03c1 = 1", token="text", kind="dash"),),  # noqa: S106  (a colour)
+        table_head=("Queue", "Jobs", "Median \u03c1", "Worst \u03c1"),
+        table_rows=[
+            (name, number(len(jobs)), significant(_median(jobs)), significant(max(job["rho"] for job in jobs)))
+            for name, jobs in groups.items()
+        ],
+    )

@@ -1,0 +1,107 @@
+"""The utilization chart of the overview: busy, held but idle, free and broken devices over time."""
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+
+from frontend.components.charts import Chart, LegendEntry, area, count_axis, layout, note, time_axis, token, wall
+from frontend.components.devices import DeviceWord
+from frontend.components.formats import clock, number, percent
+from frontend.components.times import as_time
+
+Series = dict[str, list[Any]]
+PARTS = {
+    0.9: "Almost all",
+    0.7: "Three quarters",
+    0.55: "More than half",
+    0.45: "Half",
+    0.3: "A third",
+    0.22: "A quarter",
+}
+
+
+def layers(series: Series) -> dict[str, list[float]]:
+    """Return the four layers of the utilization chart; together they are all devices."""
+    made: dict[str, list[float]] = {"busy": [], "idle": [], "free": [], "broken": []}
+    for index in range(len(series["at"])):
+        busy, allocated, total, broken = (
+            float(series[name][index] or 0) for name in ("busy_gpus", "allocated_gpus", "num_gpus", "broken_gpus")
+        )
+        made["busy"].append(round(min(busy, allocated), 2))
+        made["idle"].append(round(max(0.0, allocated - busy), 2))
+        made["broken"].append(broken)
+        made["free"].append(round(max(0.0, total - allocated - broken), 2))
+    return made
+
+
+def utilization_title(parts: dict[str, list[float]], times: Sequence[datetime], zone: tzinfo, now: datetime) -> str:
+    """Return what the course shows: a large free part and when, or how much of the time devices were busy."""
+    totals = [sum(values) for values in zip(*parts.values(), strict=True)]
+    if not sum(totals):
+        return "No device has reported yet"
+    free_fracs = [free / total if total else 0.0 for free, total in zip(parts["free"], totals, strict=True)]
+    most = max(range(len(free_fracs)), key=lambda index: free_fracs[index])
+    word = next((word for least, word in PARTS.items() if free_fracs[most] >= least), "")
+    if word and most < len(times) - 1 and min(free_fracs) < 0.15:
+        return f"{word} of the cluster is free at {clock(times[most], now, zone)}"
+    busy, idle = sum(parts["busy"]) / sum(totals), sum(parts["idle"]) / sum(totals)
+    return f"{percent(busy)} of the time is busy, {percent(idle)} is held but idle"
+
+
+def utilization(
+    *, series: Series, since: datetime, until: datetime, zone: tzinfo, device: DeviceWord, span: str
+) -> Chart:
+    """Return the stacked area of busy, idle, free and broken devices."""
+    times = [as_time(at) for at in series["at"]]
+    parts = layers(series)
+    x = [wall(at, zone) for at in times]
+    figure = None
+    if len(times) >= 2:
+        total = max(sum(values) for values in zip(*parts.values(), strict=True))
+        busy = area("Busy", x, parts["busy"], color="u2")
+        busy["line"] = {"width": 1.5, "shape": "hv", "color": token("u5")}
+        traces = [
+            busy,
+            area("Idle", x, parts["idle"], color="u5", hatch=True),
+            area("Free", x, parts["free"], color="sunken"),
+            area("Broken", x, parts["broken"], color="bad"),
+        ]
+        figure = {
+            "data": traces,
+            "layout": layout(
+                x=time_axis(since, until, zone),
+                y={**count_axis(total), "showgrid": False},
+                annotations=_labels(x, parts, total),
+            ),
+        }
+    return Chart(
+        id="utilization",
+        title=utilization_title(parts, times, zone, until) if figure else "Utilization appears with the first reports",
+        sub=f"{device.many}, {span}",
+        figure=figure,
+        empty="No device has reported yet.",
+        legend=(
+            LegendEntry(label="Busy", token="u2"),  # noqa: S106  (a colour)
+            LegendEntry(label="Idle, under 5 % use", token="u5", kind="hatch"),  # noqa: S106
+            LegendEntry(label="Free", token="sunken", kind="hollow"),  # noqa: S106
+            LegendEntry(label="Broken", token="bad"),  # noqa: S106
+        ),
+        table_head=("Time", "Busy", "Idle", "Free", "Broken"),
+        table_rows=[
+            (clock(at, until, zone), *(number(parts[name][index], 1) for name in ("busy", "idle", "free", "broken")))
+            for index, at in list(enumerate(times))[:: max(1, len(times) // 24)]
+        ],
+    )
+
+
+def _labels(x: list[str], parts: dict[str, list[float]], total: float) -> list[dict[str, Any]]:
+    """Return direct labels where a layer is tall enough to hold one."""
+    made = []
+    first = max(0, len(x) // 40)
+    if parts["busy"][first] > total * 0.2:
+        made.append(note("Busy", x[first], parts["busy"][first] / 2, bold=True, xanchor="left", xshift=8))
+    middle = max(range(len(x)), key=lambda index: parts["free"][index])
+    if parts["free"][middle] > total * 0.2 and len(x) // 12 < middle < len(x) * 11 // 12:
+        height = total - parts["broken"][middle] - parts["free"][middle] / 2
+        made.append(note("Free", x[middle], height, color="text-2", bold=True))
+    return made

@@ -1,0 +1,146 @@
+"""The sentences and tiles of the overview, made from the same numbers as its charts."""
+
+from typing import Any
+
+from frontend.components.devices import DeviceWord
+from frontend.components.formats import counted, duration, number, percent, rough, signed
+from frontend.components.gpu_cells import free_by_server
+
+Frame = dict[str, Any]  # selectors.overview.cluster_now
+SPANS = {"1h": ("1 h", 3600), "6h": ("6 h", 21600), "24h": ("24 h", 86400), "7d": ("7 d", 604800)}
+
+
+def finding(frame: Frame, device: DeviceWord) -> tuple[str, str]:
+    """Return the title of the page: what is allocated, and who waits."""
+    usable = frame["allocated_gpus"] + frame["free_gpus"]
+    if not frame["num_gpus"]:
+        return "No server has reported yet", ""
+    waiting = frame["waiting_jobs"]
+    verb = "is" if frame["allocated_gpus"] == 1 == usable else "are"
+    allocated = f"{number(frame['allocated_gpus'])} of {device.counted(usable)} {verb} allocated"
+    return (
+        allocated,
+        f"and {counted(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}" if waiting else "and nobody waits",
+    )
+
+
+def consequence(frame: Frame, gpu_map: list[dict[str, Any]], device: DeviceWord) -> str:
+    """Return the grey line under the title: what runs, and what could start."""
+    if not frame["num_gpus"]:
+        return "Jobs may be submitted already; they start when a server has joined."
+    free = free_by_server(gpu_map)
+    runs = f"{counted(frame['running_jobs'], 'job')} {'runs' if frame['running_jobs'] == 1 else 'run'}."
+    if not free:
+        return f"{runs} No {device.one} is free."
+    name, most = free[0]
+    return f"{runs} The largest free block is {device.counted(most)} on {name}."
+
+
+def _change(course: list[float | None], *, digits: int = 0) -> float | None:
+    known = [value for value in course if value is not None]
+    return None if len(known) < 2 else round(known[-1] - known[0], digits)
+
+
+def _mean_utilization(frame: Frame) -> float | None:
+    values = [
+        gpu["utilization_frac"] or 0.0
+        for server in frame["servers"]
+        for gpu in server["gpus"]
+        if gpu["healthy"] and (gpu["allocated"] or gpu["utilization_frac"] is not None)
+    ]
+    return sum(values) / len(values) if values else None
+
+
+def tiles(
+    *, frame: Frame, series: dict[str, list[Any]], summary: dict[str, Any], span: str, device: DeviceWord
+) -> list[dict[str, Any]]:
+    """Return the stat tiles, left to right; each has a baseline in words."""
+    usable = frame["allocated_gpus"] + frame["free_gpus"]
+    allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
+    busy = series["busy_gpus"]
+    idle = [None if a is None or b is None else max(0.0, a - b) for a, b in zip(allocated, busy, strict=True)]
+    idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"])
+    share = percent(frame["allocated_gpus"] / usable) if usable else ""
+    mean = _mean_utilization(frame)
+    more = _change(waiting)
+    return [
+        {
+            "id": "tile-allocated",
+            "label": "Allocated",
+            "value": number(frame["allocated_gpus"]),
+            "unit": f"of {device.counted(usable)}",
+            "delta": ", ".join(filter(None, [share, _delta(_change(allocated), "", span)])),
+            "course": allocated,
+        },
+        {
+            "id": "tile-utilization",
+            "label": "Mean utilization",
+            "value": "" if mean is None else number(mean * 100),
+            "unit": "%",
+            "delta": f"{number(frame['busy_gpus'])} busy" + _after_comma(_delta(_change(busy), "", span)),
+            "course": busy,
+        },
+        {
+            "id": "tile-waiting",
+            "label": "Waiting",
+            "value": number(frame["waiting_jobs"]),
+            "unit": "job" if frame["waiting_jobs"] == 1 else "jobs",
+            "delta": "" if more is None else _fewer(more, span),
+            "course": waiting,
+        },
+        _time_tile("tile-wait", f"Median wait, {span}", summary["wait_p50_s"], summary["wait_p90_s"], summary["count"]),
+        _time_tile("tile-jct", "Median completion", summary["p50_s"], summary["p90_s"], summary["count"]),
+        {
+            "id": "tile-idle",
+            "label": "Idle",
+            "value": number(idle_now),
+            "unit": f"of {number(frame['allocated_gpus'])} allocated",
+            "delta": "under 5 % use" + _after_comma(_delta(_change(idle), "", span)),
+            "course": idle,
+        },
+    ]
+
+
+def _after_comma(text: str) -> str:
+    return f", {text}" if text else ""
+
+
+def _delta(change: float | None, unit: str, span: str) -> str:
+    return "" if change is None else f"{signed(change)}{unit} in {span}"
+
+
+def _fewer(change: float, span: str) -> str:
+    if not round(change):
+        return f"as many as {span} ago"
+    return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {span} ago"
+
+
+def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> dict[str, Any]:
+    """Return a tile of a time: the median, with p90 and the number of jobs behind it."""
+    value, unit = rough(median_s) if median_s is not None else ("", "")
+    return {
+        "id": id_,
+        "label": label,
+        "value": value,
+        "unit": unit,
+        "missing": "no job yet",
+        "delta": f"p90 {duration(p90_s)}, {counted(count, 'job')}"
+        if median_s is not None
+        else "appears with the first",
+    }
+
+
+def shares_title(shares: list[dict[str, Any]], device: DeviceWord) -> str:
+    """Return what the quota bars show: who borrows most, or how much quota is unused."""
+    over = [share for share in shares if share["quota_gpus"] is not None and share["held_gpus"] > share["quota_gpus"]]
+    if over:
+        most = max(over, key=lambda share: share["held_gpus"] - share["quota_gpus"])
+        return f"{most['name']} borrows {device.counted(most['held_gpus'] - most['quota_gpus'])}"
+    unused = sum(max(0, (share["quota_gpus"] or 0) - share["held_gpus"]) for share in shares)
+    return f"No queue borrows, {device.counted(unused)} of quota unused" if shares else "No queue yet"
+
+
+def bar_scale(shares: list[dict[str, Any]]) -> int:
+    """Return the number of devices at the right end of every quota bar: a little more than the longest needs."""
+    longest = max((max(share["held_gpus"], share["quota_gpus"] or 0) for share in shares), default=1)
+    return longest + max(1, longest // 6)
