@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 NUM_CLASSES = 10
+SAMPLES_PER_S = 8000.0
 ALPHABET = "\n abcdefghijklmnopqrstuvwxyz.,"
 
 
@@ -105,18 +106,25 @@ def generated_sounds(*, num_sounds: int, num_samples: int, seed: int) -> Labelle
     """
     chance = torch.Generator().manual_seed(seed)
     labels = torch.randint(NUM_CLASSES, (num_sounds,), generator=chance)
+    waves = torch.empty(num_sounds, 1, num_samples)
+    for first in range(0, num_sounds, 64):  # piece by piece, for the sake of memory
+        some = labels[first : first + 64]
+        waves[first : first + 64, 0] = _sounds(some, num_samples=num_samples, chance=chance)
+    return Labelled(waves, labels, num_sounds // 8)
+
+
+def _sounds(labels: Tensor, *, num_samples: int, chance: torch.Generator) -> Tensor:
     kind, high = (labels % 5)[:, None], (labels // 5)[:, None]
-    time_s = torch.arange(num_samples) / 8000.0
-    length_s = num_samples / 8000.0
-    pitch_hz = (250.0 + 650.0 * high) * (0.9 + 0.2 * torch.rand(num_sounds, 1, generator=chance))
+    time_s = torch.arange(num_samples) / SAMPLES_PER_S
+    length_s = num_samples / SAMPLES_PER_S
+    pitch_hz = (250.0 + 650.0 * high) * (0.9 + 0.2 * torch.rand(len(labels), 1, generator=chance))
     slope = torch.where(kind == 1, 1.0, 0.0) - torch.where(kind == 2, 0.5, 0.0)
-    turns = pitch_hz * (time_s + slope * time_s**2 / (2 * length_s)) + torch.rand(num_sounds, 1, generator=chance)
+    turns = pitch_hz * (time_s + slope * time_s**2 / (2 * length_s)) + torch.rand(len(labels), 1, generator=chance)
     wave = torch.sin(2 * math.pi * turns)
     trembling = wave * (1 + torch.sin(2 * math.pi * 40.0 * time_s))
     wave = torch.where(kind == 3, trembling, torch.where(kind == 4, wave.sign(), wave))
-    loudness = 0.5 + torch.rand(num_sounds, 1, generator=chance)
-    noise = torch.randn(num_sounds, num_samples, generator=chance)
-    return Labelled((loudness * wave + 0.3 * noise)[:, None], labels, num_sounds // 8)
+    loudness = 0.5 + torch.rand(len(labels), 1, generator=chance)
+    return loudness * wave + 2.0 * torch.randn(len(labels), num_samples, generator=chance)
 
 
 def generated_text(*, num_characters: int, window: int, seed: int) -> Text:

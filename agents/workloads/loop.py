@@ -18,7 +18,7 @@ from agents.runtime import Run
 from agents.runtime.torch_state import Batches, capture, restore
 from agents.workloads.data import DataSet
 
-EVAL_BATCH = 64
+EVAL_BATCH = 32
 ABOUT = {
     "steps": "mini-batches of the whole training",
     "batch": "examples of one mini-batch",
@@ -107,8 +107,9 @@ def train(workload: Workload, options: Options) -> nn.Module:
         schedule.step()
         run.report(loss=loss)
         log.note(step=step, loss=loss.detach())
-        if options.eval_every and (step + 1) % options.eval_every == 0:
-            log.evaluated(done=step + 1, loss=evaluate(model, data, device))
+        done = step + 1
+        if options.eval_every and done % options.eval_every == 0 and done < options.steps:
+            log.evaluated(done=done, loss=evaluate(model, data, device))
     log.evaluated(done=run.step, loss=evaluate(model, data, device))
     return model
 
