@@ -14,8 +14,9 @@ from django.db.models import F, Prefetch
 from agents.ports import Transport
 from agents.protocol import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec import JobSpec
-from scheduler.models import Cluster, Lease, LeaseGpu, Server
+from scheduler.models import Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
+from scheduler.services.settings import cluster_row
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ def desired_message(server_id: str, *, at: datetime) -> str | None:
         direction="desired",
         server=server_id,
         stamp=Stamp(
-            epoch=Cluster.objects.values_list("epoch", flat=True).get(pk=1),
+            epoch=cluster_row().epoch,
             generation=server.generation,
             sequence=server.sent_sequence,
         ),

@@ -14,7 +14,8 @@ from django.db.models import F
 
 from agents.protocol import Envelope, ProtocolError, ServerReport, Stamp, unseal
 from scheduler.live.watch import Watch
-from scheduler.models import Cluster, Event, Server
+from scheduler.models import Event, Server
+from scheduler.services.settings import cluster_row
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def reports_open(messages: Iterable[tuple[str, str]], *, at: datetime) -> Intake
     for server_id, message in messages:
         by_server.setdefault(server_id, []).append(message)
     intake = Intake()
-    epoch = Cluster.objects.values_list("epoch", flat=True).get(pk=1)
+    epoch = cluster_row().epoch
     for server in Server.objects.filter(pk__in=by_server).order_by("number"):
         newest = _newest(server, by_server[server.pk], epoch=epoch, at=at, intake=intake)
         if newest is not None:

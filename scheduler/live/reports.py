@@ -19,10 +19,11 @@ from scheduler.live.attempts import attempt_close
 from scheduler.live.intake import Taken
 from scheduler.live.inventory import inventory_update, server_is_back
 from scheduler.live.retry import Ending
-from scheduler.models import Attempt, Cluster, Job, Lease, Server
+from scheduler.models import Attempt, Job, Lease, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import touch_job
 from scheduler.services.job_state import job_transition
+from scheduler.services.settings import cluster_row
 
 CAUSES = frozenset(cause.value for cause in EndCause)
 
@@ -52,7 +53,7 @@ class Applied:
 def report_apply(taken: Taken, *, at: datetime) -> Applied:
     """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
     applied = Applied()
-    epoch = Cluster.objects.values_list("epoch", flat=True).get(pk=1)
+    epoch = cluster_row().epoch
     is_present_epoch = taken.stamp.epoch == epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
         applied.is_stale = True
