@@ -47,7 +47,7 @@ def duration(seconds: float | None) -> str:
         return NOT_MEASURED
     if 0 < seconds < 0.995:
         return f"{max(1, round(seconds * 1000))}{NBSP}ms"
-    if seconds < 60:
+    if round(seconds) < 60:
         return f"{round(seconds, 1):g}{NBSP}s" if seconds < 10 and seconds % 1 else f"{round(seconds)}{NBSP}s"
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     rounded = round(seconds) if seconds < 600 else round(seconds / 60) * 60

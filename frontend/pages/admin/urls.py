@@ -1,5 +1,10 @@
-"""Routes of the page."""
+"""Routes of the admin page."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from frontend.pages.admin import views
+
+urlpatterns = [
+    path("admin", views.admin, name="admin"),
+    path("admin/pause", views.pause, name="admin-pause"),
+]

@@ -34,7 +34,7 @@ def completion(summary: dict[str, Any], span: str) -> Chart:
             "x": [max(1.0, at) for at, _ in points],
             "y": [share for _, share in points],
             "text": [f"<b>{duration(at)}</b>" for at, _ in points],
-            "textposition": "bottom right",
+            "textposition": ["bottom right", "top left"],
             "textfont": {"color": token("text")},
             "marker": {"size": 9, "color": token("surface"), "line": {"width": 2, "color": token("accent")}},
             "hoverinfo": "skip",

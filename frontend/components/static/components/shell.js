@@ -27,7 +27,7 @@ const Shell = (() => {
   };
   const percent = (frac) => (frac === null || frac === undefined ? "not measured" : `${number(frac * 100)}${NBSP}%`);
   const duration = (seconds) => {
-    if (seconds < 60) return `${Math.round(seconds)}${NBSP}s`;
+    if (Math.round(seconds) < 60) return `${Math.round(seconds)}${NBSP}s`;
     const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
     const rounded = seconds < 600 ? Math.round(seconds) : Math.round(seconds / 60) * 60;
     const first = units.findIndex(([, size]) => rounded >= size);

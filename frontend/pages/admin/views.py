@@ -1,0 +1,88 @@
+"""The admin page: settings of the scheduler, pause, servers, and the list of what was changed by whom."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from frontend.components.errors import page
+from frontend.components.happenings import happenings
+from frontend.components.viewer import now_utc
+from frontend.pages.admin.settings_form import changes_from, sections
+from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
+from scheduler.selectors.overview import audit
+from scheduler.selectors.servers import server_list
+from scheduler.selectors.visibility import is_admin
+from scheduler.services.settings import cluster_row, settings_change
+
+AUDIT_MOST = 100
+
+
+def _require_admin(request: HttpRequest) -> None:
+    """The page does not exist for others."""
+    if not is_admin(request.user):
+        raise NotFound("admin")
+
+
+def _version(request: HttpRequest) -> int:
+    text = request.POST.get("version", "")
+    return int(text) if text.isdigit() and len(text) < 18 else -1
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def admin(request: HttpRequest) -> HttpResponseBase:
+    """Show the settings; POST changes them from the next round on."""
+    _require_admin(request)
+    if request.method != "POST":
+        return _show(request)
+    try:
+        cluster = settings_change(
+            actor=request.user,
+            changes=changes_from(request.POST.dict()),
+            expected_version=_version(request),
+            at=now_utc(),
+        )
+    except SpecInvalid as error:
+        return _show(request, errors=error.errors, status=422)
+    except Conflict as error:
+        return _show(request, conflict=str(error), status=409)
+    names = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
+    messages.success(request, f"{names} decide from round {cluster.round_number + 1}.")
+    return redirect("admin")
+
+
+@page
+@require_POST
+def pause(request: HttpRequest) -> HttpResponseBase:
+    """Pause scheduling or go on."""
+    _require_admin(request)
+    wanted = request.POST.get("paused") == "1"
+    try:
+        cluster = settings_change(
+            actor=request.user, changes={"paused": wanted}, expected_version=_version(request), at=now_utc()
+        )
+    except Conflict as error:
+        messages.error(request, f"{error} Look at them again, then repeat it.")
+        return redirect("admin")
+    word = "Scheduling is paused" if cluster.paused else "Scheduling goes on"
+    messages.success(request, f"{word} from round {cluster.round_number + 1}.")
+    return redirect("admin")
+
+
+def _show(
+    request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
+) -> HttpResponse:
+    cluster = cluster_row()
+    post = request.POST.dict() if request.method == "POST" else None
+    # After a conflict the form keeps what was typed but takes the new version: who saves again has seen the message.
+    context = {
+        "cluster": cluster,
+        "next_round": cluster.round_number + 1,
+        "sections": sections(cluster, post=post, errors=errors),
+        "errors": errors or [],
+        "conflict": conflict,
+        "servers": server_list(request.user),
+        "audit": happenings(audit(request.user, AUDIT_MOST)),
+    }
+    return render(request, "admin/admin.html", context, status=status)
