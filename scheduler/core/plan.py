@@ -1,9 +1,12 @@
 """What a round decides: grants, preemptions and, for everybody else, the reason to wait."""
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduler.core.tables import Placements
+import numpy as np
+
+from scheduler.core.tables import NO_ROW, Placements, Snapshot
 
 # Numbers that belong to a reason. Keys carry their unit; values are plain JSON numbers or short strings.
 Evidence = dict[str, float | int | str]
@@ -44,7 +47,8 @@ class Waiting:
         job: Row in JobTable.
         position: 1 for the first waiting job in the order of the policy.
         reason: The binding constraint.
-        evidence: The numbers of the reason, such as ``{"needed_gpus": 8, "largest_free_gpus": 7}``.
+        evidence: The numbers of the reason, such as ``{"needed_gpus": 8, "largest_free_gpus": 7}``. Queues and jobs are
+            named by ``queue_id`` and ``job_id`` keys; a shell that knows names adds ``queue`` and ``job``.
     """
 
     job: int
@@ -55,12 +59,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """One running job that must stop.
+    """One running job that must leave its servers.
+
+    It waits afterwards, or has a grant on other servers that starts when it has left the present ones.
 
     Attributes:
         job: Row in JobTable.
         rule: Why.
-        by_job: Row of the first granted job that gets one of its GPUs, or NO_ROW when there is none.
+        by_job: Row of the granted job it makes room for; NO_ROW when its server left the pool.
         evidence: Numbers of the rule, such as ``{"queue_held_gpus": 54, "queue_allowed_gpus": 48}``.
     """
 
@@ -75,10 +81,11 @@ class Plan:
     """The outcome of one round.
 
     Attributes:
-        grants: What every job holds after the round; a job that keeps its placement is in it too.
+        grants: What every job holds after the round, sorted by job row, then server row; a job that keeps its
+            placement is in it too.
         order: Job rows in the order of the policy, granted and waiting alike.
         kept: Job rows that go on with the same servers and GPU counts (cores and bytes may differ).
-        preemptions: Running jobs that must stop.
+        preemptions: Running jobs that must leave their servers, in the order of the policy.
         waiting: Every job without a grant, each exactly once.
         plan_hash: Hex digest over grants, order, preemptions and waiting reasons; equal snapshots give equal hashes.
     """
@@ -89,4 +96,26 @@ class Plan:
     preemptions: list[Preemption]
     waiting: list[Waiting]
     plan_hash: str
-    notes: Evidence = field(default_factory=dict)
+
+
+def plan_digest(
+    snapshot: Snapshot,
+    *,
+    grants: Placements,
+    order: list[int],
+    preemptions: list[Preemption],
+    waiting: list[Waiting],
+) -> str:
+    """Return a hex digest of a plan. It names jobs and servers by id, so the rows of the snapshot do not matter."""
+    job_id, server_id = snapshot.jobs.job_id, snapshot.servers.server_id
+    jobs, servers = job_id[grants.job], server_id[grants.server]
+    by_id = np.lexsort((servers, jobs))
+    digest = hashlib.sha256()
+    columns = (jobs, servers, grants.num_gpus, grants.cpus, grants.memory_bytes)
+    for column in (*(column[by_id] for column in columns), job_id[order]):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    ids = job_id.tolist()
+    text = [f"{ids[p.job]} {p.rule} {ids[p.by_job] if p.by_job != NO_ROW else NO_ROW}" for p in preemptions]
+    text += [f"{ids[w.job]} {w.reason}" for w in waiting]
+    digest.update("\n".join(text).encode())
+    return digest.hexdigest()

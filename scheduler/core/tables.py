@@ -4,7 +4,7 @@ One numpy array a field, one row a job, server or queue. Rows refer to each othe
 All arrays of a table have the same length; nothing here is changed after it is built.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +27,20 @@ class JobTable:
         max_servers: (n,) most servers the gang may be spread over; 0 means any number.
         arrival_s: (n,) submission time, seconds.
         priority: (n,) larger goes first where a policy looks at it.
-        preemptible: (n,) whether a running job may be stopped for another.
+        preemptible: (n,) whether a running job may be stopped for one before it in the order. A queue that takes its
+            quota back may stop it all the same, but stops such jobs last.
         attained_gpu_s: (n,) attained service since the last promotion, GPU-seconds.
         executed_s: (n,) time run since the last promotion, seconds.
-        waited_s: (n,) time waited since it last ran, seconds; 0 for a running job.
+        waited_s: (n,) time waited since it last ran, or since it was submitted, seconds; 0 for a running job.
         first_start_s: (n,) time of the first start; +inf when it has not started.
         remaining_s: (n,) remaining run time at its GPU-proportional share, seconds; +inf when unknown.
-        demand_cpus: (n,) least cores for full speed, for the whole gang.
-        demand_memory_bytes: (n,) least memory for full speed, for the whole gang.
-        min_cpus: (n,) cores without which it cannot start at all (a number the user gave), whole gang.
+        demand_cpus: (n,) least cores for full speed, whole gang; +inf when unknown, then its GPU-proportional share.
+        demand_memory_bytes: (n,) least memory for full speed, whole gang; +inf when unknown, as for the cores.
+        min_cpus: (n,) cores without which it cannot start at all (a number the user gave), whole gang; 0 for none.
         min_memory_bytes: (n,) the same for memory.
-        running: (n,) whether it holds GPUs now.
-        attained_queue: (n,) level of a multi-level feedback queue that it holds now (Tiresias); 0 is the top.
+        running: (n,) whether it holds GPUs now (states launching and running).
         held_at_s: (n,) time the present placement began; +inf when it holds none.
+        unsaved_s: (n,) run time since its newest checkpoint, which a preemption may lose, seconds; 0 when not running.
     """
 
     job_id: IntArray
@@ -59,8 +60,8 @@ class JobTable:
     min_cpus: FloatArray
     min_memory_bytes: FloatArray
     running: BoolArray
-    attained_queue: IntArray
     held_at_s: FloatArray
+    unsaved_s: FloatArray
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -70,7 +71,8 @@ class JobTable:
 class ServerTable:
     """Servers that may be used in this round, one row each.
 
-    Capacities are what the round may give: broken GPUs and what jobs outside the JobTable hold for good are already taken off.
+    Capacities are what the round may give: broken GPUs and what jobs outside the JobTable hold for good are already
+    taken off.
 
     Attributes:
         server_id: (m,) unique numbers.
@@ -149,7 +151,8 @@ class Snapshot:
 
     Attributes:
         now_s: The moment of the decision, seconds on the same scale as the job columns.
-        held: What the running jobs of ``jobs`` hold now.
+        held: What the running jobs of ``jobs`` hold now. Rows on servers or GPUs that are no longer offered are left
+            out: a running job whose rows do not add up to its gang must leave (rule ``server_gone``).
         releasing: What jobs that are being stopped still hold; these jobs are not in ``jobs``, their capacity is in
             ``servers`` (it comes free soon), and the live shell waits for it before it launches on it.
             ``job`` is NO_ROW in every row.
@@ -161,3 +164,24 @@ class Snapshot:
     queues: QueueTable
     held: Placements = field(default_factory=Placements.none)
     releasing: Placements = field(default_factory=Placements.none)
+
+
+def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:
+    """Return the snapshot with its servers ascending by id, and (m,) the row that each of them had before."""
+    before = np.argsort(snapshot.servers.server_id, kind="stable")
+    now = np.empty_like(before)
+    now[before] = np.arange(len(before))
+    servers = snapshot.servers
+    ordered = replace(
+        snapshot,
+        servers=ServerTable(
+            server_id=servers.server_id[before],
+            num_gpus=servers.num_gpus[before],
+            num_cpus=servers.num_cpus[before],
+            memory_bytes=servers.memory_bytes[before],
+            rack=servers.rack[before],
+        ),
+        held=replace(snapshot.held, server=now[snapshot.held.server]),
+        releasing=replace(snapshot.releasing, server=now[snapshot.releasing.server]),
+    )
+    return ordered, before

@@ -1,0 +1,68 @@
+"""Which jobs the present servers could hold at all, if they were empty."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.needs import Needs, must_have
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, ServerTable
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shapes:
+    """Jobs that ask for the same are one shape.
+
+    Attributes:
+        shape: (n,) number of the shape of each job.
+        largest_gang: (shapes,) most GPUs that a gang of this kind could get on empty servers.
+        possible: (n,) whether the job itself could run on empty servers.
+    """
+
+    shape: IntArray
+    largest_gang: IntArray
+    possible: BoolArray
+
+
+def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs) -> Shapes:
+    """Return the shapes of all jobs and which of them could ever run."""
+    columns = [jobs.num_gpus.astype(np.float64), jobs.max_servers.astype(np.float64)]
+    if needs.tight:
+        columns += [needs.cpus_least, needs.cpus_most, needs.memory_least, needs.memory_most]
+    shape, first = _number_rows(columns)
+    gpus = servers.num_gpus
+    largest = [
+        _largest(_usable_gpus(row, servers, needs) if needs.tight else gpus, int(jobs.max_servers[row]))
+        for row in first.tolist()
+    ]
+    largest_gang = np.array(largest, dtype=np.int64)
+    possible = largest_gang[shape] >= jobs.num_gpus if len(jobs) else np.zeros(0, dtype=np.bool_)
+    return Shapes(shape=shape, largest_gang=largest_gang, possible=possible)
+
+
+def _number_rows(columns: list[FloatArray]) -> tuple[IntArray, IntArray]:
+    """Return for each row the number of its kind, and for each kind one row."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, code = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
+    kinds, first = np.unique(number, return_index=True)
+    return number.astype(np.int64), first[: len(kinds)].astype(np.int64)
+
+
+def _largest(usable_gpus: IntArray, max_servers: int) -> int:
+    ranked = np.sort(usable_gpus)[::-1]
+    return int(ranked[:max_servers].sum() if max_servers else ranked.sum())
+
+
+def _usable_gpus(row: int, servers: ServerTable, needs: Needs) -> IntArray:
+    """Return (m,) GPUs of each empty server for which it also has the cores and memory that the job must have."""
+    cpus = must_have(needs.cpus_least[row], needs.cpus_most[row], needs.cpus_share)
+    memory = must_have(needs.memory_least[row], needs.memory_most[row], needs.memory_share)
+    most = servers.num_gpus.astype(np.float64)
+    for capacity, per_gpu in ((servers.num_cpus, cpus), (servers.memory_bytes, memory)):
+        allowed = np.full(len(most), np.inf)
+        np.divide(capacity * (1 + _TOLERANCE), per_gpu, out=allowed, where=per_gpu > 0)
+        most = np.minimum(most, np.floor(allowed))
+    return most.astype(np.int64)

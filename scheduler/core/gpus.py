@@ -1,0 +1,56 @@
+"""Which GPUs of a server a job gets. The round decides counts; this turns them into indexes and says who must wait."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler.core.plan import Plan
+
+# (row in JobTable, row in ServerTable)
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuAssignment:
+    """GPU indexes of a plan.
+
+    Attributes:
+        gpus: Indexes by (job row, server row), ascending, for every kept job and every job that can start now.
+        deferred: Jobs with a grant whose GPUs another job still holds, with the number of GPUs they wait for.
+    """
+
+    gpus: dict[Place, tuple[int, ...]]
+    deferred: dict[int, int]
+
+
+def assign_gpu_ids(
+    plan: Plan, *, held: Mapping[Place, Sequence[int]], free: Mapping[int, Sequence[int]]
+) -> GpuAssignment:
+    """Return the GPU indexes of every grant, in the order of the policy; lowest free indexes first.
+
+    Args:
+        plan: What the round decided.
+        held: Indexes that running jobs of the snapshot hold now, by (job row, server row).
+        free: Healthy indexes that nobody holds now, by server row; GPUs of jobs that are leaving are not among them.
+    """
+    places: dict[int, list[tuple[int, int]]] = {}
+    for job, server, count in zip(
+        plan.grants.job.tolist(), plan.grants.server.tolist(), plan.grants.num_gpus.tolist(), strict=True
+    ):
+        places.setdefault(job, []).append((server, count))
+    leaving = {preemption.job for preemption in plan.preemptions}
+    left = {server: sorted(indexes) for server, indexes in free.items()}
+    gpus: dict[Place, tuple[int, ...]] = {}
+    deferred: dict[int, int] = {}
+    for job in plan.order:
+        seats = places.get(job, [])
+        if job in plan.kept:
+            gpus.update({(job, server): tuple(sorted(held[job, server])) for server, _ in seats})
+            continue
+        missing = sum(max(0, count - len(left.get(server, ()))) for server, count in seats)
+        if missing or (seats and job in leaving):
+            deferred[job] = missing
+            continue
+        for server, count in seats:
+            gpus[job, server] = tuple(left[server][:count])
+            left[server] = left[server][count:]
+    return GpuAssignment(gpus=gpus, deferred=deferred)

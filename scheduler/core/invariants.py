@@ -1,0 +1,105 @@
+"""Rules that every plan holds, checked on every plan. A plan that breaks one is a defect and is never applied."""
+
+import numpy as np
+
+from scheduler.core.errors import PlanInvariantError
+from scheduler.core.plan import Plan
+from scheduler.core.queues import queue_tree, subtree_sums
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot
+
+_TOLERANCE = 1e-6
+
+
+def check(plan: Plan, snapshot: Snapshot) -> None:
+    """Raise PlanInvariantError unless the plan is safe to apply to the snapshot."""
+    num_jobs = len(snapshot.jobs)
+    granted_gpus = np.bincount(plan.grants.job, weights=plan.grants.num_gpus, minlength=num_jobs).astype(np.int64)
+    granted = granted_gpus > 0
+    _check_capacity(plan, snapshot)
+    _check_gangs(plan, snapshot, granted, granted_gpus)
+    _check_everyone_has_an_answer(plan, snapshot, granted)
+    _check_running(plan, snapshot, granted)
+    _check_queues(plan, snapshot, granted)
+
+
+def _need(holds: bool | np.bool_, rule: str, facts: object = "") -> None:
+    if not holds:
+        raise PlanInvariantError(f"{rule}: {facts}" if facts != "" else rule)
+
+
+def _check_capacity(plan: Plan, snapshot: Snapshot) -> None:
+    """No server gives more than it has."""
+    grants, servers = plan.grants, snapshot.servers
+    given = (grants.num_gpus, grants.cpus, grants.memory_bytes)
+    capacity = (servers.num_gpus, servers.num_cpus, servers.memory_bytes)
+    for name, amounts, most in zip(("GPUs", "cores", "bytes"), given, capacity, strict=True):
+        used = np.bincount(grants.server, weights=amounts, minlength=len(servers))
+        over = used > most * (1 + _TOLERANCE)
+        _need(not over.any(), f"server gives more {name} than it has", servers.server_id[over][:5])
+        _need(bool((amounts >= 0).all()), f"negative {name}")
+
+
+def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpus: IntArray) -> None:
+    """A gang runs whole, on as many servers as it may, with the cores and memory its owner insists on."""
+    grants, jobs = plan.grants, snapshot.jobs
+    _need(bool((grants.num_gpus > 0).all()), "empty seat")
+    _need(bool((granted_gpus[granted] == jobs.num_gpus[granted]).all()), "gang is not whole")
+    seats = np.bincount(grants.job, minlength=len(jobs))
+    bounded = granted & (jobs.max_servers > 0) & (seats > jobs.max_servers)
+    _need(not bounded.any(), "gang is on too many servers", jobs.job_id[bounded][:5])
+    pairs = grants.job * max(1, len(snapshot.servers)) + grants.server
+    _need(bool((np.diff(pairs) > 0).all()), "grants are not sorted, or name a server twice for one job")
+    for name, amounts, least in (
+        ("cores", grants.cpus, jobs.min_cpus),
+        ("bytes", grants.memory_bytes, jobs.min_memory_bytes),
+    ):
+        total = np.bincount(grants.job, weights=amounts, minlength=len(jobs))
+        short = granted & (total < least * (1 - _TOLERANCE))
+        _need(not short.any(), f"job gets fewer {name} than it insists on", jobs.job_id[short][:5])
+
+
+def _check_everyone_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
+    """Every job is granted or waits, never both, and who waits has a reason with numbers and a place."""
+    num_jobs = len(snapshot.jobs)
+    times = np.bincount(np.array([w.job for w in plan.waiting], dtype=np.int64), minlength=num_jobs)
+    _need(bool((times + granted == 1).all()), "a job has no answer, or two")
+    _need(all(w.evidence for w in plan.waiting), "a job waits without numbers")
+    _need([w.position for w in plan.waiting] == list(range(1, len(plan.waiting) + 1)), "places in the line have gaps")
+    _need(sorted(plan.order) == list(range(num_jobs)), "the order does not name every job once")
+
+
+def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
+    """A running job keeps exactly its seats or is preempted for a job that newly gets some."""
+    num_jobs = len(snapshot.jobs)
+    kept = np.zeros(num_jobs, dtype=np.bool_)
+    kept[list(plan.kept)] = True
+    stopped = np.zeros(num_jobs, dtype=np.bool_)
+    stopped[[p.job for p in plan.preemptions]] = True
+    _need(int(stopped.sum()) == len(plan.preemptions), "a job is preempted twice")
+    _need(
+        bool((kept + stopped == snapshot.jobs.running).all() & ~(kept & stopped).any()), "a running job has no answer"
+    )
+    _need(_seats(snapshot.held, kept) == _seats(plan.grants, kept), "a kept job has other seats")
+    for preemption in plan.preemptions:
+        by_job = preemption.by_job
+        _need(
+            by_job == NO_ROW or (granted[by_job] and not kept[by_job]),
+            "a job is preempted for one that gets nothing",
+            snapshot.jobs.job_id[preemption.job],
+        )
+
+
+def _seats(placements: Placements, rows: BoolArray) -> bytes:
+    mine = rows[placements.job]
+    job, server, gpus = placements.job[mine], placements.server[mine], placements.num_gpus[mine]
+    by_job = np.lexsort((server, job))
+    return np.stack((job[by_job], server[by_job], gpus[by_job])).astype(np.int64).tobytes()
+
+
+def _check_queues(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
+    """No queue gets more than it may hold; one that held more already does not grow."""
+    jobs, tree = snapshot.jobs, queue_tree(snapshot.queues)
+    before = subtree_sums(tree, jobs.queue[jobs.running], jobs.num_gpus[jobs.running])
+    after = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted])
+    over = (after > np.array(tree.cap, dtype=np.int64)) & (after > before)
+    _need(not over.any(), "a queue gets more than it may hold", snapshot.queues.queue_id[over][:5])

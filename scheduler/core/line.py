@@ -1,0 +1,102 @@
+"""In which order jobs claim GPUs in a round, and in which order running jobs have to give theirs up."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.config import SchedulerConfig
+from scheduler.core.feasible import Shapes
+from scheduler.core.packing.select import Claims
+from scheduler.core.queues import Admission, QueueTree, Standing, admit
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The order of a round.
+
+    Attributes:
+        order: (n,) job rows in the order of the policy.
+        position: (n,) place of each job in ``order``, from 0.
+        locked: (n,) running jobs that the order may not stop.
+        admission: What the queues say.
+        claims: Who claims when, and whom each may displace.
+    """
+
+    order: IntArray
+    position: IntArray
+    locked: BoolArray
+    admission: Admission
+    claims: Claims
+
+
+def policy_order(jobs: JobTable, config: SchedulerConfig, now_s: float) -> IntArray:
+    """Return (n,) job rows, first the job that the policy puts first; ties by first start, arrival, id."""
+    keys = config.policy.priority(jobs, now_s)
+    return np.lexsort((jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys))
+
+
+def line_up(
+    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, shapes: Shapes, *, order: IntArray, seated: BoolArray
+) -> Line:
+    """Return the order of the round.
+
+    Args:
+        snapshot: What the round looks at.
+        config: How it decides.
+        tree: The queues.
+        shapes: Which jobs could run at all; the others claim nothing.
+        order: (n,) job rows in the order of the policy.
+        seated: (n,) running jobs that could keep their servers.
+    """
+    jobs = snapshot.jobs
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    young = snapshot.now_s - jobs.held_at_s < config.min_run_s
+    stoppable = jobs.preemptible & ~young if config.policy.preemptive and config.preempt else np.zeros_like(seated)
+    locked = seated & ~stoppable
+    claiming = order[(shapes.possible | seated)[order]]
+    # Jobs that keep their GPUs in any case use the quota of their queue up first.
+    sequence = np.concatenate((claiming[locked[claiming]], claiming[~locked[claiming]]))
+    capacity = int(snapshot.servers.num_gpus.sum())
+    admission = admit(tree, jobs, sequence=sequence, counts_anyway=seated, capacity_gpus=capacity)
+    place = position + len(order) * (admission.standing == Standing.BEYOND)
+    is_covered = admission.cover != NO_ROW
+    others = claiming[~is_covered[claiming]]
+    spare = order[(seated & ~locked)[order]][::-1]
+    spare_borrowers = spare[~is_covered[spare]]
+    spare_borrowers = spare_borrowers[np.argsort(-place[spare_borrowers], kind="stable")]
+    locked_borrowers = _over_share_first(jobs, np.flatnonzero(locked & ~is_covered), admission, tree, seated, position)
+    claims = Claims(
+        covered=claiming[is_covered[claiming]].tolist(),
+        others=others[np.argsort(place[others], kind="stable")].tolist(),
+        line=place.tolist(),
+        cover=admission.cover.tolist(),
+        locked=locked.tolist(),
+        may_reclaim=(is_covered & (jobs.waited_s >= config.reclaim_after_s)).tolist(),
+        spare_for_covered=np.concatenate((spare_borrowers, locked_borrowers, spare[is_covered[spare]])).tolist(),
+        spare_for_others=spare_borrowers.tolist(),
+        max_servers=jobs.max_servers.tolist(),
+        shape=shapes.shape.tolist(),
+    )
+    return Line(order=order, position=position, locked=locked, admission=admission, claims=claims)
+
+
+def _over_share_first(
+    jobs: JobTable, rows: IntArray, admission: Admission, tree: QueueTree, seated: BoolArray, position: IntArray
+) -> IntArray:
+    """Return borrowers that the order protects, in the order in which owners take their quota back from them.
+
+    Always from the queue that is then furthest over its share; inside a queue the job that loses the least work, then
+    the newest placement; jobs that are not preemptible after all others.
+    """
+    queue, gpus = jobs.queue[rows], jobs.num_gpus[rows]
+    inside = np.lexsort((-position[rows], -jobs.held_at_s[rows], jobs.unsaved_s[rows], ~jobs.preemptible[rows], queue))
+    rows, queue, gpus = rows[inside], queue[inside], gpus[inside]
+    held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(tree.quota))
+    taken_before = np.cumsum(gpus) - gpus
+    first_of_queue = np.searchsorted(queue, queue)
+    taken_in_queue = taken_before - taken_before[first_of_queue] if len(rows) else taken_before
+    over = held[queue] - admission.shares[queue] - taken_in_queue
+    by_over = np.lexsort((-position[rows], -jobs.held_at_s[rows], jobs.unsaved_s[rows], -over, ~jobs.preemptible[rows]))
+    return rows[by_over]

@@ -1,0 +1,41 @@
+"""What the selection hands to a mechanism: who runs on which servers, and who may still be moved."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.needs import Needs
+from scheduler.core.tables import IntArray, JobTable, ServerTable
+
+# One gang's place: (server, GPUs on it) for each server it uses.
+Seats = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Gangs with their GPUs, before cores and memory are given.
+
+    Attributes:
+        jobs: All jobs of the snapshot.
+        servers: All servers, ascending by id.
+        needs: Bounds on cores and memory of every job.
+        seats: Where each granted job sits, by job row, in the order of the policy. They fit together.
+        movable: Jobs of ``seats`` that start in this round on one server and displaced nobody; a mechanism may seat
+            them on another server of ``room`` as long as all of them keep a place.
+        room: (m,) GPUs by server that the movable jobs may use: their own and the free ones.
+    """
+
+    jobs: JobTable
+    servers: ServerTable
+    needs: Needs
+    seats: Mapping[int, Seats]
+    movable: frozenset[int]
+    room: tuple[int, ...]
+
+
+def seat_rows(seats: Mapping[int, Seats]) -> tuple[IntArray, IntArray, IntArray]:
+    """Return seats as columns (job row, server row, GPUs)."""
+    rows = [(job, server, gpus) for job, at in seats.items() for server, gpus in at]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2]

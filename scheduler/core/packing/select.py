@@ -1,0 +1,278 @@
+"""Which jobs run and on which servers: one walk over the jobs, strongest claim first.
+
+A running job keeps its seats unless a stronger job needs them and could not sit anywhere else. A waiting job takes
+free GPUs, else the GPUs of the least important work that makes enough room, else it waits; weaker jobs then fill what
+it left. Nobody is moved unless the job that asked for it takes the seat.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import merge
+
+from scheduler.core.config import Locality
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.space import Fits, Space
+from scheduler.core.packing.victims import VictimSearch
+from scheduler.core.queues import QueueTree
+from scheduler.core.tables import NO_ROW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """Who asks for GPUs, in which order, and whom each may displace. Jobs are rows of the JobTable.
+
+    Attributes:
+        covered: Jobs within some quota, in the order of the policy.
+        others: The other jobs, strongest first.
+        line: (n,) place in the line of ``others``; for covered jobs the place they take when they have to join it.
+        cover: (n,) queue whose quota covers the job, NO_ROW for ``others``.
+        locked: (n,) running jobs that the order may not displace.
+        may_reclaim: (n,) covered jobs that may displace jobs of other queues, locked ones included.
+        spare_for_covered: Running jobs that covered jobs may displace, least important first.
+        spare_for_others: Running jobs that the other jobs may displace, least important first.
+        max_servers: (n,) most servers of each job, 0 for any number.
+        shape: (n,) number that is equal for jobs that ask for the same.
+    """
+
+    covered: Sequence[int]
+    others: Sequence[int]
+    line: Sequence[int]
+    cover: Sequence[int]
+    locked: Sequence[bool]
+    may_reclaim: Sequence[bool]
+    spare_for_covered: Sequence[int]
+    spare_for_others: Sequence[int]
+    max_servers: Sequence[int]
+    shape: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a claim found no seats.
+
+    Attributes:
+        full_queue: Queue that already holds the most it may, NO_ROW when that is not the cause.
+        open_gpus: GPUs that the job could have had if they were on the right servers.
+        starved: Whether servers with enough GPUs had too few cores or too little memory.
+    """
+
+    full_queue: int
+    open_gpus: int
+    starved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The outcome of the walk.
+
+    Attributes:
+        seats: Seats of every job that runs.
+        kept: Running jobs that keep their seats.
+        displaced: Running jobs that leave their seats, with the job that takes them.
+        on_free: Jobs that got new seats and displaced nobody.
+        refusals: Why each other job found no seats.
+        free: (m,) GPUs by server that nobody sits on after the round.
+    """
+
+    seats: dict[int, Seats]
+    kept: set[int]
+    displaced: dict[int, int]
+    on_free: set[int]
+    refusals: dict[int, Refusal]
+    free: list[int]
+
+
+def select(board: Board, claims: Claims, tree: QueueTree, locality: Locality, *, num_jobs: int) -> Selection:
+    """Walk over the claims and return who runs where."""
+    walk = _Walk(board, claims, tree, locality, num_jobs)
+    walk.keep(row for row in claims.covered if claims.locked[row])
+    late = walk.covered()
+    walk.keep(row for row in claims.others if claims.locked[row])
+    walk.others(late)
+    return walk.selection()
+
+
+class _Walk:
+    def __init__(self, board: Board, claims: Claims, tree: QueueTree, locality: Locality, num_jobs: int) -> None:
+        self._board = board
+        self._claims = claims
+        self._tree = tree
+        self._locality = locality
+        self._num_jobs = num_jobs
+        self._before: dict[int, Seats] = {row: seats for row, seats in board.seats.items() if row < num_jobs}
+        self._displaced: dict[int, int] = {}
+        self._on_free: set[int] = set()
+        self._refusals: dict[int, Refusal] = {}
+        self._spare: Sequence[int] = ()
+        self._spare_in: dict[int, list[int]] = {}
+        self._searches: dict[tuple[int, int], VictimSearch] = {}
+
+    def keep(self, rows: Iterable[int]) -> None:
+        """Let those of the rows that still sit keep their seats."""
+        for row in rows:
+            if row in self._board.seats:
+                self._board.confirm(row)
+
+    def covered(self) -> list[int]:
+        """Seat the covered jobs; return those that have to stand in line with the others."""
+        self._begin(self._claims.spare_for_covered)
+        late = []
+        for row in self._claims.covered:
+            if self._board.firm[row]:
+                continue
+            if row in self._board.seats:
+                self._board.confirm(row)
+            elif not self._claim(row, scope=self._reclaim_scope(row)):
+                late.append(row)
+        return late
+
+    def others(self, late: list[int]) -> None:
+        """Seat the jobs that no quota covers, after the covered ones that found nothing to take back."""
+        self._begin(self._claims.spare_for_others)
+        for row in merge(late, self._claims.others, key=self._claims.line.__getitem__):
+            if self._board.firm[row]:
+                continue
+            if row in self._board.seats:
+                self._board.confirm(row)
+            else:
+                self._claim(row, scope=NO_ROW)
+
+    def selection(self) -> Selection:
+        board, last = self._board, self._num_jobs
+        seats = {row: at for row, at in board.seats.items() if row < last}
+        kept = {row for row, at in self._before.items() if seats.get(row) == at and row not in self._displaced}
+        return Selection(
+            seats=seats,
+            kept=kept,
+            displaced=self._displaced,
+            on_free=self._on_free,
+            refusals=self._refusals,
+            free=list(board.space.free),
+        )
+
+    def _begin(self, spare: Sequence[int]) -> None:
+        """Start a part of the walk in which ``spare`` may be displaced, after the GPUs that are being left anyway."""
+        leaving = [row for row in self._board.seats if row >= self._num_jobs]
+        self._spare = (*leaving, *spare)
+        self._spare_in.clear()
+        self._searches.clear()
+
+    def _reclaim_scope(self, row: int) -> int | None:
+        """Return the queue inside which a covered job may displace others; NO_ROW for everywhere, None for nowhere.
+
+        It may take from outside a queue only while that queue holds less than its quota: else it takes the place of a
+        weaker job of the same queue.
+        """
+        board, node = self._board, self._claims.cover[row]
+        path = board.path(row)
+        for above in path[path.index(node) :]:
+            if board.held_gpus[above] + board.num_gpus[row] > self._tree.quota[above]:
+                return above
+        return NO_ROW if self._claims.may_reclaim[row] else None
+
+    def _claim(self, row: int, *, scope: int | None) -> bool:
+        """Seat a job that does not sit, if it can be done within the rules; note the refusal otherwise."""
+        board, cap = self._board, self._tree.cap
+        gpus, path = board.num_gpus[row], board.path(row)
+        full = NO_ROW
+        for node in path:
+            if board.firm_gpus[node] + gpus > cap[node]:
+                return self._refuse(row, full_queue=node)
+            if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
+                full = node  # the nearest full queue: room made inside it is room in all above it
+        board.starved = False
+        if full != NO_ROW:
+            return self._claim_in_full_queue(row, full, scope)
+        seats = self._home(row) or self._choose(board.space, row, board.fits(row))
+        if seats:
+            return self._sit(row, seats, ())
+        if scope is not None:
+            seats, victims = self._room(row, scope)
+            if seats:
+                return self._sit(row, seats, victims)
+        return self._refuse(row)
+
+    def _claim_in_full_queue(self, row: int, full: int, scope: int | None) -> bool:
+        """Seat a job of a queue that may hold no more: somebody weaker of that queue has to leave for it."""
+        board, path = self._board, self._board.path(row)
+        if scope is None:
+            return self._refuse(row, full_queue=full)
+        if scope == NO_ROW or path.index(full) < path.index(scope):
+            scope = full
+        seats, victims = self._room(row, scope)
+        if not seats:
+            seats, victims = self._choose(board.space, row, board.fits(row)), []
+        if not seats:
+            return self._refuse(row)
+        gpus = board.num_gpus[row]
+        missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
+        missing -= sum(board.num_gpus[victim] for victim in victims if victim < self._num_jobs)
+        for other in self._spare_inside(scope):
+            if missing <= 0:
+                break
+            if other in board.seats and not board.firm[other] and other not in victims and other < self._num_jobs:
+                victims.append(other)
+                missing -= board.num_gpus[other]
+        return self._refuse(row, full_queue=full) if missing > 0 else self._sit(row, seats, victims)
+
+    def _home(self, row: int) -> Seats:
+        """Return the seats a displaced job had at the start when they are free again."""
+        board, seats = self._board, self._before.get(row, ())
+        for server, gpus in seats:
+            if board.space.free[server] < gpus or not board.fits_after(row, server, gpus, ()):
+                return ()
+        return seats
+
+    def _choose(self, space: Space, row: int, fits: Fits | None) -> Seats:
+        return self._locality.seats(
+            space, num_gpus=self._board.num_gpus[row], max_servers=self._claims.max_servers[row], fits=fits
+        )
+
+    def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
+        """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are."""
+        board, gpus = self._board, self._board.num_gpus[row]
+        key = (scope, self._claims.shape[row])
+        search = self._searches.get(key)
+        if search is None:
+            search = VictimSearch(board, order=self._spare_inside(scope), num_gpus=gpus)
+            self._searches[key] = search
+        server = search.one_server(row)
+        if server != NO_ROW:
+            return ((server, gpus),), search.victims(row, server, gpus)
+        seats: Seats = ()
+        if gpus > 1 and self._claims.max_servers[row] != 1:
+            seats = search.several_servers(row, lambda space, fits: self._choose(space, row, fits))
+        board.starved |= search.starved
+        victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
+        return seats, list(dict.fromkeys(victims))
+
+    def _spare_inside(self, scope: int) -> Sequence[int]:
+        """Return the rows inside a queue that may be displaced, least important first, and the GPUs being left."""
+        if scope == NO_ROW:
+            return self._spare
+        if scope not in self._spare_in:
+            board, last = self._board, self._num_jobs
+            self._spare_in[scope] = [row for row in self._spare if row >= last or scope in board.path(row)]
+        return self._spare_in[scope]
+
+    def _sit(self, row: int, seats: Seats, victims: Sequence[int]) -> bool:
+        board = self._board
+        for victim in victims:
+            for server, _ in board.leave(victim):
+                for search in self._searches.values():
+                    search.notice(server)
+            if victim < self._num_jobs:
+                self._displaced[victim] = row
+        board.sit(row, seats)
+        self._refusals.pop(row, None)
+        if self._before.get(row) == seats:
+            del self._displaced[row]
+        elif not victims and row not in self._displaced:
+            self._on_free.add(row)
+        return True
+
+    def _refuse(self, row: int, *, full_queue: int = NO_ROW) -> bool:
+        board = self._board
+        self._refusals[row] = Refusal(full_queue=full_queue, open_gpus=board.open_gpus, starved=board.starved)
+        return False

@@ -1,0 +1,131 @@
+"""Whom a job may take GPUs from, and which of them it takes: as little important work as possible.
+
+A search goes through the rows that may be moved, least important first, and adds up what each server would have free
+without them; the first server that is good enough is the one whose most important victim is the least important. A
+search is kept for the next job that asks for the same, and never looks at a row twice, so all jobs together cost one
+pass over the running ones.
+"""
+
+from collections.abc import Callable, Sequence
+
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.space import Fits, Space
+from scheduler.core.tables import NO_ROW
+
+# Rows looked at between two tries to seat a gang on several servers; doubles after every try.
+_FIRST_STRIDE = 64
+
+ChooseSeats = Callable[[Space, Fits | None], Seats]
+
+
+class VictimSearch:
+    """Finds room for gangs of one shape among free GPUs and the GPUs of rows that may be moved.
+
+    Attributes:
+        starved: Whether it ever met a server with the GPUs but not the cores or memory.
+    """
+
+    __slots__ = ("_at", "_board", "_found", "_gpus", "_order", "_passed", "_spent", "_stride", "starved")
+
+    def __init__(self, board: Board, *, order: Sequence[int], num_gpus: int) -> None:
+        """Prepare a search for ``num_gpus`` over the rows of ``order``, least important first."""
+        self._board = board
+        self._order = order
+        self._gpus = num_gpus
+        self._at = 0
+        self._stride = _FIRST_STRIDE
+        self._spent = False  # no set of servers had room; there is only less room later
+        self.starved = False
+        # Rows passed that may still be moved, by server, in the order in which they were passed.
+        self._passed: dict[int, list[int]] = {}
+        # Servers that had enough when last looked at.
+        self._found: list[int] = []
+
+    def forget(self, row: int, seats: Seats) -> None:
+        """Take a row that leaves or became firm off the passed ones."""
+        for server, _ in seats:
+            self._passed[server].remove(row)
+
+    def notice(self, server: int) -> None:
+        """Look at a server again whose free GPUs have grown."""
+        if server in self._passed:
+            self._found.append(server)
+
+    def one_server(self, row: int) -> int:
+        """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
+        while self._found:
+            if self._enough(row, self._found[-1]):
+                return self._found[-1]
+            self._found.pop()
+        while self._at < len(self._order):
+            for server in self._pass_one():
+                if self._enough(row, server):
+                    self._found.append(server)
+                    return server
+        return NO_ROW
+
+    def several_servers(self, row: int, choose: ChooseSeats) -> Seats:
+        """Return seats for the gang on as many servers as ``choose`` allows, or nothing."""
+        board = self._board
+        while not self._spent:
+            free = list(board.space.free)
+            for server, rows in self._passed.items():
+                free[server] += sum(board.gpus_on(other, server) for other in rows)
+            if sum(free) >= self._gpus:
+                seats = choose(Space(free), self._fits_without(row) if board.tight else None)
+                if seats:
+                    return seats
+            self._spent = self._at >= len(self._order)
+            for _ in range(min(self._stride, len(self._order) - self._at)):
+                self._pass_one()
+            self._stride *= 2
+        return ()
+
+    def victims(self, row: int, server: int, gpus: int) -> list[int]:
+        """Return who has to leave the server so that ``gpus`` of the row fit: the least important, and none in vain."""
+        board = self._board
+        taken: list[int] = []
+        missing = gpus - board.space.free[server]
+        for other in self._passed.get(server, ()):
+            if missing <= 0 and board.fits_after(row, server, gpus, taken):
+                break
+            taken.append(other)
+            missing -= board.gpus_on(other, server)
+        for other in reversed(taken):
+            without = [victim for victim in taken if victim != other]
+            count = board.gpus_on(other, server)
+            if missing + count <= 0 and board.fits_after(row, server, gpus, without):
+                taken = without
+                missing += count
+        return taken
+
+    def _pass_one(self) -> list[int]:
+        """Go past the next row and return the servers it would leave."""
+        board, row = self._board, self._order[self._at]
+        self._at += 1
+        if board.firm[row] or row not in board.seats:
+            return []
+        board.watch(row, self)
+        servers = [server for server, _ in board.seats[row]]
+        for server in servers:
+            self._passed.setdefault(server, []).append(row)
+        return servers
+
+    def _enough(self, row: int, server: int) -> bool:
+        board = self._board
+        passed = self._passed.get(server, [])
+        if board.space.free[server] + sum(board.gpus_on(other, server) for other in passed) < self._gpus:
+            return False
+        if board.fits_after(row, server, self._gpus, passed):
+            return True
+        self.starved = True
+        return False
+
+    def _fits_without(self, row: int) -> Fits:
+        def fit(server: int, gpus: int) -> bool:
+            enough = self._board.fits_after(row, server, gpus, self._passed.get(server, ()))
+            self.starved |= not enough
+            return enough
+
+        return fit

@@ -1,0 +1,110 @@
+"""One round: who runs, where, with how much, who has to stop, and why everybody else waits."""
+
+import numpy as np
+
+from scheduler.core.config import SchedulerConfig
+from scheduler.core.feasible import shapes_of
+from scheduler.core.held import can_stay, seats_by_job
+from scheduler.core.invariants import check
+from scheduler.core.line import Line, line_up, policy_order
+from scheduler.core.needs import Needs, needs_of
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.draft import Draft
+from scheduler.core.packing.select import Selection, select
+from scheduler.core.plan import Plan, Preemption, PreemptRule, plan_digest
+from scheduler.core.queues import queue_tree
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Placements, Snapshot, in_server_order
+from scheduler.core.waiting import explain
+
+
+def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
+    """Return what the round decides. Pure: the same snapshot and configuration give the same plan.
+
+    Raises:
+        PlanInvariantError: If the plan breaks a safety rule; that is a defect, and the plan must not be used.
+    """
+    ordered, server_row = in_server_order(snapshot)
+    jobs = ordered.jobs
+    needs = needs_of(jobs, ordered.servers, trims=config.mechanism.trims)
+    shapes = shapes_of(jobs, ordered.servers, needs)
+    tree = queue_tree(ordered.queues)
+    by_policy = policy_order(jobs, config, ordered.now_s)
+    seated = can_stay(ordered, needs, by_policy)
+    line = line_up(ordered, config, tree, shapes, order=by_policy, seated=seated)
+    held = {row: seats for row, seats in seats_by_job(ordered.held).items() if seated[row]}
+    board = Board(
+        jobs=jobs,
+        servers=ordered.servers,
+        needs=needs,
+        paths=tree.paths,
+        held=held,
+        releasing=_releasing(ordered.releasing),
+    )
+    selection = select(board, line.claims, tree, config.locality, num_jobs=len(jobs))
+    grants = config.mechanism.grant(_draft(ordered, line, selection, needs))
+    waiting = explain(ordered, line=line, shapes=shapes, tree=tree, selection=selection, needs=needs)
+    grants = _in_snapshot_rows(grants, server_row)
+    order = line.order.tolist()
+    preemptions = _preemptions(jobs, line, selection, seated)
+    plan = Plan(
+        grants=grants,
+        order=order,
+        kept=frozenset(selection.kept),
+        preemptions=preemptions,
+        waiting=waiting,
+        plan_hash=plan_digest(snapshot, grants=grants, order=order, preemptions=preemptions, waiting=waiting),
+    )
+    check(plan, snapshot)
+    return plan
+
+
+def _releasing(releasing: Placements) -> list[tuple[int, int, float, float]]:
+    """Return rows of (server, GPUs, cores, bytes)."""
+    columns = (releasing.server, releasing.num_gpus, releasing.cpus, releasing.memory_bytes)
+    return [*zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs) -> Draft:
+    seats = {row: selection.seats[row] for row in line.order.tolist() if row in selection.seats}
+    movable = frozenset(row for row in selection.on_free if len(seats[row]) == 1)
+    room = list(selection.free)
+    for row in movable:
+        server, gpus = seats[row][0]
+        room[server] += gpus
+    return Draft(
+        jobs=snapshot.jobs, servers=snapshot.servers, needs=needs, seats=seats, movable=movable, room=tuple(room)
+    )
+
+
+def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
+    server = server_row[grants.server]
+    by_job = np.lexsort((server, grants.job))
+    return Placements(
+        job=grants.job[by_job],
+        server=server[by_job],
+        num_gpus=grants.num_gpus[by_job],
+        cpus=grants.cpus[by_job],
+        memory_bytes=grants.memory_bytes[by_job],
+    )
+
+
+def _preemptions(jobs: JobTable, line: Line, selection: Selection, seated: BoolArray) -> list[Preemption]:
+    standing, position = line.admission.standing, line.position
+    held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(line.admission.shares))
+    preemptions = []
+    for row in line.order[jobs.running[line.order]].tolist():
+        if row in selection.kept:
+            continue
+        by_job = selection.displaced.get(row, NO_ROW)
+        queue = int(jobs.queue[row])
+        if by_job == NO_ROW:
+            rule, evidence = PreemptRule.SERVER_GONE, {"num_gpus": int(jobs.num_gpus[row])}
+        elif queue != jobs.queue[by_job] and standing[by_job] < standing[row]:
+            rule = PreemptRule.QUOTA_RECLAIM
+            evidence = {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(line.admission.shares[queue])}
+        else:
+            rule = PreemptRule.POLICY_ORDER
+            evidence = {"position": int(position[row]) + 1, "by_position": int(position[by_job]) + 1}
+        evidence_s = {"unsaved_s": float(jobs.unsaved_s[row])}
+        preemptions.append(Preemption(job=row, rule=rule, by_job=by_job, evidence={**evidence, **evidence_s}))
+    return preemptions

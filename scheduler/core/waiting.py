@@ -1,0 +1,147 @@
+"""Why each job without GPUs waits: the binding constraint and its numbers."""
+
+import numpy as np
+
+from scheduler.core.feasible import Shapes
+from scheduler.core.line import Line
+from scheduler.core.needs import Needs, must_have
+from scheduler.core.packing.select import Refusal, Selection
+from scheduler.core.plan import Evidence, Waiting, WaitReason
+from scheduler.core.queues import QueueTree, Standing, subtree_sums
+from scheduler.core.tables import NO_ROW, BoolArray, Snapshot
+
+# A reason with its numbers, before the position in the line is known.
+Cause = tuple[WaitReason, Evidence]
+
+
+def explain(
+    snapshot: Snapshot, *, line: Line, shapes: Shapes, tree: QueueTree, selection: Selection, needs: Needs
+) -> list[Waiting]:
+    """Return one entry for every job without seats, in the order of the policy."""
+    causes = _Causes(snapshot, line, shapes, tree, selection, needs)
+    rows = [row for row in line.order.tolist() if row not in selection.seats]
+    waiting = []
+    for position, row in enumerate(rows, start=1):
+        reason, evidence = causes.of(row)
+        waiting.append(Waiting(job=row, position=position, reason=reason, evidence=evidence))
+    return waiting
+
+
+class _Causes:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        line: Line,
+        shapes: Shapes,
+        tree: QueueTree,
+        selection: Selection,
+        needs: Needs,
+    ) -> None:
+        jobs = snapshot.jobs
+        self._snapshot, self._shapes, self._tree, self._selection = snapshot, shapes, tree, selection
+        self._needs = needs
+        self._gpus: list[int] = jobs.num_gpus.tolist()
+        self._queue: list[int] = jobs.queue.tolist()
+        self._shape: list[int] = shapes.shape.tolist()
+        self._possible: list[bool] = shapes.possible.tolist()
+        self._standing: list[int] = line.admission.standing.tolist()
+        self._position: list[int] = line.position.tolist()
+        self._total = int(snapshot.servers.num_gpus.sum())
+        self._free_gpus = sum(selection.free)
+        self._largest_free = max(selection.free, default=0)
+        granted = np.zeros(len(jobs), dtype=np.bool_)
+        granted[list(selection.seats)] = True
+        in_order = np.where(granted[line.order], jobs.num_gpus[line.order], 0)
+        self._ahead: list[int] = (np.cumsum(in_order) - in_order).tolist()
+        self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
+        self._overtakers = _last_granted(line, granted)
+
+    def of(self, row: int) -> Cause:
+        gpus = self._gpus[row]
+        if not self._total:
+            return WaitReason.NO_SERVER, {"needed_gpus": gpus, "servers": len(self._snapshot.servers)}
+        if not self._possible[row]:
+            return self._never(row)
+        refusal = self._selection.refusals[row]
+        if refusal.full_queue != NO_ROW:
+            return self._full_queue(row, refusal.full_queue)
+        if refusal.open_gpus >= gpus:
+            return self._scattered(row, refusal)
+        free: Evidence = {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}
+        ahead = self._ahead[self._position[row]]
+        if self._total - ahead < gpus:
+            return WaitReason.BEHIND_POLICY_ORDER, {**free, "ahead_gpus": ahead}
+        overtaker = self._overtakers[self._standing[row]]
+        if overtaker != NO_ROW and self._position[overtaker] > self._position[row]:
+            return self._over_quota(row, overtaker)
+        return WaitReason.NO_CAPACITY, free
+
+    def _never(self, row: int) -> Cause:
+        largest = int(self._shapes.largest_gang[self._shape[row]])
+        servers = self._snapshot.servers
+        evidence: Evidence = {
+            "needed_gpus": self._gpus[row],
+            "largest_possible_gpus": largest,
+            "servers": len(servers),
+            "max_servers": int(self._snapshot.jobs.max_servers[row]),
+        }
+        if self._needs.tight:
+            evidence["needed_cpus"] = float(self._snapshot.jobs.min_cpus[row])
+            evidence["needed_memory_bytes"] = float(self._snapshot.jobs.min_memory_bytes[row])
+        return WaitReason.NEVER_FEASIBLE, evidence
+
+    def _queue_numbers(self, row: int, queue: int) -> Evidence:
+        return {
+            "needed_gpus": self._gpus[row],
+            "queue_id": int(self._snapshot.queues.queue_id[queue]),
+            "queue_held_gpus": self._held[queue],
+            "queue_quota_gpus": self._tree.quota[queue],
+        }
+
+    def _full_queue(self, row: int, queue: int) -> Cause:
+        most = int(self._snapshot.queues.max_gpus[queue])
+        numbers = self._queue_numbers(row, queue)
+        if self._tree.cap[queue] == most:
+            return WaitReason.QUEUE_MAX, {**numbers, "queue_max_gpus": most}
+        return WaitReason.QUEUE_QUOTA, {**numbers, "may_borrow": 0}
+
+    def _over_quota(self, row: int, overtaker: int) -> Cause:
+        path = self._tree.paths[self._queue[row]]
+        # The queue nearest the root that holds what it is entitled to is the one that others are let in before.
+        over = [node for node in path if self._held[node] + self._gpus[row] > self._tree.quota[node]]
+        other = int(self._snapshot.queues.queue_id[self._queue[overtaker]])
+        numbers = self._queue_numbers(row, over[-1] if over else path[0])
+        return WaitReason.QUEUE_QUOTA, {**numbers, "may_borrow": 1, "other_queue_id": other}
+
+    def _scattered(self, row: int, refusal: Refusal) -> Cause:
+        numbers: Evidence = {
+            "needed_gpus": self._gpus[row],
+            "free_gpus": self._free_gpus,
+            "largest_free_gpus": self._largest_free,
+            "max_servers": int(self._snapshot.jobs.max_servers[row]),
+        }
+        if not refusal.starved:
+            return WaitReason.FRAGMENTATION, numbers
+        least, share = self._needs.cpus_least[row], self._needs.cpus_share
+        cpus = must_have(least, self._needs.cpus_most[row], share).max() * self._gpus[row]
+        least, share = self._needs.memory_least[row], self._needs.memory_share
+        memory = must_have(least, self._needs.memory_most[row], share).max() * self._gpus[row]
+        return WaitReason.CPU_OR_MEMORY, {
+            **numbers,
+            "needed_cpus": round(float(cpus), 3),
+            "needed_memory_bytes": float(memory),
+        }
+
+
+def _last_granted(line: Line, granted: BoolArray) -> dict[int, int]:
+    """Return for each standing the last job in the order of the policy that was granted with a stronger one."""
+    last = {}
+    stronger = NO_ROW
+    mine = granted[line.order]
+    standing = line.admission.standing[line.order]
+    for level in Standing:
+        last[int(level)] = stronger
+        rows = line.order[mine & (standing == level)]
+        if len(rows) and (stronger == NO_ROW or line.position[rows[-1]] > line.position[stronger]):
+            stronger = int(rows[-1])
+    return last

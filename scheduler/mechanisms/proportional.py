@@ -1,0 +1,27 @@
+"""Cores and memory in proportion to GPUs."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from scheduler.core.needs import must_have
+from scheduler.core.packing.draft import Draft, seat_rows
+from scheduler.core.tables import Placements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proportional:
+    """Every GPU brings the same share of its server's cores and memory, or what the owner insists on if that is more.
+
+    Source: Mohan et al., "Synergy", OSDI 2022, the GPU-proportional baseline.
+    """
+
+    name: ClassVar[str] = "proportional"
+    trims: ClassVar[bool] = False
+
+    def grant(self, draft: Draft) -> Placements:
+        """Return the seats of the draft as they are, each with its share."""
+        job, server, gpus = seat_rows(draft.seats)
+        needs = draft.needs
+        cpus = must_have(needs.cpus_least[job], needs.cpus_most[job], needs.cpus_share[server])
+        memory = must_have(needs.memory_least[job], needs.memory_most[job], needs.memory_share[server])
+        return Placements(job=job, server=server, num_gpus=gpus, cpus=gpus * cpus, memory_bytes=gpus * memory)
