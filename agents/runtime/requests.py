@@ -8,11 +8,13 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Literal
 
 Request = Literal["checkpoint", "stop"]
+Handler = Callable[[int, FrameType | None], object] | int
 
 
 class RequestFile:
@@ -52,19 +54,18 @@ class StopSignal:
     def __init__(self) -> None:
         self.received = False
         self._pid = os.getpid()
-        self._installed = False
+        self._before: Handler | None = None
 
     def install(self) -> None:
         """Start to listen. Python allows that in the main thread only; elsewhere SIGTERM keeps its usual meaning."""
-        if not self._installed and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._handle)
-            self._installed = True
+        if self._before is None and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._handle) or signal.SIG_DFL
 
     def remove(self) -> None:
-        """Give SIGTERM its usual meaning back."""
-        if self._installed:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self._installed = False
+        """Give SIGTERM the meaning back that it had before."""
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+            self._before = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:  # a forked helper, such as a data loader, must still be endable

@@ -201,6 +201,7 @@ class Run:
         if self._step > 0:
             self.checkpoint()
         self._reports.send("stopped", step=self._step)
+        self._stop.remove()
         raise SystemExit(EXIT_STOPPED)
 
     def _report_progress(self, now_s: float) -> None:
