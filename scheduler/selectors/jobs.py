@@ -1,14 +1,26 @@
-"""Reads of jobs: list, row, detail."""
+"""Reads of jobs: the list and its filters, one row, one job in full; the door to what happened to it."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from scheduler.core.lifecycle import JobState
-from scheduler.models import Event, Job
-from scheduler.selectors.visibility import Actor
+from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.models import Attempt, Job, Queue
+from scheduler.selectors.events import event_row
+from scheduler.selectors.evidence import NOBODY, names_of, wait_evidence, wait_sentence
+from scheduler.selectors.job_explain import job_explain
+from scheduler.selectors.job_history import attempt_row, job_events, job_series, job_timeline
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, access_of, jobs_visible, may_act_on_job
+
+# What a list may be ordered by; each has an index.
+ORDERINGS = ("number", "submitted_at", "state_changed_at", "num_gpus", "priority", "name")
+NUMBER = re.compile(r"(?:J-)?([0-9]{1,18})", re.IGNORECASE)
+
+Row = dict[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +32,7 @@ class JobFilters:
         queue: Name of a queue; its subtree is meant.
         owner: User name.
         search: Part of the name, or a job number with or without ``J-``.
-        submitted_after, submitted_before: Aware times.
+        submitted_after, submitted_before: Aware times; the first is included, the second is not.
         min_gpus, max_gpus: Inclusive.
         ordering: One of ORDERINGS; ``-`` in front turns it round.
     """
@@ -37,40 +49,133 @@ class JobFilters:
 
 
 def job_list(user: Actor, filters: JobFilters) -> QuerySet[Job]:
-    """Return visible jobs, queue and owner joined; the caller slices it."""
-    raise NotImplementedError
+    """Return visible jobs with queue and owner, without their specs; the caller slices it."""
+    jobs = jobs_visible(user).select_related("queue", "owner").defer("spec")
+    if filters.states:
+        jobs = jobs.filter(state__in=filters.states)
+    if filters.queue:
+        jobs = jobs.filter(queue_id__in=_subtree(filters.queue))
+    if filters.owner:
+        jobs = jobs.filter(owner__username=filters.owner)
+    if filters.search:
+        jobs = jobs.filter(_search(filters.search.strip()))
+    limits = {
+        "submitted_at__gte": filters.submitted_after,
+        "submitted_at__lt": filters.submitted_before,
+        "num_gpus__gte": filters.min_gpus,
+        "num_gpus__lte": filters.max_gpus,
+    }
+    jobs = jobs.filter(**{lookup: value for lookup, value in limits.items() if value is not None})
+    sign, field = ("-", filters.ordering[1:]) if filters.ordering.startswith("-") else ("", filters.ordering)
+    if field not in ORDERINGS:
+        raise ValueError(filters.ordering)
+    return jobs.order_by(sign + field, sign + "number")
 
 
-def job_row(job: Job) -> dict[str, Any]:
-    """Return one line of a job list as plain JSON data."""
-    raise NotImplementedError
+def _subtree(name: str) -> list[int]:
+    """Return the rows of a queue and of those below it; empty when there is none of this name."""
+    tree = list(Queue.objects.order_by().values_list("pk", "name", "parent_id"))
+    found = {pk for pk, own_name, _ in tree if own_name == name}
+    while more := {pk for pk, _, parent in tree if parent in found} - found:
+        found |= more
+    return sorted(found)
 
 
-def job_detail(user: Actor, job: Job) -> dict[str, Any]:
-    """Return all of one job as plain JSON data."""
-    raise NotImplementedError
+def _search(text: str) -> Q:
+    number = NUMBER.fullmatch(text)
+    by_name = Q(name__icontains=text.replace("\x00", ""))
+    return by_name | Q(number=int(number[1])) if number else by_name
 
 
-def job_explain(user: Actor, job: Job, at: datetime) -> dict[str, Any]:
-    """Return why a job waits, who is ahead, which checks pass."""
-    raise NotImplementedError
+def job_row(job: Job) -> Row:
+    """Return one line of a job list as plain JSON data; reads the job's queue and owner, not its spec.
+
+    Everybody who sees the queue may read it: the sentence names no queue but the job's own.
+    """
+    return {
+        "id": job.pk,
+        "number": job.number,
+        "name": job.name,
+        "queue": job.queue.name,
+        "color_slot": job.queue.color_slot,
+        "owner": job.owner.username,
+        "state": job.state,
+        "wanted": job.wanted,
+        "num_gpus": job.num_gpus,
+        "priority": job.priority,
+        "step": job.step,
+        "total_steps": job.total_steps,
+        "loss": job.loss,
+        "steps_per_s": job.steps_per_s,
+        "wait_reason": job.wait_reason,
+        "wait_sentence": wait_sentence(job, NOBODY),
+        "wait_position": job.wait_position,
+        "submitted_at": iso(job.submitted_at),
+        "first_started_at": iso(job.first_started_at),
+        "state_changed_at": iso(job.state_changed_at),
+        "ended_at": iso(job.ended_at),
+        "end_cause": job.end_cause,
+        "end_detail": job.end_detail,
+    }
 
 
-def job_events(job: Job) -> QuerySet[Event]:
-    """Return the events of a job, oldest first."""
-    raise NotImplementedError
+def job_detail(user: Actor, job: Job) -> Row:
+    """Return all of one job as plain JSON data; the caller has made sure that ``user`` may see it."""
+    names = names_of(access_of(user))
+    newest = _newest_attempt(job)
+    checkpoint = job.checkpoint_attempt
+    return {
+        **job_row(job),
+        "spec": job.spec,
+        "wait_sentence": wait_sentence(job, names),
+        "wait_evidence": wait_evidence(job, names),
+        "wait_since": iso(job.wait_since),
+        "wait_round": job.wait_round,
+        "retry_after": iso(job.retry_after),
+        "preemptible": job.preemptible,
+        "max_attempts": job.max_attempts,
+        "profile": job.profile.fingerprint if job.profile else "",
+        "attained_gpu_s": job.attained_gpu_s,
+        "executed_s": job.executed_s,
+        "queueing_s": job.queueing_s,
+        "preemptions": job.preemptions,
+        "failures": job.failures,
+        "progress_at": iso(job.progress_at),
+        "checkpoint": {
+            "attempt": checkpoint.number,
+            "name": job.checkpoint_name,
+            "step": job.checkpoint_step,
+            "at": iso(job.checkpoint_at),
+        }
+        if checkpoint
+        else None,
+        "attempt": attempt_row(newest) if newest else None,
+        "num_events": job.event_count,
+        "actions": _actions(user, job),
+    }
 
 
-def event_row(event: Event) -> dict[str, Any]:
-    """Return one event as plain JSON data that everybody who sees its queue may read."""
-    raise NotImplementedError
+def _newest_attempt(job: Job) -> Attempt | None:
+    attempts = Attempt.objects.filter(job=job).order_by("-number")
+    return attempts.prefetch_related("leases__server", "leases__gpus__gpu").first()
 
 
-def job_timeline(job: Job, at: datetime) -> list[dict[str, Any]]:
-    """Return attempts and the gaps between them, oldest first."""
-    raise NotImplementedError
+def _actions(user: Actor, job: Job) -> list[str]:
+    """Return what ``user`` may do with the job now: cancel, suspend, resume."""
+    if JobState(job.state) in TERMINAL or job.wanted == "cancel" or not may_act_on_job(user, job):
+        return []
+    return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]
 
 
-def job_series(job: Job, since: datetime | None = None) -> dict[str, list[Any]]:
-    """Return the measured values of a job as lists of one length."""
-    raise NotImplementedError
+__all__ = [
+    "JobFilters",
+    "attempt_row",
+    "event_row",
+    "job_detail",
+    "job_events",
+    "job_explain",
+    "job_list",
+    "job_row",
+    "job_series",
+    "job_timeline",
+]

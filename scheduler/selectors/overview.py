@@ -1,41 +1,162 @@
-"""The cluster at a glance, now and over time."""
+"""The cluster at a glance, now and over time: GPUs, queues, and the door to the other parts of the overview."""
 
-from datetime import datetime
+from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
-from scheduler.selectors.visibility import Actor
+from django.conf import settings
+from django.db.models import Count, Sum
+from django.utils import timezone
+
+from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu, Queue, Server
+from scheduler.models.event import SampleScope
+from scheduler.models.server import ServerState
+from scheduler.selectors.events import feed
+from scheduler.selectors.fairness import fairness, jct_summary
+from scheduler.selectors.samples import Series, series_mean
+from scheduler.selectors.servers import gpu_map
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, access_of
+
+BUSY_FROM_FRAC = 0.05  # a GPU that is held and used less is idle
+OTHER_QUEUES = "other queues"
+CLUSTER_VALUES = ("num_gpus", "busy_gpus", "allocated_gpus", "broken_gpus", "waiting_jobs", "running_jobs")
+
+Row = dict[str, Any]  # JSON
 
 
-def cluster_now(at: datetime | None = None) -> dict[str, Any]:
-    """Return the ``cluster`` frame: free of names of jobs and queues."""
-    raise NotImplementedError
+def cluster_now(at: datetime | None = None) -> Row:
+    """Return the ``cluster`` frame: what everybody may see, free of names of jobs and queues, by five queries.
+
+    Every GPU is one of allocated, free and broken; ``busy_gpus`` of the allocated ones are used. GPUs of a server that
+    is lost or has not joined count as broken.
+    """
+    cluster = Cluster.objects.filter(pk=1).first() or Cluster()
+    allocated = set(LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu_id", flat=True))
+    servers = {server.pk: _server_frame(server) for server in Server.objects.defer("key_hex").order_by("number")}
+    counts: Counter[str] = Counter()
+    for gpu in Gpu.objects.order_by("server_id", "index"):
+        frame = servers[gpu.server_id]
+        is_allocated, is_used = gpu.pk in allocated, (gpu.utilization_frac or 0.0) >= BUSY_FROM_FRAC
+        is_offered = gpu.healthy and frame["state"] in (ServerState.UP, ServerState.DRAINING)
+        counts["num"] += 1
+        counts["allocated" if is_allocated else "free" if is_offered else "broken"] += 1
+        counts["busy"] += is_allocated and is_used
+        frame["gpus"].append(
+            {
+                "index": gpu.index,
+                "healthy": gpu.healthy,
+                "allocated": is_allocated,
+                "utilization_frac": gpu.utilization_frac,
+            }
+        )
+    return {"at": iso(at or timezone.now()), **_round_frame(cluster), **_gpu_counts(counts), **_job_counts()} | {
+        "servers": list(servers.values())
+    }
 
 
-def cluster_series(since: datetime, until: datetime, points: int) -> dict[str, list[Any]]:
-    """Return cluster samples averaged into at most ``points`` buckets."""
-    raise NotImplementedError
+def cluster_series(since: datetime, until: datetime, points: int) -> Series:
+    """Return cluster samples averaged into at most ``points`` buckets: ``at`` and one list for each value."""
+    return series_mean(
+        scope=SampleScope.CLUSTER, scope_id="1", names=CLUSTER_VALUES, since=since, until=until, points=points
+    )
 
 
-def queue_shares(user: Actor) -> list[dict[str, Any]]:
-    """Return what each visible leaf queue holds; the rest is one row, "other queues"."""
-    raise NotImplementedError
+def queue_shares(user: Actor) -> list[Row]:
+    """Return what each visible leaf queue holds; all others are one last row, "other queues", with id None."""
+    if not (user.is_authenticated and user.is_active):
+        return []
+    access = access_of(user)
+    held = held_by_queue()
+    waiting = jobs_by_queue([JobState.QUEUED])
+    running = jobs_by_queue(sorted(HOLDING))
+    rows: list[Row] = []
+    others = Counter[str]()
+    for queue in Queue.objects.filter(children__isnull=True).order_by("name"):
+        row: Row = {
+            "id": queue.pk,
+            "name": queue.name,
+            "color_slot": queue.color_slot,
+            "held_gpus": held.get(queue.pk, 0),
+            "quota_gpus": queue.quota_gpus,
+            "borrowed_gpus": max(0, held.get(queue.pk, 0) - queue.quota_gpus),
+            "waiting_jobs": waiting.get(queue.pk, 0),
+            "running_jobs": running.get(queue.pk, 0),
+        }
+        if access.sees(queue.pk):
+            rows.append(row)
+        else:
+            others["queues"] += 1
+            others.update({key: value for key, value in row.items() if isinstance(value, int) and key not in _OF_ONE})
+    if others["queues"]:
+        sums = {
+            key: others[key] for key in ("held_gpus", "quota_gpus", "borrowed_gpus", "waiting_jobs", "running_jobs")
+        }
+        rows.append({"id": None, "name": OTHER_QUEUES, "color_slot": 0, **sums})
+    return rows
 
 
-def gpu_map(user: Actor) -> list[dict[str, Any]]:
-    """Return every server with its GPUs and who holds them."""
-    raise NotImplementedError
+_OF_ONE = frozenset({"id", "color_slot"})
 
 
-def jct_summary(user: Actor, since: datetime) -> dict[str, Any]:
-    """Return completion and waiting times of visible jobs that completed since."""
-    raise NotImplementedError
+def held_by_queue() -> dict[int, int]:
+    """Return the GPUs in open leases by queue, each queue's own jobs alone."""
+    rows = Lease.objects.filter(closed_at__isnull=True).values_list("attempt__job__queue_id")
+    return dict(rows.annotate(held=Sum("num_gpus")).order_by())
 
 
-def fairness(user: Actor) -> dict[str, Any]:
-    """Return finish-time fairness of visible jobs and the Jain index over queues."""
-    raise NotImplementedError
+def jobs_by_queue(states: list[JobState]) -> dict[int, int]:
+    """Return how many jobs are in one of the states, by queue."""
+    return dict(Job.objects.filter(state__in=states).values_list("queue_id").annotate(jobs=Count("pk")).order_by())
 
 
-def feed(user: Actor, limit: int) -> list[dict[str, Any]]:
-    """Return the newest visible events."""
-    raise NotImplementedError
+def _server_frame(server: Server) -> Row:
+    return {
+        "id": server.pk,
+        "name": server.name,
+        "state": server.state,
+        "device_kind": server.device_kind,
+        "gpus": [],
+    }
+
+
+def _round_frame(cluster: Cluster) -> Row:
+    finished_at = cluster.round_finished_at
+    is_due = finished_at is not None and not cluster.paused
+    next_round_at = finished_at + timedelta(seconds=settings.ROUND_S) if is_due and finished_at else None
+    return {
+        "round": cluster.round_number,
+        "round_finished_at": iso(finished_at),
+        "next_round_at": iso(next_round_at),
+        "paused": cluster.paused,
+        "policy": cluster.policy,
+        "locality": cluster.locality,
+        "mechanism": cluster.mechanism,
+    }
+
+
+def _gpu_counts(counts: Counter[str]) -> Row:
+    return {f"{name}_gpus": counts[name] for name in ("num", "busy", "allocated", "free", "broken")}
+
+
+def _job_counts() -> Row:
+    active = [JobState.QUEUED, *sorted(HOLDING)]
+    jobs = dict(Job.objects.filter(state__in=active).values_list("state").annotate(jobs=Count("pk")).order_by())
+    return {
+        "waiting_jobs": jobs.get(JobState.QUEUED, 0),
+        "running_jobs": sum(jobs.get(state, 0) for state in HOLDING),
+    }
+
+
+__all__ = [
+    "cluster_now",
+    "cluster_series",
+    "fairness",
+    "feed",
+    "gpu_map",
+    "held_by_queue",
+    "jct_summary",
+    "jobs_by_queue",
+    "queue_shares",
+]

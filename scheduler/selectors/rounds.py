@@ -1,23 +1,153 @@
-"""Past rounds and what they decided, as far as the reader may see."""
+"""Past rounds and what they decided, as far as the reader may see.
 
+Everybody who is signed in sees that a round was, and its counts; decisions about jobs of queues that the reader may not
+see are there without names.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
 
-from scheduler.models import Round
-from scheduler.selectors.visibility import Actor
+from scheduler.core.errors import NotFound
+from scheduler.models import Job, Round, Server
+from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Access, Actor, access_of
+
+SHOWN_MOST = 500  # decisions of each kind; a page of more would be read by nobody
+
+Row = dict[str, Any]  # JSON
 
 
 def round_list(user: Actor) -> QuerySet[Round]:
     """Return rounds, newest first, without their decisions; the caller slices it."""
-    raise NotImplementedError
+    rounds = Round.objects.defer("decisions").order_by("-number")
+    return rounds if user.is_authenticated and user.is_active else rounds.none()
 
 
-def round_row(round_: Round) -> dict[str, Any]:
+def round_row(round_: Round) -> Row:
     """Return one line of the list as plain JSON data."""
-    raise NotImplementedError
+    return {
+        "number": round_.number,
+        "epoch": round_.epoch,
+        "trigger": round_.trigger,
+        "started_at": iso(round_.started_at),
+        "duration_s": round_.duration_s,
+        "policy": round_.policy,
+        "policy_options": round_.policy_options,
+        "locality": round_.locality,
+        "mechanism": round_.mechanism,
+        "num_jobs": round_.num_jobs,
+        "num_running": round_.num_running,
+        "num_launched": round_.num_launched,
+        "num_preempted": round_.num_preempted,
+        "num_waiting": round_.num_waiting,
+        "num_gpus": round_.num_gpus,
+        "num_gpus_granted": round_.num_gpus_granted,
+        "snapshot_hash": round_.snapshot_hash,
+        "plan_hash": round_.plan_hash,
+        "error": round_.error,
+    }
 
 
-def round_detail(user: Actor, number: int) -> dict[str, Any]:
-    """Return one round; decisions about jobs of other queues are anonymised. Raises NotFound."""
-    raise NotImplementedError
+def round_detail(user: Actor, number: int) -> Row:
+    """Return one round with its decisions: ``grants``, ``preemptions``, ``waiting`` and ``waiting_by_reason``.
+
+    Raises:
+        NotFound: There is no such round, or nobody is signed in.
+    """
+    is_reader = user.is_authenticated and user.is_active
+    round_ = Round.objects.filter(pk=number).first() if is_reader and 0 <= number < 2**63 else None
+    if round_ is None:
+        raise NotFound(f"There is no round {number}.")
+    decided = _decisions(round_)
+    parts = {kind: list(decided.get(kind, []))[:SHOWN_MOST] for kind in ("grants", "preemptions", "waiting")}
+    reader = _Reader(access_of(user), parts)
+    return {
+        **round_row(round_),
+        "same_as": round_.decisions.get("same_as"),
+        "grants": [reader.grant(entry) for entry in parts["grants"]],
+        "preemptions": [reader.preemption(entry) for entry in parts["preemptions"]],
+        "waiting": [reader.waiting(entry) for entry in parts["waiting"]],
+        "waiting_by_reason": decided.get("waiting_by_reason", {}),
+        "is_shortened": any(len(decided.get(kind, [])) > SHOWN_MOST for kind in parts),
+    }
+
+
+def _decisions(round_: Round) -> Row:
+    """Return what the round decided; equal decisions are kept once, with the first round that took them."""
+    same_as = round_.decisions.get("same_as")
+    if same_as is None:
+        return dict(round_.decisions)
+    kept = Round.objects.filter(pk=same_as).values_list("decisions", flat=True).first()
+    return dict(kept or {})
+
+
+class _Reader:
+    """Turns numbers into names for one reader."""
+
+    def __init__(self, access: Access, parts: dict[str, list[Row]]) -> None:
+        self._access = access
+        numbers = {entry["job"] for entries in parts.values() for entry in entries}
+        numbers |= {entry["by_job"] for entry in parts["preemptions"] if entry.get("by_job") is not None}
+        self._jobs = _jobs(numbers)
+        self._servers = dict(Server.objects.values_list("number", "name"))
+        self._names: Names = names_of(access)
+
+    def job(self, number: int | None) -> Row | None:
+        """Return a job as the reader may see it."""
+        if number is None:
+            return None
+        job = self._jobs.get(number)
+        if job is None or not self._access.sees(job.queue_id):
+            return {"id": None, "number": None, "name": ANOTHER_JOB, "queue": ANOTHER_QUEUE, "color_slot": 0}
+        return {
+            "id": job.pk,
+            "number": job.number,
+            "name": job.name,
+            "queue": job.queue.name,
+            "color_slot": job.queue.color_slot,
+        }
+
+    def grant(self, entry: Row) -> Row:
+        """Return one grant; servers are everybody's to see."""
+        seats = [{**seat, "server": self._servers.get(seat["server"], "")} for seat in entry["seats"]]
+        return {"job": self.job(entry["job"]), "state": entry["state"], "seats": seats}
+
+    def preemption(self, entry: Row) -> Row:
+        """Return one preemption with its receipt; the numbers only of a job that the reader may see."""
+        return {
+            "job": self.job(entry["job"]),
+            "rule": entry["rule"],
+            "by_job": self.job(entry["by_job"]),
+            "evidence": self._evidence(entry),
+        }
+
+    def waiting(self, entry: Row) -> Row:
+        """Return one job that waits and why; the reason only of a job that the reader may see."""
+        is_seen = self._is_seen(entry["job"])
+        return {
+            "job": self.job(entry["job"]),
+            "position": entry["position"],
+            "reason": entry["reason"] if is_seen else "",
+            "evidence": self._evidence(entry),
+        }
+
+    def _is_seen(self, number: int) -> bool:
+        job = self._jobs.get(number)
+        return job is not None and self._access.sees(job.queue_id)
+
+    def _evidence(self, entry: Row) -> Row:
+        if not self._is_seen(entry["job"]):
+            return {}
+        return self._names.named(entry["evidence"], own_queue=self._jobs[entry["job"]].queue)
+
+
+def _jobs(numbers: Iterable[int]) -> dict[int, Job]:
+    found = (
+        Job.objects.filter(number__in=sorted(numbers))
+        .select_related("queue")
+        .only("number", "name", "queue__name", "queue__color_slot")
+    )
+    return {job.number: job for job in found}

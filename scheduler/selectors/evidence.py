@@ -1,0 +1,66 @@
+"""Why a job waits, in words that its reader may know.
+
+The core knows queues by number alone (``queue_id``, ``other_queue_id``). Here they become names; a queue that the
+reader may not see is "another queue", or "a queue above vision". Times become texts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from scheduler.core.reasons import sentence
+from scheduler.models import Job, Queue
+from scheduler.selectors.visibility import Access
+
+ANOTHER_JOB = "another job"
+ANOTHER_QUEUE = "another queue"
+
+Row = dict[str, Any]  # JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Names of the queues that one reader may see, by row."""
+
+    queues: Mapping[int, str]
+
+    def named(self, evidence: Mapping[str, Any], *, own_queue: Queue) -> Row:
+        """Return the evidence of a job of ``own_queue`` with names in place of ids."""
+        known = {own_queue.pk: own_queue.name, **self.queues}
+        named = {key: value for key, value in evidence.items() if not key.endswith("_id")}
+        if "queue_id" in evidence:
+            named["queue"] = known.get(evidence["queue_id"], f"A queue above {own_queue.name}")
+        if "other_queue_id" in evidence:
+            named["other_queue"] = known.get(evidence["other_queue_id"], ANOTHER_QUEUE)
+        if isinstance(evidence.get("cause"), str):
+            named["cause"] = evidence["cause"].replace("_", " ")
+        return named
+
+
+# For frames that many readers get: nobody is assumed to see more than the job's own queue.
+NOBODY = Names(queues={})
+
+
+def names_of(access: Access) -> Names:
+    """Return the names that one reader may know, by one query."""
+    queues = Queue.objects.order_by().values_list("pk", "name")
+    return Names(queues={pk: name for pk, name in queues if access.sees(pk)})
+
+
+def wait_evidence(job: Job, names: Names) -> Row:
+    """Return the numbers of why ``job`` waits; empty when it does not."""
+    evidence = names.named(job.wait_evidence, own_queue=job.queue)
+    if job.wait_reason and job.retry_after is not None:
+        evidence["retry_at"] = clock_text(job.retry_after)
+    return evidence
+
+
+def wait_sentence(job: Job, names: Names) -> str:
+    """Return why ``job`` waits as a sentence; empty when it does not."""
+    return sentence(job.wait_reason, wait_evidence(job, names)) if job.wait_reason else ""
+
+
+def clock_text(at: datetime) -> str:
+    """Return a time of day for a sentence; readers have many zones, so it says which one it means."""
+    return f"{at.astimezone(UTC):%H:%M} UTC"

@@ -1,0 +1,198 @@
+"""Why a job waits: the binding constraint as a sentence, who is ahead, and which checks pass.
+
+The reason is that of the last round. What only a reader can notice (no round ends any more) is added here.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count
+
+from scheduler.core.lifecycle import JobState
+from scheduler.core.plan import WaitReason
+from scheduler.core.reasons import sentence
+from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
+from scheduler.models.server import ServerState
+from scheduler.selectors.evidence import (
+    ANOTHER_JOB,
+    ANOTHER_QUEUE,
+    NOBODY,
+    Names,
+    clock_text,
+    names_of,
+    wait_evidence,
+    wait_sentence,
+)
+from scheduler.selectors.job_history import job_timeline
+from scheduler.selectors.times import iso, seconds_between
+from scheduler.selectors.visibility import Access, Actor, access_of
+
+AHEAD_SHOWN = 10
+ROUNDS_MISSED = 3  # after which the scheduler counts as stale
+STALE_SLACK = timedelta(seconds=5)
+
+Row = dict[str, Any]  # JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The reason as it is shown, with its numbers."""
+
+    reason: str
+    sentence: str
+    evidence: Row
+
+
+def job_explain(user: Actor, job: Job, at: datetime) -> Row:
+    """Return why ``job`` waits at ``at``; the caller has made sure that ``user`` may see it.
+
+    Keys: ``round``, ``reason``, ``sentence``, ``evidence``, ``since``, ``position`` of ``waiting_jobs``,
+    ``queue_position`` of ``queue_waiting_jobs``, ``ahead`` (the nearest of ``num_ahead`` jobs), ``checks``
+    (``name``, ``ok``, ``text``) and ``held_back`` (what it waited for so far). A job that does not wait has an empty
+    reason and no checks.
+    """
+    access = access_of(user)
+    cluster = Cluster.objects.filter(pk=1).first() or Cluster()
+    cause = _cause(job, cluster, names_of(access), at)
+    is_waiting = job.state == JobState.QUEUED
+    return {
+        "round": job.wait_round if is_waiting else None,
+        "state": job.state,
+        "reason": cause.reason,
+        "sentence": cause.sentence,
+        "evidence": cause.evidence,
+        "since": iso(job.wait_since or job.state_changed_at),
+        "policy": cluster.policy,
+        **(_line(job, access) if is_waiting else _NO_LINE),
+        "checks": _checks(job, cluster, at) if is_waiting else [],
+        "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
+    }
+
+
+def scheduler_stale_since(cluster: Cluster, at: datetime) -> datetime | None:
+    """Return when the last round ended, if that is too long ago for a scheduler that works; else None."""
+    finished_at = cluster.round_finished_at
+    if cluster.paused or finished_at is None:
+        return None
+    allowed = timedelta(seconds=ROUNDS_MISSED * settings.ROUND_S) + STALE_SLACK
+    return finished_at if at - finished_at > allowed else None
+
+
+def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> Cause:
+    if job.state == JobState.SUSPENDED:
+        return Cause(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
+    if job.state != JobState.QUEUED:
+        return Cause(reason="", sentence=f"It does not wait: it is {job.state}.", evidence={})
+    stale_since = scheduler_stale_since(cluster, at)
+    if stale_since is not None:
+        evidence: Row = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
+        reason = WaitReason.SCHEDULER_STALE
+        return Cause(reason=reason, sentence=sentence(reason, evidence), evidence=evidence)
+    return Cause(reason=job.wait_reason, sentence=wait_sentence(job, names), evidence=wait_evidence(job, names))
+
+
+_NO_LINE: Row = {
+    "position": None,
+    "waiting_jobs": None,
+    "queue_position": None,
+    "queue_waiting_jobs": None,
+    "num_ahead": 0,
+    "ahead": [],
+}
+
+
+def _line(job: Job, access: Access) -> Row:
+    """Return the place in the order of the policy, in the cluster and among the jobs of the queue."""
+    waiting = Job.objects.filter(state=JobState.QUEUED)
+    of_queue = waiting.filter(queue_id=job.queue_id)
+    line: Row = {**_NO_LINE, "waiting_jobs": waiting.count(), "queue_waiting_jobs": of_queue.count()}
+    if job.wait_position is None:
+        return line
+    before = {"wait_position__lt": job.wait_position}
+    nearest = waiting.filter(**before).select_related("queue").defer("spec").order_by("-wait_position", "-number")
+    return line | {
+        "position": job.wait_position,
+        "queue_position": of_queue.filter(**before).count() + 1,
+        "num_ahead": waiting.filter(**before).count(),
+        "ahead": [_ahead_row(other, access) for other in reversed(nearest[:AHEAD_SHOWN])],
+    }
+
+
+def _ahead_row(other: Job, access: Access) -> Row:
+    """Return a job that goes first; of one that the reader may not see only its size."""
+    is_seen = access.sees(other.queue_id)
+    return {
+        "position": other.wait_position,
+        "num_gpus": other.num_gpus,
+        "id": other.pk if is_seen else None,
+        "number": other.number if is_seen else None,
+        "name": other.name if is_seen else ANOTHER_JOB,
+        "queue": other.queue.name if is_seen else ANOTHER_QUEUE,
+        "color_slot": other.queue.color_slot if is_seen else 0,
+        "reason": other.wait_reason if is_seen else "",
+        "sentence": wait_sentence(other, NOBODY) if is_seen else "",
+    }
+
+
+def _checks(job: Job, cluster: Cluster, at: datetime) -> list[Row]:
+    """Return what a round looks at, in its order, as it is now."""
+    checks = [_check_scheduler(cluster, at), *_checks_of_queue(job), *_checks_of_gpus(job), _check_resources(job)]
+    if job.retry_after is not None:
+        is_due = job.retry_after <= at
+        text = "due" if is_due else f"tried again at {clock_text(job.retry_after)}"
+        checks.append({"name": "Pause after a failure", "ok": is_due, "text": text})
+    return checks
+
+
+def _check_scheduler(cluster: Cluster, at: datetime) -> Row:
+    stale_since = scheduler_stale_since(cluster, at)
+    text = f"round {cluster.round_number}"
+    if cluster.paused:
+        text = "paused by an admin"
+    elif stale_since is not None:
+        text = f"no round since {clock_text(stale_since)}"
+    return {"name": "Scheduler", "ok": not cluster.paused and stale_since is None, "text": text}
+
+
+def _checks_of_queue(job: Job) -> list[Row]:
+    queue = job.queue
+    open_leases = Lease.objects.filter(closed_at__isnull=True, attempt__job__queue_id=queue.pk)
+    held = sum(open_leases.values_list("num_gpus", flat=True))
+    after = held + job.num_gpus
+    over = max(0, after - queue.quota_gpus)
+    borrows = f", borrows {min(over, job.num_gpus)}" if over and queue.may_borrow else ""
+    refused = job.wait_reason == WaitReason.QUEUE_QUOTA
+    # The queue itself may be fine and one above it full: that is said by the reason, not hidden behind a tick.
+    is_own = job.wait_evidence.get("queue_id", queue.pk) == queue.pk
+    text = f"{held} + {job.num_gpus} of {queue.quota_gpus}{'' if refused else borrows}"
+    checks = [{"name": f"Quota of {queue.name}", "ok": not (refused and is_own), "text": text}]
+    if refused and not is_own:
+        checks.append({"name": f"Quota above {queue.name}", "ok": False, "text": "a queue above it holds its quota"})
+    if queue.max_gpus is not None:
+        text = f"{held} + {job.num_gpus} of at most {queue.max_gpus}"
+        checks.append({"name": f"Limit of {queue.name}", "ok": after <= queue.max_gpus, "text": text})
+    return checks
+
+
+def _checks_of_gpus(job: Job) -> list[Row]:
+    """Return whether enough GPUs are free at all, and on one server."""
+    leased = LeaseGpu.objects.filter(released_at__isnull=True).values("gpu_id")
+    free_gpus = Gpu.objects.filter(healthy=True, server__state=ServerState.UP).exclude(pk__in=leased)
+    free = dict(free_gpus.values_list("server_id").annotate(free=Count("pk")).order_by())
+    total, largest = sum(free.values()), max(free.values(), default=0)
+    need = f"needs {job.num_gpus}"
+    return [
+        {"name": "GPUs in the cluster", "ok": total >= job.num_gpus, "text": f"{need}, {total} free"},
+        {"name": "GPUs on one server", "ok": largest >= job.num_gpus, "text": f"{need}, largest is {largest}"},
+    ]
+
+
+def _check_resources(job: Job) -> Row:
+    asked = job.spec.get("resources", {})
+    cpus, memory = asked.get("cpus", "auto"), asked.get("memory", "auto")
+    cores = "cores as its profile says" if cpus == "auto" else f"{cpus} {'core' if cpus == 1 else 'cores'}"
+    memory_text = "memory as its profile says" if memory == "auto" else str(memory)
+    text = "as its profile says" if cpus == memory == "auto" else f"{cores}, {memory_text}"
+    return {"name": "CPU and memory", "ok": job.wait_reason != WaitReason.CPU_OR_MEMORY, "text": text}

@@ -1,0 +1,146 @@
+"""What happened to one job: events, attempts, the timeline of runs and waits, measured values."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Attempt, Event, Job
+from scheduler.models.event import SampleScope
+from scheduler.selectors.events import events_joined
+from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE
+from scheduler.selectors.samples import Series, series_thinned
+from scheduler.selectors.times import iso, seconds_between
+from scheduler.selectors.visibility import Access, Actor, access_of
+
+JOB_VALUES = ("step", "loss", "steps_per_s", "cpu_frac", "memory_bytes", "gpu_frac")
+GAPS_READ = 2_000  # events that begin or end a wait
+
+Row = dict[str, Any]  # JSON
+
+
+def job_events(job: Job) -> QuerySet[Event]:
+    """Return the events of a job, oldest first, with what ``event_row`` reads; the caller slices it."""
+    return events_joined(Event.objects.filter(job=job)).order_by("number")
+
+
+def attempt_row(attempt: Attempt) -> Row:
+    """Return one attempt with where it ran and how it ended.
+
+    Reads its leases with their servers and GPUs; for more than one prefetch ``leases__server``, ``leases__gpus__gpu``.
+    """
+    return {
+        "id": attempt.pk,
+        "number": attempt.number,
+        "state": attempt.state,
+        "wanted": attempt.wanted,
+        "num_gpus": attempt.num_gpus,
+        "round": attempt.round_number,
+        "created_at": iso(attempt.created_at),
+        "started_at": iso(attempt.started_at),
+        "stop_requested_at": iso(attempt.stop_requested_at),
+        "ended_at": iso(attempt.ended_at),
+        "end_cause": attempt.end_cause,
+        "end_detail": attempt.end_detail,
+        "exit_code": attempt.exit_code,
+        "exit_signal": attempt.exit_signal,
+        "resume_step": attempt.resume_step,
+        "first_step": attempt.first_step,
+        "last_step": attempt.last_step,
+        "peak_memory_bytes": attempt.peak_memory_bytes,
+        "log_bytes": attempt.log_bytes,
+        "lost_s": attempt.lost_s,
+        "servers": [_seat(lease) for lease in sorted(attempt.leases.all(), key=lambda lease: lease.pk)],
+    }
+
+
+def job_timeline(job: Job, at: datetime, user: Actor | None = None) -> list[Row]:
+    """Return attempts and the gaps between them, oldest first; ``end`` is None for what goes on at ``at``.
+
+    Entries have ``kind`` ("attempt", "wait" or "suspended"), ``start``, ``end``, ``duration_s``; an attempt has the
+    keys of ``attempt_row`` and ``receipt``, a wait has ``reason``.
+
+    Args:
+        user: The reader, for the names in receipts; None for anybody who sees the job.
+    """
+    access = access_of(user) if user is not None else Access(is_admin=False, roles={})
+    attempts = Attempt.objects.filter(job=job).select_related("preempted_by__queue").defer("preempted_by__spec")
+    rows = attempts.prefetch_related("leases__server", "leases__gpus__gpu").order_by("number")
+    entries = [_attempt_entry(job, attempt, access, at) for attempt in rows]
+    entries += _gaps(job, at)
+    return sorted(entries, key=lambda entry: (entry["start"], entry["kind"] == "attempt"))
+
+
+def job_series(job: Job, since: datetime | None = None) -> Series:
+    """Return the measured values of a job after ``since`` as lists of one length: ``at`` and JOB_VALUES."""
+    return series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=JOB_VALUES, since=since)
+
+
+def _seat(lease: Any) -> Row:  # a Lease; its reverse relations have no types
+    return {
+        "server_id": lease.server_id,
+        "server": lease.server.name,
+        "gpus": sorted(held.gpu.index for held in lease.gpus.all()),
+        "cpus": lease.cpus,
+        "memory_bytes": lease.memory_bytes,
+    }
+
+
+def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> Row:
+    return {
+        "kind": "attempt",
+        **_span(attempt.created_at, attempt.ended_at, at),
+        **attempt_row(attempt),
+        "receipt": _receipt(job, attempt, access),
+    }
+
+
+def _receipt(job: Job, attempt: Attempt, access: Access) -> Row | None:
+    """Return by whom and by which rule the attempt was preempted, and what was lost; None when it was not."""
+    if not attempt.preempt_rule:
+        return None
+    by = attempt.preempted_by
+    is_seen = by is not None and (by.queue_id == job.queue_id or access.sees(by.queue_id))
+    return {
+        "rule": attempt.preempt_rule,
+        "at": iso(attempt.stop_requested_at),
+        "lost_s": attempt.lost_s,
+        "by_job": None
+        if by is None
+        else {
+            "id": by.pk if is_seen else None,
+            "number": by.number if is_seen else None,
+            "name": by.name if is_seen else ANOTHER_JOB,
+            "queue": by.queue.name if is_seen else ANOTHER_QUEUE,
+        },
+    }
+
+
+def _gaps(job: Job, at: datetime) -> list[Row]:
+    """Return the times without an attempt out of the events: one entry for each reason to wait."""
+    events = Event.objects.filter(Q(kind="job_state") | Q(kind="job_wait"), job=job).order_by("-number")
+    rows = events.values_list("kind", "at", "new_state", "reason")[:GAPS_READ]
+    return list(_fold(reversed(list(rows)), at))
+
+
+def _fold(rows: Iterable[tuple[str, datetime, str, str]], at: datetime) -> Iterable[Row]:
+    begun: tuple[str, datetime, str] | None = None
+    for kind, moment, state, reason in rows:
+        if begun is not None and (kind == "job_state" or begun[0] == "wait"):
+            if moment > begun[1]:
+                yield {"kind": begun[0], "reason": begun[2], **_span(begun[1], moment, at)}
+            begun = None
+        if kind == "job_wait":
+            begun = ("wait", moment, reason)
+        elif state == JobState.QUEUED:
+            begun = ("wait", moment, "new")
+        elif state == JobState.SUSPENDED:
+            begun = ("suspended", moment, "held")
+    if begun is not None:
+        yield {"kind": begun[0], "reason": begun[2], **_span(begun[1], None, at)}
+
+
+def _span(start: datetime, end: datetime | None, at: datetime) -> Row:
+    return {"start": iso(start), "end": iso(end), "duration_s": round(seconds_between(start, end or at), 3)}
