@@ -104,7 +104,7 @@ STATIC_ROOT = VAR_DIR / "static"
 STATICFILES_DIRS = [*sorted((BASE_DIR / "frontend").glob("pages/*/static")), BASE_DIR / "frontend/components/static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"},
 }
 
 SESSION_COOKIE_HTTPONLY = True
