@@ -148,6 +148,8 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Clusterweb",
     "DESCRIPTION": "Submit and follow training jobs, set quotas, read every decision of the scheduler.",
     "VERSION": "1",
+    "OAS_VERSION": "3.1.0",  # its schemas are JSON Schema, as the one of a job spec is
+    "POSTPROCESSING_HOOKS": [],  # enums stay where they are used
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

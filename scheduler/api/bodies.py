@@ -1,0 +1,41 @@
+"""Bodies of writes other than jobs: explicit fields, and a key that nobody reads is an error."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from rest_framework import serializers
+from rest_framework.request import Request
+
+
+class Body(serializers.Serializer[Any]):  # holds plain data, no instance
+    """A body with known fields; its ``help_text`` goes into the OpenAPI document."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:  # signature of the base class
+        """Return the checked values. Raises ValidationError naming every bad and every unknown field."""
+        wrong: dict[str, Any] = {}
+        if isinstance(data, Mapping):
+            known = ", ".join(self.fields)
+            wrong = {
+                str(key): serializers.ErrorDetail(f"It is no field here. The fields are {known}.", code="unknown")
+                for key in data
+                if key not in self.fields
+            }
+        try:
+            values: dict[str, Any] = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(error.detail, dict):
+                raise
+            wrong |= error.detail
+        if wrong:
+            raise serializers.ValidationError(wrong)
+        return values
+
+
+B = TypeVar("B", bound=Body)
+
+
+def read_body(request: Request, shape: type[B]) -> dict[str, Any]:  # each field has the type of its serializer
+    """Return the body of ``request`` in this shape. Raises ValidationError."""
+    body = shape(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)

@@ -1,0 +1,135 @@
+"""For load balancers and people on call: is the process alive, can it serve, which version is it.
+
+Every part of readiness is one function that returns what it saw, or raises Unready with what is wrong.
+"""
+
+import logging
+import tomllib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypedDict
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from scheduler.models import Cluster
+from scheduler.ports import live_ports
+
+log = logging.getLogger(__name__)
+
+BROKER_WITHIN_S = 2.0
+MISSED_ROUNDS = 3
+ROUND_SLACK_S = 5.0
+
+
+class Unready(Exception):
+    """A part that requests need does not work; the text says which and why."""
+
+
+class Part(TypedDict):
+    """What ``/readyz`` says of one part."""
+
+    ok: bool
+    detail: str
+
+
+def database() -> str:
+    """Read one value from the database."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        cursor.fetchone()
+    return f"{connection.vendor} answers"
+
+
+def migrations() -> str:
+    """Compare the applied migrations with those of this version."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        raise Unready(f"{len(missing)} migrations are not applied; run manage.py migrate")
+    return "all applied"
+
+
+def broker() -> str:
+    """Ping the Redis-protocol server."""
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=BROKER_WITHIN_S,
+        socket_connect_timeout=BROKER_WITHIN_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+    try:
+        client.ping()
+    except redis.RedisError as error:
+        log.warning("broker_unready", exc_info=error)
+        raise Unready("the Redis-protocol server does not answer") from None
+    finally:
+        client.close()
+    return "answers"
+
+
+def rounds() -> str:
+    """Compare the age of the last finished round with the time between rounds."""
+    row = Cluster.objects.filter(pk=1).only("round_number", "round_finished_at").first()
+    if row is None or row.round_finished_at is None:
+        raise Unready("no round has finished yet")
+    age_s = (live_ports().clock.now() - row.round_finished_at).total_seconds()
+    most_s = MISSED_ROUNDS * settings.ROUND_S + ROUND_SLACK_S
+    if age_s > most_s:
+        raise Unready(f"round {row.round_number} finished {age_s:.0f} s ago; at most {most_s:.0f} s are normal")
+    return f"round {row.round_number} finished {age_s:.1f} s ago"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "database": database,
+    "migrations": migrations,
+    "broker": broker,
+    "rounds": rounds,
+}
+
+
+def _look(part: Callable[[], str]) -> Part:
+    try:
+        return {"ok": True, "detail": part()}
+    except Unready as error:
+        return {"ok": False, "detail": str(error)}
+    except DatabaseError as error:
+        log.warning("database_unready", exc_info=error)
+        return {"ok": False, "detail": "the database does not answer as it should"}
+
+
+def _no_store(body: object, status: int = 200) -> JsonResponse:
+    return JsonResponse(body, status=status, safe=False, headers={"Cache-Control": "no-store"})
+
+
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """Answer 200 as long as the process serves requests."""
+    return _no_store({"ok": True})
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Answer 200 when every part works, else 503; each part with what was seen."""
+    parts = {name: _look(part) for name, part in PARTS.items()}
+    ready = all(part["ok"] for part in parts.values())
+    return _no_store({"ready": ready, "parts": parts}, status=200 if ready else 503)
+
+
+@lru_cache(maxsize=1)
+def version_text() -> str:
+    """Return the version of the product, from its one place."""
+    with (settings.BASE_DIR / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["version"])
+
+
+@require_safe
+def version(request: HttpRequest) -> JsonResponse:
+    """Say which version runs and which API it serves."""
+    return _no_store({"name": "clusterweb", "version": version_text(), "api": "v1"})

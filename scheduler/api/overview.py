@@ -1,0 +1,97 @@
+"""``/overview``: what a live page reads when it connects; ``/events``: what happened; ``/me``: who is asking."""
+
+from datetime import timedelta
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api import parameters
+from scheduler.api.overview_documents import EventList, MeDocument, OverviewDocument
+from scheduler.api.pagination import whole_list
+from scheduler.api.permissions import READ, SIGNED_IN
+from scheduler.api.text_ids import with_text_id
+from scheduler.api.view import ApiView
+from scheduler.ports import live_ports
+from scheduler.selectors.overview import (
+    cluster_now,
+    cluster_series,
+    fairness,
+    feed,
+    gpu_map,
+    jct_summary,
+    queue_shares,
+)
+from scheduler.selectors.queues import queue_list
+from scheduler.selectors.times import iso
+
+FEED_ROWS = 50
+DAY_S = 86_400.0
+
+
+class Overview(ApiView):
+    """The cluster at a glance."""
+
+    rules = {"GET": READ}
+    query = {
+        "GET": (
+            parameters.number("window_s", "Seconds that the series goes back.", least=10, most=31 * DAY_S, default=900),
+            parameters.integer("points", "Most points of the series.", least=2, most=1_000, default=300),
+            parameters.number(
+                "completed_within_s", "Seconds that completion times go back.", least=10, most=31 * DAY_S, default=DAY_S
+            ),
+        )
+    }
+
+    @extend_schema(operation_id="overview", summary="Read the overview", responses={200: OverviewDocument})
+    def get(self, request: Request) -> Response:
+        """Return one consistent picture: the cluster, your queues, the GPUs, completion times, fairness, news.
+
+        What you may not see is merged into "other queues" and "another queue".
+        """
+        user, p = request.user, self.params
+        at = live_ports().clock.now()
+        return Response(
+            {
+                "cluster": cluster_now(at),
+                "series": cluster_series(at - timedelta(seconds=p["window_s"]), at, p["points"]),
+                "queues": [with_text_id(row) for row in queue_shares(user)],
+                "servers": gpu_map(user),
+                "completion": jct_summary(user, at - timedelta(seconds=p["completed_within_s"])),
+                "fairness": fairness(user, at),
+                "events": [with_text_id(row) for row in feed(user, FEED_ROWS)],
+            }
+        )
+
+
+class Events(ApiView):
+    """What happened."""
+
+    rules = {"GET": READ}
+    query = {"GET": (parameters.integer("limit", "Most events.", least=1, most=500, default=50),)}
+
+    @extend_schema(operation_id="event_list", summary="Read the feed", responses={200: EventList})
+    def get(self, request: Request) -> Response:
+        """Return the newest events that you may see, newest first."""
+        return Response(whole_list([with_text_id(row) for row in feed(request.user, self.params["limit"])]))
+
+
+class Me(ApiView):
+    """Who you are here."""
+
+    rules = {"GET": SIGNED_IN}
+
+    @extend_schema(operation_id="me", summary="Read who you are", responses={200: MeDocument})
+    def get(self, request: Request) -> Response:
+        """Return your name, your queues with your roles, and what the token of this request may be used for."""
+        user, token = request.user, request.auth
+        body: dict[str, Any] = {
+            "id": str(user.pk),
+            "username": user.get_username(),
+            "is_admin": user.is_superuser,
+            "queues": [{"name": row["name"], "role": row["role"]} for row in queue_list(user)],
+            "scopes": None if token is None else token.scopes,
+            "token_expires_at": None if token is None else iso(token.expires_at),
+        }
+        return Response(body)

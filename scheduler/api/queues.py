@@ -1,0 +1,177 @@
+"""``/queues``: who owns which quota, and who belongs to a queue."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.bodies import Body, read_body
+from scheduler.api.idempotency import once
+from scheduler.api.pagination import whole_list
+from scheduler.api.permissions import ADMIN, READ, WRITE_QUEUES
+from scheduler.api.preconditions import etag, expected_version, guarded
+from scheduler.api.queue_documents import MembersDocument, QueueDocument, QueuePage
+from scheduler.api.text_ids import with_text_id
+from scheduler.api.view import ApiView
+from scheduler.models import Queue
+from scheduler.models.queue import Role
+from scheduler.ports import live_ports
+from scheduler.selectors.queues import queue_detail, queue_list
+from scheduler.selectors.visibility import require_queue
+from scheduler.services.queues import membership_remove, membership_set, queue_change_quota, queue_create
+
+QUOTA_FIELDS = ("quota_gpus", "max_gpus", "weight", "may_borrow")
+MOST_GPUS = 10_000_000
+
+
+class QueueBody(Body):
+    """A new queue."""
+
+    name = serializers.CharField(max_length=120, help_text="Full name; below a parent it begins with the parent's.")
+    parent = serializers.CharField(
+        max_length=120, allow_null=True, default=None, help_text="Name of the queue above; null for a queue at the top."
+    )
+    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, help_text="Guaranteed GPUs.")
+    max_gpus = serializers.IntegerField(
+        min_value=0, max_value=MOST_GPUS, allow_null=True, default=None, help_text="Most GPUs ever; null: no limit."
+    )
+    weight = serializers.FloatField(
+        min_value=0.01, max_value=1e6, default=1.0, help_text="Share of idle quota, relative to its siblings."
+    )
+    may_borrow = serializers.BooleanField(default=True, help_text="Whether it may use idle quota of others.")
+
+
+class QuotaBody(Body):
+    """A change of what a queue may hold; what is left out stays."""
+
+    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, required=False)
+    max_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, allow_null=True, required=False)
+    weight = serializers.FloatField(min_value=0.01, max_value=1e6, required=False)
+    may_borrow = serializers.BooleanField(required=False)
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class MemberBody(Body):
+    """A role."""
+
+    role = serializers.ChoiceField(choices=Role.values)
+
+
+def _answer(request: Request, queue: Queue) -> Response:
+    return Response(with_text_id(queue_detail(request.user, queue)), headers={"ETag": etag(queue.version)})
+
+
+class Queues(ApiView):
+    """Queues that you may see."""
+
+    rules = {"GET": READ, "POST": ADMIN}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(operation_id="queue_list", summary="List queues", responses={200: QueuePage})
+    def get(self, request: Request) -> Response:
+        """List the queues in which you have a role, parents before children."""
+        return Response(whole_list([with_text_id(row) for row in queue_list(request.user)]))
+
+    @extend_schema(
+        operation_id="queue_create",
+        summary="Create a queue",
+        request=QueueBody,
+        responses={201: QueueDocument},
+        examples=[OpenApiExample("A team's queue", {"name": "vision", "quota_gpus": 16}, request_only=True)],
+    )
+    def post(self, request: Request) -> Response:
+        """Create a queue."""
+
+        def make() -> tuple[int, Any, str]:
+            body = read_body(request, QueueBody)
+            parent = require_queue(request.user, body.pop("parent")) if body["parent"] else None
+            body.pop("parent", None)
+            queue = queue_create(actor=request.user, parent=parent, at=live_ports().clock.now(), **body)
+            return 201, with_text_id(queue_detail(request.user, queue)), f"/api/v1/queues/{queue.name}"
+
+        return once(request, request.data, make)
+
+
+class QueueDetail(ApiView):
+    """One queue."""
+
+    rules = {"GET": READ, "PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(operation_id="queue_read", summary="Read a queue", responses={200: QueueDocument})
+    def get(self, request: Request, name: str) -> Response:
+        """Return one queue; its ETag is what a change of its quota needs."""
+        return _answer(request, require_queue(request.user, name))
+
+    @extend_schema(
+        operation_id="queue_change_quota",
+        summary="Change a quota",
+        request=QuotaBody,
+        responses={200: QueueDocument},
+        examples=[OpenApiExample("Two more", {"quota_gpus": 18, "reason": "New project starts."}, request_only=True)],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Change what the queue may hold, from the next round on. Admins, and leads of the queue above."""
+        queue = require_queue(request.user, name)
+        version = expected_version(request, present=queue.version)
+        body = read_body(request, QuotaBody)
+        kept = {field: body.get(field, getattr(queue, field)) for field in QUOTA_FIELDS}
+        with guarded():
+            queue = queue_change_quota(
+                actor=request.user,
+                queue=queue,
+                reason=body["reason"],
+                expected_version=version,
+                at=live_ports().clock.now(),
+                **kept,
+            )
+        return _answer(request, queue)
+
+
+class Members(ApiView):
+    """Who has a role in a queue itself (roles given above it hold here as well)."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="member_list", summary="List members", responses={200: MembersDocument})
+    def get(self, request: Request, name: str) -> Response:
+        """List who was given a role in this queue."""
+        return Response(whole_list(queue_detail(request.user, require_queue(request.user, name))["members"]))
+
+
+class Member(ApiView):
+    """The role of one user in one queue."""
+
+    rules = {"PUT": WRITE_QUEUES, "DELETE": WRITE_QUEUES}
+
+    @extend_schema(
+        operation_id="member_set", summary="Give a role", request=MemberBody, responses={200: MembersDocument}
+    )
+    def put(self, request: Request, name: str, username: str) -> Response:
+        """Give a user a role, or another one. Leads of the queue."""
+        queue = require_queue(request.user, name)
+        role = Role(read_body(request, MemberBody)["role"])
+        membership_set(actor=request.user, queue=queue, user=_user(username), role=role, at=live_ports().clock.now())
+        return Response(whole_list(queue_detail(request.user, queue)["members"]))
+
+    @extend_schema(
+        operation_id="member_remove",
+        summary="Take a role away",
+        responses={204: OpenApiResponse(description="The user has no role of this queue's own any more.")},
+    )
+    def delete(self, request: Request, name: str, username: str) -> Response:
+        """Take a user's role in this queue away. Leads of the queue."""
+        queue = require_queue(request.user, name)
+        membership_remove(actor=request.user, queue=queue, user=_user(username), at=live_ports().clock.now())
+        return Response(status=204)
+
+
+def _user(username: str) -> User:
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise NotFound("There is no user of this name.")
+    return user

@@ -1,0 +1,89 @@
+"""Shapes of rounds and their decisions in the OpenAPI document."""
+
+from rest_framework import serializers
+
+from scheduler.api.documents import Facts, NamedJob, Shape, moment, real, text, whole, word
+from scheduler.api.job_documents import REASONS, RULES
+from scheduler.api.pagination import PageFields
+
+
+class RoundRow(Shape):
+    """One decision, without what it decided."""
+
+    number = whole()
+    epoch = whole()
+    trigger = text("beat, submit, end, server, settings, ...")
+    started_at = moment(null=False)
+    duration_s = real()
+    policy = text()
+    policy_options = Facts()
+    locality = text()
+    mechanism = text()
+    num_jobs = whole()
+    num_running = whole()
+    num_launched = whole()
+    num_preempted = whole()
+    num_waiting = whole()
+    num_gpus = whole()
+    num_gpus_granted = whole()
+    snapshot_hash = text("Equal snapshots give equal plans.")
+    plan_hash = text()
+    error = text("Set when the plan was refused.")
+
+
+class DecidedJob(NamedJob):
+    """The job of a decision."""
+
+    color_slot = whole()
+
+
+class PlaceDocument(Shape):
+    """What was given on one server."""
+
+    server = text()
+    gpus = whole("How many.")
+    cpus = real()
+    memory_bytes = whole()
+
+
+class GrantDocument(Shape):
+    """A job that holds GPUs after the round."""
+
+    job = DecidedJob(allow_null=True)
+    state = word(["kept", "launched", "reconfiguring", "skipped"])
+    seats = PlaceDocument(many=True)
+
+
+class PreemptionDocument(Shape):
+    """A job that must stop."""
+
+    job = DecidedJob(allow_null=True)
+    rule = word(RULES)
+    by_job = DecidedJob(allow_null=True)
+    evidence = Facts()
+
+
+class WaitingDocument(Shape):
+    """A job that waits."""
+
+    job = DecidedJob(allow_null=True)
+    position = whole(null=True)
+    reason = word(REASONS, "Empty for a job that you may not see.", blank=True)
+    evidence = Facts()
+
+
+class RoundDocument(RoundRow):
+    """One decision with what it decided."""
+
+    same_as = whole("The earlier round with the same decisions, word for word.", null=True)
+    grants = GrantDocument(many=True)
+    preemptions = PreemptionDocument(many=True)
+    waiting = WaitingDocument(many=True)
+    waiting_by_reason = serializers.DictField(child=serializers.IntegerField())
+    is_shortened = serializers.BooleanField(help_text="Whether only the first decisions of a kind are shown.")
+
+
+class RoundPage(PageFields):
+    """A page of rounds."""
+
+    results = RoundRow(many=True)

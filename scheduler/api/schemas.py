@@ -1,0 +1,43 @@
+"""``/schemas/job``, the OpenAPI document and its page. They tell how the API is used and nothing about the cluster."""
+
+from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.permissions import PUBLIC, DenyUnlessAllowed
+from scheduler.api.throttling import MinuteThrottle
+from scheduler.api.view import ApiView
+from scheduler.core.spec import job_spec_schema
+
+
+class JobSpecSchema(ApiView):
+    """The JSON Schema of a job spec."""
+
+    rules = {"GET": PUBLIC}
+
+    @extend_schema(
+        operation_id="job_spec_schema", summary="JSON Schema of a spec", responses={200: OpenApiTypes.OBJECT}
+    )
+    def get(self, request: Request) -> Response:
+        """Return the JSON Schema of a job spec, for editors and clients."""
+        return Response(job_spec_schema())
+
+
+class OpenApiDocument(SpectacularAPIView):  # type: ignore[misc]  # drf-spectacular has no types
+    """The OpenAPI document, YAML or JSON by ``Accept`` or ``?format=``."""
+
+    http_method_names = ["get", "head"]
+    rules = {"GET": PUBLIC}
+    permission_classes = [DenyUnlessAllowed]
+    throttle_classes = [MinuteThrottle]
+
+
+class DocsPage(SpectacularSwaggerSplitView):  # type: ignore[misc]  # drf-spectacular has no types
+    """Swagger UI out of our own static files, its script in a file of its own: the content policy allows no other."""
+
+    http_method_names = ["get", "head"]
+    rules = {"GET": PUBLIC}
+    permission_classes = [DenyUnlessAllowed]
+    throttle_classes = [MinuteThrottle]
+    url_name = "api-schema"

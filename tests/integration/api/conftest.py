@@ -1,0 +1,127 @@
+"""A small world for the REST API: two teams, one user for each role, a running job, a round, tokens."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.cache import cache
+from django.test import Client
+
+from scheduler import notify
+from scheduler.core.lifecycle import JobState
+from scheduler.models import ApiToken, Job, Queue, Round, Server
+from scheduler.models.queue import Role
+from scheduler.services.tokens import token_create
+from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
+
+ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
+
+
+class SilentBell:
+    """Nobody listens: the tests of the API are about answers."""
+
+    def request_round(self, trigger: str) -> None:
+        """Do nothing."""
+
+    def touch(self, name: str) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the tests ask about.
+
+    Attributes:
+        users: One for each role but anonymous; roles are held in ``vision``, the outsider is a member of ``speech``.
+        job: Of the member, in ``vision``, running on ``server``.
+        tokens: Of each user, one that no test uses to sign in.
+    """
+
+    users: dict[str, User]
+    org: Queue
+    vision: Queue
+    speech: Queue
+    server: Server
+    job: Job
+    round: Round
+    tokens: dict[str, ApiToken]
+
+    def actor(self, role: str) -> User | AnonymousUser:
+        """Return the user of a role."""
+        return AnonymousUser() if role == "anonymous" else self.users[role]
+
+    def client(self, role: str) -> Client:
+        """Return a browser signed in as the user of a role."""
+        client = Client()
+        if role != "anonymous":
+            client.force_login(self.users[role])
+        return client
+
+    def bearer(self, role: str, *scopes: str) -> dict[str, str]:
+        """Return the header of a new token of the user of a role."""
+        return bearer(self.users[role], *scopes)
+
+
+def bearer(user: User, *scopes: str) -> dict[str, str]:
+    """Return the header of a new token of a user."""
+    _, text = token_create(
+        actor=user, name="test", scopes=scopes or ("jobs:write",), expires_at=None, at=datetime.now(UTC)
+    )
+    return {"Authorization": f"Bearer {text}"}
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    """Return a valid spec as JSON."""
+    return {"apiVersion": "v1", "name": "train", "queue": "vision", "command": ["true"], **changes}
+
+
+def world_make() -> World:
+    """Return the rows."""
+    org = queue_make("org", quota_gpus=16)
+    vision, speech = queue_make("vision", parent=org), queue_make("speech", parent=org)
+    users = {
+        "admin": user_make("ada", admin=True),
+        "lead": member_make(vision, Role.LEAD, name="lea"),
+        "member": member_make(vision, Role.MEMBER, name="mia"),
+        "viewer": member_make(vision, Role.VIEWER, name="vic"),
+        "outsider": member_make(speech, Role.MEMBER, name="oz"),
+    }
+    at = datetime.now(UTC)
+    server = server_make("server-01", gpus=4, last_report_at=at)
+    job = job_make(vision, state=JobState.RUNNING, owner=users["member"], server=server, name="canary-job")
+    tokens = {
+        role: token_create(actor=user, name="kept", scopes=["jobs:read"], expires_at=None, at=at)[0]
+        for role, user in users.items()
+    }
+    return World(
+        users=users,
+        org=org,
+        vision=vision,
+        speech=speech,
+        server=server,
+        job=job,
+        round=round_make(1),
+        tokens=tokens,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _quiet(settings: Any) -> Iterator[None]:  # pytest-django's settings take any name
+    """No broker, no counts of earlier requests, static files as they lie in the tree."""
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    cache.clear()
+    notify.use_bell(SilentBell())
+    yield
+    notify.use_bell(None)
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    """The rows, undone after the test."""
+    return world_make()

@@ -1,0 +1,179 @@
+"""Who may call what: every role on every route, and every scope of a token."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from scheduler.api.permissions import DenyUnlessAllowed
+from scheduler.api.view import ApiView
+from scheduler.services.servers import server_drain
+from tests.integration.api.conftest import ROLES, World, spec
+from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of
+
+# What each role is answered, in the order of ROLES: anonymous, outsider, viewer, member, lead, admin.
+EVERYBODY = (200, 200, 200, 200, 200, 200)
+SIGNED_IN = (401, 200, 200, 200, 200, 200)
+IN_QUEUE = (401, 404, 200, 200, 200, 200)  # what one may not see is not found
+ACTS_ON_JOB = (401, 404, 403, 200, 200, 200)  # the job is the member's
+LEADS = (401, 404, 403, 403, 200, 200)
+ADMINS = (401, 403, 403, 403, 403, 200)
+
+EXPECTED: dict[str, tuple[int, ...]] = {
+    "get-metrics": EVERYBODY,  # the test client calls from this machine
+    "get-api-jobs": SIGNED_IN,
+    "post-api-jobs": (401, 400, 403, 201, 201, 201),  # a queue that one may not see is an unknown queue
+    "get-api-job": IN_QUEUE,
+    "post-api-job-cancel": ACTS_ON_JOB,
+    "post-api-job-suspend": ACTS_ON_JOB,
+    "post-api-job-resume": ACTS_ON_JOB,
+    "get-api-job-events": IN_QUEUE,
+    "get-api-job-attempts": IN_QUEUE,
+    "get-api-job-explain": IN_QUEUE,
+    "get-api-job-series": IN_QUEUE,
+    "get-api-job-placement": IN_QUEUE,
+    "get-api-job-logs": IN_QUEUE,
+    "get-api-job-log-stream": IN_QUEUE,
+    "get-api-queues": SIGNED_IN,
+    "post-api-queues": (401, 403, 403, 403, 403, 201),
+    "get-api-queue": IN_QUEUE,
+    "patch-api-queue": (401, 404, 403, 403, 403, 200),  # the lead leads vision itself, not the queue above it
+    "get-api-members": IN_QUEUE,
+    "put-api-member": LEADS,
+    "delete-api-member": (401, 404, 403, 403, 204, 204),
+    "get-api-servers": SIGNED_IN,
+    "get-api-server": SIGNED_IN,
+    "post-api-server-drain": ADMINS,
+    "post-api-server-undrain": ADMINS,
+    "get-api-rounds": SIGNED_IN,
+    "get-api-round": SIGNED_IN,
+    "get-api-policies": SIGNED_IN,
+    "get-api-settings": SIGNED_IN,
+    "patch-api-settings": ADMINS,
+    "get-api-tokens": SIGNED_IN,
+    "post-api-tokens": (401, 201, 201, 201, 201, 201),
+    "delete-api-token": (401, 204, 204, 204, 204, 204),
+    "get-api-overview": SIGNED_IN,
+    "get-api-events": SIGNED_IN,
+    "get-api-me": SIGNED_IN,
+    "get-api-job-spec-schema": EVERYBODY,
+    "get-api-schema": EVERYBODY,
+    "get-api-docs": EVERYBODY,
+}
+ROUTES = api_routes()
+
+
+def send(client: Client, world: World, route: Route, role: str, headers: dict[str, str] | None = None) -> Any:
+    """Call a route in a way that succeeds for whoever may do it."""
+    call = call_of(world, route, role)
+    if str(route) == "post-api-server-undrain":
+        at = datetime.now(UTC)
+        server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
+    body = {} if call.body is None else {"data": json.dumps(call.body), "content_type": "application/json"}
+    return client.generic(
+        route.method.upper(),
+        reverse(route.name, kwargs=call.kwargs),
+        headers={**call.headers, **(headers or {})},
+        **body,
+    )
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_each_role_is_answered_as_the_matrix_says(world: World, route: Route, role: str) -> None:
+    """401 for nobody, 403 for too low a role, 404 for what may not be seen; a route without a line here fails."""
+    answer = send(world.client(role), world, route, role)
+
+    assert answer.status_code == EXPECTED[str(route)][ROLES.index(role)], answer.content
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_token_with_the_scope_passes_and_any_weaker_one_does_not(world: World, route: Route) -> None:
+    """A token does what its scopes say, whoever holds it."""
+    rule = route.view.rules[route.method.upper()]  # type: ignore[attr-defined]  # every view of ours has rules
+    weaker = {"jobs:write": "jobs:read", "queues:admin": "jobs:write", "admin": "queues:admin"}.get(rule.scope)
+    passes = EXPECTED[str(route)][ROLES.index("admin")]
+    client = Client(REMOTE_ADDR="192.0.2.7")  # not this machine, or /metrics is open
+
+    granted = send(client, world, route, "admin", world.bearer("admin", rule.scope or "jobs:read"))
+    refused = send(client, world, route, "admin", world.bearer("admin", weaker)) if weaker else None
+
+    assert granted.status_code == passes, granted.content
+    if refused is not None:
+        assert refused.status_code == 403
+        assert refused.json()["type"].endswith("insufficient_scope")
+        assert f'scope="{rule.scope}"' in refused.headers["WWW-Authenticate"]
+
+
+def test_every_route_is_a_view_with_rules_or_on_the_short_list_of_plain_ones() -> None:
+    """Nothing answers by accident."""
+    plain = {pattern.name for pattern in api_patterns() if not hasattr(pattern.callback, "cls")}
+    guarded = [pattern.callback.cls for pattern in api_patterns() if hasattr(pattern.callback, "cls")]
+
+    assert plain == PLAIN
+    assert all(view.permission_classes == [DenyUnlessAllowed] for view in guarded)
+    assert {str(route) for route in ROUTES} == set(EXPECTED)
+
+
+def test_method_without_a_rule_is_refused_to_admins_too(world: World) -> None:
+    """Deny by default: forgetting the rule closes the door."""
+
+    class Forgotten(ApiView):
+        def get(self, request: Any) -> Any:
+            raise AssertionError("must not run")
+
+    request = Client().get("/").wsgi_request
+    request.user = world.users["admin"]
+
+    assert Forgotten.as_view()(request).status_code == 403
+
+
+def test_unknown_token_is_401_even_beside_a_session(world: World) -> None:
+    """A wrong token is never ignored."""
+    answer = world.client("admin").get("/api/v1/me", headers={"Authorization": "Bearer cw_wrong"})
+
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_session_needs_csrf_for_unsafe_methods(world: World) -> None:
+    """Another site cannot make a signed-in browser submit jobs."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(world.users["member"])
+    body = json.dumps(spec())
+
+    bare = client.post("/api/v1/jobs", body, content_type="application/json")
+    form = client.post("/api/v1/jobs", {"spec": body})
+    client.cookies["csrftoken"] = "a" * 32
+    good = client.post("/api/v1/jobs", body, content_type="application/json", headers={"X-CSRFToken": "a" * 32})
+    token = client.post("/api/v1/jobs", body, content_type="application/json", headers=world.bearer("member"))
+
+    assert [bare.status_code, form.status_code, good.status_code, token.status_code] == [403, 403, 201, 201]
+    assert bare.json()["detail"].startswith("CSRF")
+
+
+def test_nothing_about_a_job_reaches_a_stranger(world: World) -> None:
+    """Neither lists, counts nor the overview say that another team's job exists."""
+    client = world.client("outsider")
+    paths = [
+        "/api/v1/jobs?count=true",
+        "/api/v1/jobs?search=canary",
+        "/api/v1/queues",
+        "/api/v1/servers",
+        "/api/v1/rounds",
+        "/api/v1/rounds/1",
+        "/api/v1/overview",
+        "/api/v1/events",
+        "/api/v1/me",
+    ]
+
+    texts = {path: client.get(path).content.decode() for path in paths}
+
+    for path, text in texts.items():
+        assert "canary" not in text, path
+        assert "vision" not in text, path
+        assert world.job.pk not in text, path
+    assert json.loads(texts["/api/v1/jobs?count=true"])["total"] == 0
