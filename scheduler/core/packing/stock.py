@@ -71,8 +71,8 @@ class Stock:
 
     def __init__(self, servers: ServerTable, free: Sequence[int], *, tight: bool) -> None:
         """Start with whole servers, of whose GPUs only ``free`` may be looked for; ``tight`` as in Needs."""
-        same = [column.min() == column.max() for column in (servers.num_gpus, servers.num_cpus, servers.memory_bytes)]
-        self.alike = all(same) if len(servers) else False
+        columns = (servers.num_gpus, servers.num_cpus, servers.memory_bytes)
+        self.alike = len(servers) > 0 and all(column.min() == column.max() for column in columns)
         self.on_server: list[list[Portion]] = [[] for _ in range(len(servers))]
         cpus, memory = servers.num_cpus * (1 + _TOLERANCE), servers.memory_bytes * (1 + _TOLERANCE)
         self._free_at, self._cpus_at, self._memory_at = np.array(free, dtype=np.int64), cpus.copy(), memory.copy()
