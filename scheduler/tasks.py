@@ -17,7 +17,7 @@ app.steps["worker"].add(EngineStep)
 _round = threading.Lock()
 
 
-@shared_task(name="scheduler.run_round")
+@shared_task(name="scheduler.run_round")  # type: ignore[untyped-decorator]  # celery has no stubs
 def run_round(trigger: str) -> None:
     """Decide and apply one round."""
     with _round:
@@ -25,7 +25,7 @@ def run_round(trigger: str) -> None:
         round_run(live_ports(), trigger)
 
 
-@shared_task(name="scheduler.roll_up_samples")
+@shared_task(name="scheduler.roll_up_samples")  # type: ignore[untyped-decorator]  # celery has no stubs
 def roll_up_samples() -> None:
     """Make old samples coarser."""
     samples_roll_up(at=live_ports().clock.now())

@@ -29,7 +29,6 @@ class World:
         self.bell = MemoryBell()
         use_bell(self.bell)
         cluster_row()
-        __import__("scheduler.models").models.Cluster.objects.update(mechanism="proportional")
         self.engine = Engine(self.ports)
         self.agents: dict[str, FakeAgent] = {}
         self.admin = factories.user_make("admin", admin=True)

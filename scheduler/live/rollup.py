@@ -1,8 +1,8 @@
 """Makes samples coarser with age: 1 s, after an hour 10 s, after a day 60 s, after a month none.
 
-Each value becomes the mean over the seconds that were measured, and ``measured_s`` keeps how many those were, so that the
-sum over time (value x measured seconds) is conserved. Works in short transactions, each of which moves whole buckets: it
-may be stopped anywhere and run again.
+Each value becomes the mean over the seconds that were measured, and ``measured_s`` keeps how many those were, so that
+the sum over time (value x measured seconds) is conserved. Works in short transactions, each of which moves whole
+buckets: it may be stopped anywhere and run again.
 """
 
 from collections import defaultdict

