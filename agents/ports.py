@@ -23,14 +23,18 @@ class Clock(Protocol):
         """Run ``call`` once after ``delay_s`` seconds."""
 
 
-class Transport(Protocol):
+class ReportTransport(Protocol):
+    """What an agent needs to tell the scheduler. May lose messages."""
+
+    def send_report(self, server_id: str, message: str) -> None:
+        """Push a signed report on the list of one server. Raises ConnectionError when there is no broker."""
+
+
+class Transport(ReportTransport, Protocol):
     """Messages between the scheduler and the agents. May lose, double, delay and reorder; never trusted."""
 
     def send_desired(self, server_id: str, message: str) -> None:
         """Hand a signed desired state to the queue of one server. Raises ConnectionError when there is no broker."""
-
-    def send_report(self, server_id: str, message: str) -> None:
-        """Push a signed report on the list of one server. Raises ConnectionError when there is no broker."""
 
     def receive_reports(self, server_ids: Sequence[str], *, timeout_s: float) -> list[tuple[str, str]]:
         """Return ``(server_id, message)`` pairs that have arrived, oldest first; waits at most ``timeout_s``."""
@@ -87,15 +91,33 @@ class Processes(Protocol):
     def alive(self, identity: ProcessIdentity) -> bool:
         """Return whether the process exists, is the same one, and is no zombie."""
 
+    def end_all(self, attempt_id: str) -> int:
+        """Send KILL to every process that carries the attempt's mark; return how many are still there.
+
+        For what a supervisor that was killed left behind; the mark is ``CLUSTERWEB_ATTEMPT_ID`` in their environment.
+        """
+
 
 class Files(Protocol):
-    """The attempt directories, addressed by attempt id and plain file name; no path ever comes from outside."""
+    """The attempt directories, addressed by attempt id and plain file name, and the one file that the agent keeps.
+
+    No path ever comes from outside. Every method but ``read`` raises OSError, as when the disk is full.
+    """
 
     def read(self, attempt_id: str, name: str) -> bytes | None:
-        """Return the content, or None when there is no such file."""
+        """Return the content, or None when there is no such file or it cannot be read."""
 
     def write(self, attempt_id: str, name: str, content: bytes) -> None:
-        """Replace the file atomically and durably. Raises OSError when the disk is full."""
+        """Replace the file atomically and durably."""
+
+    def create(self, attempt_id: str, name: str, content: bytes) -> bool:
+        """Make the file with this content, whole or not at all; False when there is one already. Durable."""
 
     def attempts(self) -> list[str]:
-        """Return the ids of attempts that have a directory on this server, sorted."""
+        """Return the ids of attempts that have a directory, those of other servers included, sorted."""
+
+    def read_own(self) -> bytes | None:
+        """Return what the agent of this server wrote last, or None when it never did."""
+
+    def write_own(self, content: bytes) -> None:
+        """Replace what the agent of this server keeps, atomically and durably."""

@@ -1,0 +1,102 @@
+"""Files under a directory descriptor: read without being fooled, written whole or not at all.
+
+No path is ever walked and no symbolic link followed, whatever a job has put into its directory.
+"""
+
+import contextlib
+import itertools
+import os
+import stat
+
+MOST_BYTES = 8 * 1024 * 1024
+_numbers = itertools.count()
+
+
+def open_directory(path: str | bytes, *, dir_fd: int | None = None) -> int:
+    """Return a descriptor of a directory that is not a symbolic link. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+
+
+def read_at(dir_fd: int, name: str) -> bytes | None:
+    """Return the content of a regular file, or None when there is none, it is too large, or it cannot be read."""
+    try:
+        # NONBLOCK: opening a FIFO that somebody put there must not hang.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            return None
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MOST_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _write_temporary(dir_fd: int, name: str, content: bytes, *, durable: bool) -> str:
+    temporary = f".{name}.{os.getpid()}.{next(_numbers)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=dir_fd)
+    try:
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        _remove(dir_fd, temporary)
+        raise
+    return temporary
+
+
+def _remove(dir_fd: int, name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=dir_fd)
+
+
+def write_at(dir_fd: int, name: str, content: bytes, *, durable: bool) -> None:
+    """Replace a file atomically. Raises OSError."""
+    temporary = _write_temporary(dir_fd, name, content, durable=durable)
+    try:
+        os.replace(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError:
+        _remove(dir_fd, temporary)
+        raise
+    if durable:
+        os.fsync(dir_fd)
+
+
+def create_at(dir_fd: int, name: str, content: bytes) -> bool:
+    """Make a file with this content, durably; False when the name is taken. Raises OSError.
+
+    A link of a complete file: nobody ever sees half of it, and of two makers exactly one succeeds, on NFS as well.
+    """
+    temporary = _write_temporary(dir_fd, name, content, durable=True)
+    try:
+        os.link(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    finally:
+        _remove(dir_fd, temporary)
+    os.fsync(dir_fd)
+    return True
+
+
+def overwrite_at(dir_fd: int, name: str, content: bytes) -> None:
+    """Write over a file in place. Raises OSError.
+
+    For a full disk only: the blocks are there already. A reader may see half of it and reads again.
+    """
+    descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.pwrite(descriptor, content, 0)
+            os.ftruncate(descriptor, len(content))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,99 @@
+"""The attempt's directory as its supervisor holds it: by descriptor, and made again when the job deletes it."""
+
+import contextlib
+import os
+
+from agents.atomic import create_at, open_directory, overwrite_at, read_at, write_at
+from agents.records import CHECKPOINT_DIR, WORK_DIR
+
+
+class AttemptDir:
+    """One attempt's directory.
+
+    Attributes:
+        path: Where it is, for the job's environment; every access goes by descriptor.
+        fd: Of the directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        parent, self._name = os.path.split(self.path)
+        self._parent_fd = open_directory(parent)
+        self.fd = open_directory(self._name, dir_fd=self._parent_fd)
+
+    @property
+    def attempts_fd(self) -> int:
+        """Return the descriptor of the directory that holds all attempts."""
+        return self._parent_fd
+
+    def restore(self) -> bool:
+        """Make the directory again if it was deleted; return whether the descriptor changed. Raises OSError."""
+        if os.fstat(self.fd).st_nlink > 0:
+            return False
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._name, 0o700, dir_fd=self._parent_fd)
+        fresh = open_directory(self._name, dir_fd=self._parent_fd)
+        os.close(self.fd)
+        self.fd = fresh
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a regular file, or None."""
+        return read_at(self.fd, name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Make a file; False when the name is taken. Raises OSError."""
+        return create_at(self.fd, name, content)
+
+    def write(self, name: str, content: bytes, *, durable: bool) -> None:
+        """Replace a file. Raises OSError.
+
+        Gets past what a job can put in the way: a directory of that name, and a disk that it filled.
+        """
+        try:
+            write_at(self.fd, name, content, durable=durable)
+        except IsADirectoryError:
+            os.rename(name, f".moved.{name}.{os.getpid()}", src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            write_at(self.fd, name, content, durable=durable)
+        except OSError:
+            overwrite_at(self.fd, name, content)
+
+    def make_work(self, files: dict[str, str]) -> int:
+        """Make the working directory with its files and that of the checkpoints; return the former's descriptor."""
+        for name in (WORK_DIR, CHECKPOINT_DIR):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=self.fd)
+        work_fd = open_directory(WORK_DIR, dir_fd=self.fd)
+        for name, text in files.items():
+            write_at(work_fd, name, text.encode(), durable=False)
+        return work_fd
+
+    def has_checkpoint(self, name: str) -> bool:
+        """Return whether the attempt has this checkpoint, as a regular file with content."""
+        return _is_file(self.fd, name)
+
+    def resume_path(self, attempt_id: str, name: str) -> str:
+        """Return the path of another attempt's checkpoint, or an empty text when it is gone."""
+        try:
+            other_fd = open_directory(attempt_id, dir_fd=self._parent_fd)
+        except OSError:
+            return ""
+        try:
+            found = _is_file(other_fd, name)
+        finally:
+            os.close(other_fd)
+        return os.path.join(os.path.dirname(self.path), attempt_id, CHECKPOINT_DIR, name) if found else ""
+
+
+def _is_file(attempt_fd: int, name: str) -> bool:
+    try:
+        checkpoints_fd = open_directory(CHECKPOINT_DIR, dir_fd=attempt_fd)
+    except OSError:
+        return False
+    try:
+        status = os.stat(name, dir_fd=checkpoints_fd, follow_symlinks=False)
+        return (status.st_mode & 0o170000) == 0o100000 and status.st_size > 0
+    except OSError:
+        return False
+    finally:
+        os.close(checkpoints_fd)

@@ -1,0 +1,94 @@
+"""Celery application of one agent: its own queue, its own user at the broker, and nothing that needs more.
+
+Never loads Django. Remote control, events, gossip, mingle and results are off: each needs keys or channels that an
+agent's user may not touch, and what comes over them is not signed.
+"""
+
+import logging
+import os
+import sys
+from typing import Any
+
+from celery import Celery, bootsteps
+from kombu.entity import Queue
+
+from agents.config import AgentConfig, config_from_environment
+from agents.errors import AlreadyRunning, ConfigInvalid
+from agents.loop import AgentLoop
+from agents.transport import RedisTransport
+
+log = logging.getLogger(__name__)
+
+
+class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
+    """Runs the agent's thread for as long as the worker runs, broker or not."""
+
+    loop: AgentLoop | None = None
+
+    def start(self, worker: Any) -> None:  # Celery's worker
+        """Start the agent, or end the worker when another one has the state directory."""
+        config = config_from_environment(os.environ)
+        try:
+            AgentStep.loop = AgentLoop(config, RedisTransport(config.redis_url))
+        except AlreadyRunning as error:
+            sys.stderr.write(f"{error}\n")
+            raise SystemExit(1) from None
+        AgentStep.loop.start()
+
+    def stop(self, worker: Any) -> None:  # Celery's worker
+        """End the agent; what is being trained goes on."""
+        if AgentStep.loop is not None:
+            AgentStep.loop.stop()
+            AgentStep.loop = None
+
+    terminate = stop
+
+    @classmethod
+    def receive(cls, message: str) -> None:
+        """Hand a message to the agent."""
+        if cls.loop is not None:
+            cls.loop.receive(message)
+
+
+agent_step = AgentStep
+
+
+def make_app(config: AgentConfig) -> Celery:
+    """Return the application of one agent."""
+    made = Celery("agents", include=["agents.tasks"])
+    queue = f"server.{config.server_id}"
+    made.conf.update(
+        broker_url=config.celery_broker_url,
+        # No shared keys for unacknowledged messages, no redelivery: a lost message is sent again anyway.
+        broker_transport_options={"ack_emulation": False},
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_pool_limit=1,
+        task_queues=[Queue(queue, exchange=queue, routing_key=queue)],  # type: ignore[no-untyped-call]
+        task_default_queue=queue,
+        task_create_missing_queues=False,
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_acks_late=False,
+        worker_prefetch_multiplier=1,
+        worker_concurrency=4,
+        worker_pool="threads",
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+    )
+    made.steps["worker"].add(AgentStep)
+    return made
+
+
+def _app() -> Celery:
+    try:
+        return make_app(config_from_environment(os.environ))
+    except ConfigInvalid as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+
+
+app = _app()

@@ -1,0 +1,105 @@
+"""The configuration file of one agent: what is in it, its defaults, and one clear line when it is bad."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.errors import ConfigInvalid, Malformed
+from agents.fields import SERVER_ID, read_ints, read_opt_int, read_str
+
+VERSION = "0.1.0"
+DEFAULT_CPU_SLOTS = 2
+# Left to the machine itself when the file does not say how much memory is on offer.
+OFFERED_MEMORY_FRAC = 0.8
+_SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """Who the agent is, where it finds things, what it offers.
+
+    Attributes:
+        server_id: Given by the scheduler at registration.
+        server_name: For people.
+        key: Of the signatures.
+        redis_url: ``redis://``, ``rediss://`` or ``unix://:password@/path.sock``.
+        shared_dir: Holds ``attempts/``; the web reads logs there.
+        state_dir: Of this agent alone.
+        cpu_slots: Offered where there is no GPU.
+        cpu_ids: Cores of the machine that jobs may be pinned to.
+        memory_bytes: On offer.
+    """
+
+    server_id: str
+    server_name: str
+    key: bytes
+    redis_url: str
+    shared_dir: Path
+    state_dir: Path
+    cpu_slots: int
+    cpu_ids: tuple[int, ...]
+    memory_bytes: int
+
+    @property
+    def attempts_dir(self) -> Path:
+        """Return the directory of all attempts."""
+        return self.shared_dir / "attempts"
+
+    @property
+    def celery_broker_url(self) -> str:
+        """Return the broker in Celery's spelling."""
+        if self.redis_url.startswith("unix://"):
+            return "redis+socket://" + self.redis_url.removeprefix("unix://")
+        return self.redis_url
+
+
+def machine_memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _read(data: dict[str, Any]) -> AgentConfig:
+    redis_url = read_str(data, "redis_url", most=2000)
+    if not redis_url.startswith(_SCHEMES):
+        raise Malformed("redis_url")
+    cpu_ids = read_ints(data, "cpu_ids", high=4095) if data.get("cpu_ids") else ()
+    slots = read_opt_int(data, "cpu_slots", low=1, high=1024)
+    memory_bytes = read_opt_int(data, "memory_bytes", low=1)
+    return AgentConfig(
+        server_id=read_str(data, "server_id", pattern=SERVER_ID),
+        server_name=read_str(data, "server_name", most=80),
+        key=bytes.fromhex(read_str(data, "key_hex", most=200)),
+        redis_url=redis_url,
+        shared_dir=Path(read_str(data, "shared_dir", most=4000)).absolute(),
+        state_dir=Path(read_str(data, "state_dir", most=4000)).absolute(),
+        cpu_slots=DEFAULT_CPU_SLOTS if slots is None else slots,
+        cpu_ids=cpu_ids or tuple(sorted(os.sched_getaffinity(0))),
+        memory_bytes=int(machine_memory_bytes() * OFFERED_MEMORY_FRAC) if memory_bytes is None else memory_bytes,
+    )
+
+
+def config_load(path: str | Path) -> AgentConfig:
+    """Return the configuration. Raises ConfigInvalid."""
+    try:
+        data = json.loads(Path(path).read_text())
+        config = _read(data)
+    except OSError as error:
+        raise ConfigInvalid(f"AGENT_CONFIG={str(path)!r} cannot be read: {error.strerror}.") from None
+    except (Malformed, KeyError) as error:
+        raise ConfigInvalid(f"AGENT_CONFIG={str(path)!r}: {error} is missing or cannot be used.") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigInvalid(f"AGENT_CONFIG={str(path)!r} cannot be used: {error}.") from None
+    if len(config.key) < 16:
+        raise ConfigInvalid(f"AGENT_CONFIG={str(path)!r}: key_hex must have at least 32 digits.")
+    return config
+
+
+def config_from_environment(environ: Mapping[str, str]) -> AgentConfig:
+    """Return the configuration that AGENT_CONFIG names. Raises ConfigInvalid."""
+    path = environ.get("AGENT_CONFIG", "")
+    if not path:
+        raise ConfigInvalid("AGENT_CONFIG is not set: it must name the agent's configuration file.")
+    return config_load(path)

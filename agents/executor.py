@@ -1,0 +1,178 @@
+"""Carries out what the agent's heart asks for, through the ports alone, and brings each outcome back as the next event.
+
+The only place where ``AgentCore`` meets the world; with other ports it runs on a virtual clock.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from agents import events as ev
+from agents.lifecycle import AgentCore
+from agents.ports import Files, Processes, ProcessIdentity, ReportTransport, SpawnRequest
+from agents.records import CONTROL_FILE, LAUNCH_FILE, STATE_FILE, SupervisorState
+
+log = logging.getLogger(__name__)
+
+# What wakes a supervisor: ignored by a process that does not handle it, so it never hurts one that is just starting.
+NUDGE = 23  # SIGURG
+LEVELS: Mapping[ev.Level, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class Executor:
+    """One agent's hands."""
+
+    def __init__(
+        self,
+        *,
+        core: AgentCore,
+        server_id: str,
+        transport: ReportTransport,
+        processes: Processes,
+        files: Files,
+        supervisor: Callable[[str], SpawnRequest],
+    ) -> None:
+        """Bind the heart to its ports; ``supervisor`` says how the supervisor of an attempt is started."""
+        self.core = core
+        self._server_id = server_id
+        self._transport = transport
+        self._processes = processes
+        self._files = files
+        self._supervisor = supervisor
+        self._is_broker_away = False
+        self._seen: dict[str, tuple[bytes | None, SupervisorState | None]] = {}
+
+    def start(self) -> None:
+        """Take up what an earlier run of this agent has left."""
+        durable = self._files.read_own()
+        kept = self.core.kept_attempts(durable)
+        found = [self._on_disk(attempt_id) for attempt_id in (self._files.attempts() if kept is None else kept)]
+        self.dispatch(ev.Started(durable=durable, attempts=tuple(found)))
+
+    def look(self) -> None:
+        """Look at every supervisor."""
+        for watch in self.core.watched():
+            alive = self._processes.alive(watch.identity) if watch.identity is not None else None
+            state = self._state(watch.attempt_id)
+            if alive is None and state is not None and state.supervisor is not None:
+                alive = self._processes.alive(state.supervisor)
+                state = self._state(watch.attempt_id)  # read after the look: the last words come before the end
+            self.dispatch(ev.Observed(attempt_id=watch.attempt_id, alive=alive, state=state))
+
+    def dispatch(self, event: ev.Event) -> None:
+        """Bring in one event and carry out what follows, and what follows from that."""
+        waiting: deque[ev.Event] = deque([event])
+        while waiting:
+            for command in self.core.handle(waiting.popleft()):
+                outcome = self._carry_out(command)
+                if outcome is not None:
+                    waiting.append(outcome)
+
+    def _carry_out(self, command: ev.Command) -> ev.Event | None:
+        match command:
+            case ev.Persist():
+                return self._persist(command)
+            case ev.CreateLaunch():
+                return self._create_launch(command)
+            case ev.Spawn():
+                return self._spawn(command)
+            case ev.WriteControl():
+                return self._write_control(command)
+            case ev.Fence():
+                return self._fence(command)
+            case ev.Sweep():
+                remaining = self._processes.end_all(command.attempt_id)
+                return ev.Swept(attempt_id=command.attempt_id, remaining=remaining)
+            case ev.RecordEnd():
+                self._record_end(command)
+            case ev.SendReport():
+                self._send(command)
+            case ev.Forget():
+                self._seen.pop(command.attempt_id, None)
+            case ev.Note():
+                log.log(LEVELS[command.level], command.name, extra=command.fields)
+        return None
+
+    def _persist(self, command: ev.Persist) -> ev.Persisted:
+        try:
+            self._files.write_own(command.content)
+        except OSError as error:
+            return ev.Persisted(stamp=command.stamp, problem=str(error))
+        return ev.Persisted(stamp=command.stamp)
+
+    def _create_launch(self, command: ev.CreateLaunch) -> ev.LaunchCreated:
+        attempt_id = command.attempt_id
+        try:
+            created = self._files.create(attempt_id, LAUNCH_FILE, command.content)
+        except OSError as error:
+            return ev.LaunchCreated(attempt_id=attempt_id, outcome="failed", problem=str(error))
+        if created:
+            return ev.LaunchCreated(attempt_id=attempt_id, outcome="created")
+        return ev.LaunchCreated(attempt_id=attempt_id, outcome="taken", on_disk=self._on_disk(attempt_id))
+
+    def _spawn(self, command: ev.Spawn) -> ev.Spawned:
+        try:
+            identity = self._processes.spawn(self._supervisor(command.attempt_id))
+        except OSError as error:
+            return ev.Spawned(attempt_id=command.attempt_id, identity=None, problem=str(error))
+        return ev.Spawned(attempt_id=command.attempt_id, identity=identity)
+
+    def _write_control(self, command: ev.WriteControl) -> ev.ControlWritten:
+        try:
+            self._files.write(command.attempt_id, CONTROL_FILE, command.content)
+        except OSError as error:
+            return ev.ControlWritten(attempt_id=command.attempt_id, problem=str(error))
+        self._nudge(command.supervisor)
+        return ev.ControlWritten(attempt_id=command.attempt_id)
+
+    def _nudge(self, supervisor: ProcessIdentity | None) -> None:
+        if supervisor is not None:
+            self._processes.signal(supervisor, NUDGE)
+
+    def _fence(self, command: ev.Fence) -> ev.Fenced:
+        attempt_id = command.attempt_id
+        try:
+            created = self._files.create(attempt_id, STATE_FILE, command.content)
+        except OSError as error:
+            return ev.Fenced(attempt_id=attempt_id, created=False, problem=str(error))
+        return ev.Fenced(attempt_id=attempt_id, created=created, state=self._state(attempt_id))
+
+    def _record_end(self, command: ev.RecordEnd) -> None:
+        try:
+            self._files.write(command.attempt_id, STATE_FILE, command.content)
+        except OSError as error:
+            log.warning("end_not_recorded", extra={"attempt": command.attempt_id, "problem": str(error)})
+
+    def _send(self, command: ev.SendReport) -> None:
+        try:
+            self._transport.send_report(self._server_id, command.message)
+        except ConnectionError as error:
+            if not self._is_broker_away:
+                log.warning("broker_away", extra={"problem": str(error)})
+            self._is_broker_away = True
+        else:
+            if self._is_broker_away:
+                log.info("broker_back")
+            self._is_broker_away = False
+
+    def _on_disk(self, attempt_id: str) -> ev.AttemptOnDisk:
+        return ev.AttemptOnDisk(
+            attempt_id=attempt_id,
+            launch=self._files.read(attempt_id, LAUNCH_FILE),
+            control=self._files.read(attempt_id, CONTROL_FILE),
+            state=self._files.read(attempt_id, STATE_FILE),
+        )
+
+    def _state(self, attempt_id: str) -> SupervisorState | None:
+        """Return the state on disk; parsed only when it changed, as this is asked many times a second."""
+        content = self._files.read(attempt_id, STATE_FILE)
+        seen = self._seen.get(attempt_id)
+        if seen is None or seen[0] != content:
+            seen = (content, SupervisorState.parse(content))
+            self._seen[attempt_id] = seen
+        return seen[1]

@@ -1,0 +1,172 @@
+"""The agent's thread: takes in messages, ticks each second, looks at supervisors, never dies of an error."""
+
+import fcntl
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from agents import events as ev
+from agents.clock import SystemClock
+from agents.config import VERSION, AgentConfig
+from agents.errors import AlreadyRunning
+from agents.executor import Executor
+from agents.files import AttemptFiles
+from agents.identity import boot_id
+from agents.journal import journal_rotate
+from agents.lifecycle import AgentCore
+from agents.ports import ReportTransport, SpawnRequest
+from agents.process import HostProcesses
+from agents.reporter import ServerProfile
+from agents.telemetry import Probe, find_probe
+from agents.telemetry.machine import CpuLoad, used_memory_bytes
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+LOOK_S = 0.2
+# While an attempt starts or ends somebody waits for it.
+LOOK_SOON_S = 0.03
+INBOX_MOST = 64
+LOCK_FILE = "agent.lock"
+CODE_PATH = str(Path(__file__).resolve().parent.parent)
+
+
+def take_lock(state_dir: Path) -> int:
+    """Return the descriptor of this state directory's lock. Raises AlreadyRunning."""
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(state_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise AlreadyRunning(f"Another agent is running on {str(state_dir)!r}.") from None
+    return descriptor
+
+
+def supervisor_request(config: AgentConfig, attempt_id: str) -> SpawnRequest:
+    """Return how the supervisor of an attempt is started.
+
+    Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start.
+    """
+    directory = config.attempts_dir / attempt_id
+    return SpawnRequest(
+        attempt_id=attempt_id,
+        argv=(sys.executable, "-S", "-m", "agents.supervisor", str(directory)),
+        env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8"},
+        cwd=str(directory),
+    )
+
+
+def profile_of(config: AgentConfig, probe: Probe) -> ServerProfile:
+    """Return what this agent says of its server."""
+    num_devices = len(probe.sample({}))
+    return ServerProfile(
+        server_id=config.server_id,
+        key=config.key,
+        agent_version=VERSION,
+        boot_id=boot_id(),
+        device_kind=probe.device_kind,
+        isolation="none",
+        num_cpus=max(num_devices, len(config.cpu_ids)),
+        memory_bytes=config.memory_bytes,
+        cpu_ids=config.cpu_ids,
+        journal_dir=str(config.state_dir),
+    )
+
+
+class AgentLoop:
+    """The agent of one server, in a thread of its own."""
+
+    def __init__(self, config: AgentConfig, transport: ReportTransport, *, probe: Probe | None = None) -> None:
+        self._config = config
+        self._lock_fd = take_lock(config.state_dir)
+        journal_rotate(config.state_dir)
+        self._probe = probe or find_probe(config)
+        self._load = CpuLoad(config.cpu_ids)
+        self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
+        self.executor = Executor(
+            core=AgentCore(profile_of(config, self._probe), SystemClock()),
+            server_id=config.server_id,
+            transport=transport,
+            processes=HostProcesses(),
+            files=self._files,
+            supervisor=lambda attempt_id: supervisor_request(config, attempt_id),
+        )
+        self._inbox: queue.Queue[str | None] = queue.Queue(maxsize=INBOX_MOST)
+        self._is_ending = False
+        self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def receive(self, message: str) -> None:
+        """Hand in a desired state. When too many wait this one is dropped: the scheduler repeats itself."""
+        try:
+            self._inbox.put_nowait(message)
+        except queue.Full:
+            log.warning("inbox_full")
+
+    def stop(self) -> None:
+        """End the thread and give the lock back; what is being trained goes on."""
+        self._is_ending = True
+        try:
+            self._inbox.put_nowait(None)
+        except queue.Full:
+            log.debug("inbox_full_at_end")
+        if self._thread.ident is not None:
+            self._thread.join(timeout=10)
+        self._files.close()
+        os.close(self._lock_fd)
+
+    def _run(self) -> None:
+        self._guarded(self._first)
+        tick_s = time.monotonic()
+        while not self._is_ending:
+            now_s = time.monotonic()
+            if now_s >= tick_s:
+                tick_s = tick_s + TICK_S if tick_s + TICK_S > now_s else now_s + TICK_S
+                self._guarded(self._tick)
+            self._guarded(self.executor.look)
+            look_s = LOOK_SOON_S if self.executor.core.is_in_transition else LOOK_S
+            self._drain(min(look_s, max(0.0, tick_s - time.monotonic())))
+
+    def _drain(self, wait_s: float) -> None:
+        """Wait for a message; take in all that are there."""
+        try:
+            message = self._inbox.get(timeout=wait_s) if wait_s > 0 else self._inbox.get_nowait()
+            while message is not None and not self._is_ending:
+                self._guarded(partial(self.executor.dispatch, ev.DesiredReceived(message=message)))
+                message = self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _first(self) -> None:
+        self._sample()
+        self.executor.start()
+
+    def _tick(self) -> None:
+        self._sample()
+        self.executor.dispatch(ev.Tick())
+
+    def _sample(self) -> None:
+        self.executor.dispatch(
+            ev.Sampled(
+                devices=self._probe.sample(self.executor.core.slot_usage()),
+                cpu_frac=self._load.sample(),
+                used_memory_bytes=used_memory_bytes(),
+            )
+        )
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Run one step. The agent of a server must outlive a defect in any of them: the next step starts anew."""
+        try:
+            call()
+        except Exception:
+            log.exception("agent_step_failed")

@@ -1,0 +1,84 @@
+"""The real Processes port: supervisors are started detached and looked at by identity."""
+
+import logging
+import os
+import signal
+import subprocess
+
+from agents.identity import identity_of, is_alive, send_signal
+from agents.ports import ProcessIdentity, SpawnRequest
+
+log = logging.getLogger(__name__)
+
+MARK = "CLUSTERWEB_ATTEMPT_ID"
+SUPERVISOR_LOG = "supervisor.log"
+
+
+class HostProcesses:
+    """Processes of this machine."""
+
+    def __init__(self) -> None:
+        # Kept so that ended supervisors are reaped; those adopted from an earlier agent are reaped by init.
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def spawn(self, request: SpawnRequest) -> ProcessIdentity:
+        """Start a detached process in a session of its own. Raises OSError."""
+        self._reap()
+        output = os.open(
+            os.path.join(request.cwd, SUPERVISOR_LOG),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+        )
+        try:
+            child = subprocess.Popen(  # noqa: S603  (argv of our own)
+                request.argv,
+                env=dict(request.env),
+                cwd=request.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        finally:
+            os.close(output)
+        self._children.append(child)
+        # Not reaped yet, so the pid is still its own even when it has ended already.
+        identity = identity_of(child.pid)
+        if identity is None:
+            raise ProcessLookupError(child.pid)
+        return identity
+
+    def signal(self, identity: ProcessIdentity, number: int, *, group: bool = False) -> bool:
+        """Send a signal if the process is still the same one; ``group`` reaches its whole process group."""
+        return send_signal(identity, number, group=group)
+
+    def alive(self, identity: ProcessIdentity) -> bool:
+        """Return whether the process exists, is the same one, and is no zombie."""
+        self._reap()
+        return is_alive(identity)
+
+    def end_all(self, attempt_id: str) -> int:
+        """Send KILL to every process that carries the attempt's mark; return how many were there."""
+        marked = [identity for identity in map(identity_of, _pids()) if identity and _has_mark(identity, attempt_id)]
+        for identity in marked:
+            send_signal(identity, signal.SIGKILL)
+        if marked:
+            log.warning("leftovers_killed", extra={"attempt": attempt_id, "count": len(marked)})
+        return len(marked)
+
+    def _reap(self) -> None:
+        self._children = [child for child in self._children if child.poll() is None]
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _has_mark(identity: ProcessIdentity, attempt_id: str) -> bool:
+    """Return whether the environment a process was started with names the attempt. A zombie has none."""
+    try:
+        with open(f"/proc/{identity.pid}/environ", "rb") as file:
+            environment = file.read().split(b"\0")
+    except OSError:
+        return False
+    return f"{MARK}={attempt_id}".encode() in environment and is_alive(identity)

@@ -1,0 +1,273 @@
+"""The files in an attempt's directory by which agent, supervisor and job speak: what is in them. Pure.
+
+    launch.json    agent -> supervisor, once: the order, made with exclusive create; whoever makes it owns the launch
+    control.json   agent -> supervisor: how the attempt is to go on, and until when the lease runs
+    state.json     supervisor -> agent: what is true; also made with exclusive create, so that nothing starts twice
+    request.json   supervisor -> job: checkpoint or stop
+    reports.jsonl  job -> supervisor: one line a report
+
+A hostile job may write any of them, so every reader checks; what does not parse counts as absent.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from agents.errors import Malformed
+from agents.fields import (
+    FILE_NAME,
+    SERVER_ID,
+    ULID,
+    read_float,
+    read_int,
+    read_ints,
+    read_opt_int,
+    read_str,
+    read_strings,
+)
+from agents.messages import WANTED, AttemptReport, AttemptWanted, Wanted
+from agents.ports import ProcessIdentity
+
+LAUNCH_FILE = "launch.json"
+CONTROL_FILE = "control.json"
+STATE_FILE = "state.json"
+REQUEST_FILE = "request.json"
+REPORT_FILE = "reports.jsonl"
+CHECKPOINT_DIR = "checkpoints"
+WORK_DIR = "work"
+
+# Exit code of a job that stopped because it was asked to, after its checkpoint.
+EXIT_STOPPED = 75
+
+_WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+JobEvent = Literal["started", "progress", "checkpoint", "stopped", "completed"]
+JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "stopped", "completed")
+
+
+def encode(record: Any) -> bytes:  # any of the dataclasses below
+    """Return the record as one line of JSON."""
+    return json.dumps(asdict(record), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _decode(content: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(content)
+    except _WRONG_SHAPE as error:
+        raise Malformed(type(error).__name__) from None
+    if not isinstance(data, dict):
+        raise Malformed("not a map")
+    return data
+
+
+def read_identity(data: dict[str, Any], key: str) -> ProcessIdentity | None:
+    """Return a process identity out of JSON, or None when it is missing. Raises Malformed."""
+    value = data.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise Malformed(key)
+    try:
+        return ProcessIdentity(
+            boot_id=read_str(value, "boot_id", most=64),
+            pid=read_int(value, "pid", low=1, high=2**31),
+            start_ticks=read_int(value, "start_ticks"),
+        )
+    except KeyError as error:
+        raise Malformed(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """How an attempt is to go on.
+
+    Attributes:
+        wanted: ``run`` or the way it is to end; an end once begun is never taken back.
+        generation: Of the desired state that says so.
+        grace_s: From the request to stop until TERM, and from TERM until KILL, seconds.
+        lease_until_s: CLOCK_BOOTTIME at which the job is frozen unless the lease is renewed.
+        lease_margin_s: How long before that it is asked for a checkpoint, seconds.
+    """
+
+    wanted: Wanted
+    generation: int
+    grace_s: float
+    lease_until_s: float
+    lease_margin_s: float
+
+    @staticmethod
+    def read(data: dict[str, Any]) -> "Control":
+        """Read it out of JSON. Raises Malformed, KeyError."""
+        if data["wanted"] not in WANTED:
+            raise Malformed("wanted")
+        return Control(
+            wanted=data["wanted"],
+            generation=read_int(data, "generation"),
+            grace_s=read_float(data, "grace_s"),
+            lease_until_s=read_float(data, "lease_until_s"),
+            lease_margin_s=read_float(data, "lease_margin_s"),
+        )
+
+    @staticmethod
+    def parse(content: bytes | None) -> "Control | None":
+        """Read the file's content; None when it is absent or not ours."""
+        try:
+            return None if content is None else Control.read(_decode(content))
+        except (Malformed, KeyError, TypeError):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything a supervisor needs to run one attempt.
+
+    Attributes:
+        server_id: Whose agent made it.
+        epoch: Of the desired state that it comes from.
+        order: What to run.
+        control: How it stood at the launch; ``control.json`` replaces it.
+        cpu_ids: Cores of this machine to pin to; empty for no pinning.
+        visible_devices: Value of CUDA_VISIBLE_DEVICES, in order; empty on CPU slots.
+        journal_dir: Directory of the server's process journal.
+    """
+
+    server_id: str
+    epoch: int
+    order: AttemptWanted
+    control: Control
+    cpu_ids: tuple[int, ...]
+    visible_devices: tuple[str, ...]
+    journal_dir: str
+
+    @staticmethod
+    def parse(content: bytes) -> "Launch":
+        """Read the file's content. Raises Malformed."""
+        data = _decode(content)
+        try:
+            return Launch(
+                server_id=read_str(data, "server_id", pattern=SERVER_ID),
+                epoch=read_int(data, "epoch"),
+                order=AttemptWanted.parse(data["order"]),
+                control=Control.read(data["control"]),
+                cpu_ids=read_ints(data, "cpu_ids"),
+                visible_devices=read_strings(data, "visible_devices", longest=80),
+                journal_dir=read_str(data, "journal_dir", most=4096),
+            )
+        except _WRONG_SHAPE as error:
+            raise Malformed(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorState:
+    """What a supervisor says of its attempt: the report to the scheduler and who runs.
+
+    Attributes:
+        supervisor: None when the agent wrote the state, for an attempt that no supervisor will ever run.
+        trainer: None before the training process exists.
+        report: As it is sent to the scheduler.
+        dropped_log_bytes: Output that was thrown away because it came too fast or the disk was full.
+    """
+
+    supervisor: ProcessIdentity | None
+    trainer: ProcessIdentity | None
+    report: AttemptReport
+    dropped_log_bytes: int = 0
+
+    @staticmethod
+    def parse(content: bytes | None) -> "SupervisorState | None":
+        """Read the file's content; None when it is absent or not ours."""
+        if content is None:
+            return None
+        try:
+            data = _decode(content)
+            return SupervisorState(
+                supervisor=read_identity(data, "supervisor"),
+                trainer=read_identity(data, "trainer"),
+                report=AttemptReport.parse(data["report"]),
+                dropped_log_bytes=read_int(data, "dropped_log_bytes"),
+            )
+        except (Malformed, *_WRONG_SHAPE):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """One line that the job wrote. ``loss`` is None when it is not a finite number."""
+
+    event: JobEvent
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    steps_per_s: float | None = None
+    name: str = ""
+
+    @staticmethod
+    def parse(line: bytes) -> "JobLine | None":
+        """Read one line; None when it is not one of ours."""
+        try:
+            data = _decode(line)
+            if data.get("event") not in JOB_EVENTS:
+                return None
+            name = read_str(data, "name", most=80, pattern=FILE_NAME) if data["event"] == "checkpoint" else ""
+            return JobLine(
+                event=data["event"],
+                step=read_opt_int(data, "step"),
+                total_steps=read_opt_int(data, "total_steps"),
+                loss=_finite(data.get("loss"), low=-1e18),
+                steps_per_s=_finite(data.get("steps_per_s"), low=0.0),
+                name=name,
+            )
+        except (Malformed, *_WRONG_SHAPE):
+            return None
+
+
+def _finite(value: object, *, low: float) -> float | None:
+    """Return the number if it can be reported: a loss of NaN is common and no reason to drop the step beside it."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= 1e18:
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durable:
+    """What the agent keeps over a restart.
+
+    Attributes:
+        epoch, generation, sequence: Stamp of the newest accepted desired state.
+        report_ceiling: No report with a sequence above it was ever sent.
+        attempts: Every attempt claimed and not yet forgotten, with the identity of its supervisor once it is known.
+    """
+
+    epoch: int = 0
+    generation: int = 0
+    sequence: int = 0
+    report_ceiling: int = 0
+    attempts: dict[str, ProcessIdentity | None] = field(default_factory=dict)
+
+    @staticmethod
+    def parse(content: bytes) -> "Durable":
+        """Read the file's content. Raises Malformed."""
+        data = _decode(content)
+        try:
+            attempts = data["attempts"]
+            if not all(ULID.fullmatch(attempt_id) for attempt_id in attempts):
+                raise Malformed("attempts")
+            return Durable(
+                epoch=read_int(data, "epoch"),
+                generation=read_int(data, "generation"),
+                sequence=read_int(data, "sequence"),
+                report_ceiling=read_int(data, "report_ceiling"),
+                attempts={attempt_id: read_identity(attempts, attempt_id) for attempt_id in attempts},
+            )
+        except _WRONG_SHAPE as error:
+            raise Malformed(str(error)) from None
+
+
+def ended_unsupervised(*, attempt_id: str, cause: str, detail: str) -> SupervisorState:
+    """Return the state of an attempt that ends without a supervisor having run it."""
+    return SupervisorState(
+        supervisor=None,
+        trainer=None,
+        report=AttemptReport(attempt_id=attempt_id, phase="ended", end_cause=cause, end_detail=detail[:300]),
+    )

@@ -1,0 +1,281 @@
+"""The supervisor's heart: ``Supervision.handle(event) -> list[Command]``. Pure.
+
+It decides when a job is started, asked for a checkpoint, stopped, frozen and killed, and how its end is called. The
+driver (``supervisor.py``) brings events in and carries commands out.
+"""
+
+import signal
+from dataclasses import replace
+from typing import Literal
+
+from agents import supervision_events as ev
+from agents.ending import ENDS, Evidence, Exit, Stop, end_cause, size_text
+from agents.messages import AttemptPhase, AttemptReport
+from agents.ports import Clock, ProcessIdentity
+from agents.records import JobLine, Launch, SupervisorState
+
+# A cancelled job, and one over its time, gets at most so long between TERM and KILL, seconds.
+SHORT_GRACE_S = 10.0
+# A frozen job is stopped again so often: a process that was being forked may have been missed, or woken by another.
+STOP_AGAIN_S = 1.0
+
+
+class Supervision:
+    """State machine of one attempt under its supervisor."""
+
+    def __init__(self, *, launch: Launch, supervisor: ProcessIdentity, clock: Clock) -> None:
+        self._order = launch.order
+        self._control = launch.control
+        self._supervisor = supervisor
+        self._clock = clock
+        self._trainer: ProcessIdentity | None = None
+        self._report = AttemptReport(attempt_id=launch.order.attempt_id, phase="starting")
+        self._dropped_log_bytes = 0
+        self._started_at_s: float | None = None
+        self._exit: Exit | None = None
+        self._stop: Stop | None = None
+        self._frozen_at_s: float | None = None
+        self._stopped_again_at_s = 0.0
+        self._warned_until_s = -1.0  # the lease end that the job was last warned of
+        self._requests = 0
+        self._uses_runtime = False
+        self._said_stopped = False
+        self._said_completed = False
+        self._saw_disk_full = False
+        self._out: list[ev.Command] = []
+
+    @property
+    def state(self) -> SupervisorState:
+        """Return what is true now."""
+        run_s = self._report.run_s
+        if self._started_at_s is not None and self._exit is None:
+            run_s = max(0.0, self._clock.mono_s() - self._started_at_s)
+        return SupervisorState(
+            supervisor=self._supervisor,
+            trainer=self._trainer,
+            report=replace(self._report, run_s=run_s),
+            dropped_log_bytes=self._dropped_log_bytes,
+        )
+
+    @property
+    def is_frozen(self) -> bool:
+        """Return whether the job is stopped because its lease ran out."""
+        return self._frozen_at_s is not None
+
+    def handle(self, event: ev.Event) -> list[ev.Command]:
+        """Take in one event and return what is to be done, in order."""
+        self._out = []
+        if self._report.phase == "ended":
+            return self._out
+        match event:
+            case ev.Begin():
+                self._on_begin()
+            case ev.ChildStarted():
+                self._on_started(event)
+            case ev.ChildFailed():
+                self._end(event.cause, event.detail)
+            case ev.ChildExited():
+                self._on_exited(event)
+            case ev.TreeGone():
+                self._on_tree_gone(event)
+            case ev.ControlChanged():
+                self._control = event.control
+            case ev.EndAsked():
+                self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
+            case ev.MemorySampled():
+                self._on_memory(event.memory_bytes)
+            case ev.Measured():
+                self._on_measured(event)
+            case ev.JobReported():
+                self._on_line(event.line)
+            case ev.Tick():
+                pass
+        self._advance()
+        return self._out
+
+    def _on_begin(self) -> None:
+        if self._control.wanted != "run":
+            self._end(ENDS[self._control.wanted], "It was to end before it was started.")
+        elif self._control.lease_until_s <= self._clock.mono_s():
+            self._end("launch_failed", "The lease ran out before the job could be started.")
+        else:
+            self._out.append(ev.StartChild())
+
+    def _on_started(self, event: ev.ChildStarted) -> None:
+        self._trainer = event.identity
+        self._started_at_s = self._clock.mono_s()
+        self._report = replace(self._report, pid=event.identity.pid)
+        self._out.append(ev.Journal(event="start"))
+        self._set_phase("running")
+
+    def _on_exited(self, event: ev.ChildExited) -> None:
+        if self._exit is not None:
+            return
+        self._report = replace(
+            self._report,
+            run_s=self.state.report.run_s,
+            exit_code=event.exit.code,
+            exit_signal=event.exit.signal,
+        )
+        self._exit = event.exit
+        self._out.append(ev.ClearTree())
+
+    def _on_tree_gone(self, event: ev.TreeGone) -> None:
+        if self._exit is None:
+            return
+        evidence = Evidence(
+            exit=self._exit,
+            stop=self._stop,
+            said_stopped=self._said_stopped,
+            said_completed=self._said_completed,
+            is_disk_full=self._saw_disk_full,
+            is_kernel_oom=event.is_kernel_oom,
+        )
+        # The witness writes before anybody can give the devices to the next job.
+        self._out.append(ev.Journal(event="exit"))
+        self._end(*end_cause(evidence))
+
+    def _end(self, cause: str, detail: str) -> None:
+        self._report = replace(
+            self._report,
+            phase="ended",
+            end_cause=cause,
+            end_detail=detail.replace("\x00", "").encode(errors="replace").decode()[:300],
+            cpu_frac=None,
+            memory_bytes=None,
+        )
+        self._out += [ev.WriteState(durable=True), ev.Finish()]
+
+    def _set_phase(self, phase: AttemptPhase) -> None:
+        self._report = replace(self._report, phase=phase)
+        self._out.append(ev.WriteState(durable=True))
+
+    def _on_memory(self, memory_bytes: int) -> None:
+        peak = max(memory_bytes, self._report.peak_memory_bytes or 0)
+        self._report = replace(self._report, memory_bytes=memory_bytes, peak_memory_bytes=peak)
+        granted = self._order.memory_bytes
+        if 0 < granted < memory_bytes:
+            self._break_limit(
+                "out_of_memory", f"Its processes used {size_text(memory_bytes)} of {size_text(granted)} granted memory."
+            )
+
+    def _on_measured(self, event: ev.Measured) -> None:
+        self._saw_disk_full |= event.is_disk_full
+        self._dropped_log_bytes = event.dropped_log_bytes
+        self._report = replace(self._report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes)
+        granted = self._order.disk_bytes
+        if 0 < granted < event.disk_bytes:
+            self._break_limit(
+                "out_of_disk", f"Its directory took {size_text(event.disk_bytes)} of {size_text(granted)} granted disk."
+            )
+        self._out.append(ev.WriteState(durable=False))
+
+    def _on_line(self, line: JobLine) -> None:
+        report = replace(
+            self._report,
+            step=self._report.step if line.step is None else line.step,
+            total_steps=self._report.total_steps if line.total_steps is None else line.total_steps,
+        )
+        match line.event:
+            case "started":
+                self._uses_runtime = True
+                report = replace(report, first_step=line.step if report.first_step is None else report.first_step)
+            case "progress":
+                report = replace(report, loss=line.loss, steps_per_s=line.steps_per_s)
+            case "checkpoint":
+                report = replace(report, checkpoint_name=line.name, checkpoint_step=line.step)
+                self._out.append(ev.WriteState(durable=False))
+            case "stopped":
+                self._said_stopped = True
+            case "completed":
+                self._said_completed = True
+        self._report = report
+
+    def _advance(self) -> None:
+        """Bring about what the present time, lease and wish ask for."""
+        if self._started_at_s is None or self._exit is not None:
+            return
+        now_s = self._clock.mono_s()
+        limit_s = self._order.max_duration_s
+        if self._stop is None and limit_s is not None and now_s - self._started_at_s >= limit_s:
+            self._begin_stop("time_limit", f"It ran for its maximum of {limit_s:.0f} s.", is_gentle=False)
+        if self._control.wanted != "run":
+            self._begin_stop(ENDS[self._control.wanted], "", is_gentle=self._control.wanted != "cancel")
+        self._keep_lease(now_s)
+        if self._stop is not None:
+            self._press(self._stop, now_s)
+
+    def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
+        """Begin an end, or hurry one that has begun. A gentle one asks for a checkpoint and waits for it."""
+        if self._started_at_s is None or self._exit is not None:
+            return
+        now_s = self._clock.mono_s()
+        grace_s = self._control.grace_s
+        if not is_gentle:
+            term_at_s, kill_at_s = now_s, now_s + min(grace_s, SHORT_GRACE_S)
+        elif self._uses_runtime:
+            term_at_s, kill_at_s = now_s + grace_s, now_s + 2 * grace_s
+        else:
+            # Nobody in there reads requests: waiting for an answer would only waste the grace.
+            term_at_s, kill_at_s = now_s, now_s + grace_s
+        if self._stop is None:
+            self._stop = Stop(cause=cause, detail=detail, term_at_s=term_at_s, kill_at_s=kill_at_s)
+            if is_gentle:
+                self._request("stop")
+            self._set_phase("frozen" if self.is_frozen else "stopping")
+        elif self._stop.cause != cause and self._stop.cause in ENDS.values():
+            self._stop.cause, self._stop.detail = cause, detail
+            if not is_gentle:
+                self._stop.term_at_s = min(self._stop.term_at_s, term_at_s)
+                self._stop.kill_at_s = min(self._stop.kill_at_s, kill_at_s)
+
+    def _break_limit(self, cause: str, detail: str) -> None:
+        """Kill a job that broke a limit, at once."""
+        if self._started_at_s is None or self._exit is not None or (self._stop is not None and self._stop.is_fault):
+            return
+        now_s = self._clock.mono_s()
+        self._stop = Stop(
+            cause=cause, detail=detail, term_at_s=now_s, kill_at_s=now_s, is_term_sent=True, is_fault=True
+        )
+        self._set_phase("stopping")
+
+    def _keep_lease(self, now_s: float) -> None:
+        until_s = self._control.lease_until_s
+        if now_s < until_s:
+            if self.is_frozen:
+                self._thaw()
+            if now_s >= until_s - self._control.lease_margin_s and self._warned_until_s != until_s and not self._stop:
+                self._warned_until_s = until_s
+                self._request("checkpoint")
+        elif self._stop is not None:
+            # Asked to end already and out of its lease: the devices may be somebody else's soon.
+            self._stop.kill_at_s = min(self._stop.kill_at_s, now_s)
+        elif not self.is_frozen:
+            self._frozen_at_s = self._stopped_again_at_s = now_s
+            self._out += [ev.Signal(number=signal.SIGSTOP, whole_tree=True), ev.Journal(event="stop")]
+            self._set_phase("frozen")
+        elif now_s - self._stopped_again_at_s >= STOP_AGAIN_S:
+            self._stopped_again_at_s = now_s
+            self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
+
+    def _thaw(self) -> None:
+        self._frozen_at_s = None
+        # The journal first: it may show a job running that is not yet, never the other way round.
+        self._out += [ev.Journal(event="continue"), ev.Signal(number=signal.SIGCONT, whole_tree=True)]
+        self._set_phase("running" if self._stop is None else "stopping")
+
+    def _press(self, stop: Stop, now_s: float) -> None:
+        if not stop.is_term_sent and now_s >= stop.term_at_s:
+            stop.is_term_sent = True
+            # A stopped process takes TERM only when it is continued.
+            self._out += [
+                ev.Signal(number=signal.SIGTERM, whole_tree=False),
+                ev.Signal(number=signal.SIGCONT, whole_tree=True),
+            ]
+        if not stop.is_kill_sent and now_s >= stop.kill_at_s:
+            stop.is_kill_sent = True
+            self._out.append(ev.Signal(number=signal.SIGKILL, whole_tree=True))
+
+    def _request(self, request: Literal["checkpoint", "stop"]) -> None:
+        self._requests += 1
+        self._out.append(ev.WriteRequest(number=self._requests, request=request))

@@ -1,0 +1,339 @@
+"""The supervisor of one attempt: ``python -m agents.supervisor <attempt directory>``.
+
+A process of its own, with one thread and nothing but the standard library, so that it starts fast, outlives the agent
+and never shares its fate. ``supervision.py`` decides; this file waits for events, brings them in and carries commands
+out.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from agents import supervision_events as ev
+from agents.attemptdir import AttemptDir
+from agents.child import ChildPlan, StartFailed, become_subreaper, start_child
+from agents.clock import SystemClock
+from agents.disk import DiskMeter, is_full
+from agents.ending import Exit
+from agents.environment import job_environment
+from agents.identity import identity_of
+from agents.joblog import JobLog
+from agents.journal import journal_append
+from agents.ports import ProcessIdentity
+from agents.records import (
+    CHECKPOINT_DIR,
+    CONTROL_FILE,
+    LAUNCH_FILE,
+    REPORT_FILE,
+    REQUEST_FILE,
+    STATE_FILE,
+    WORK_DIR,
+    Control,
+    Launch,
+    encode,
+)
+from agents.reporttail import ReportTail
+from agents.supervision import Supervision
+from agents.tree import TreeMeter, signal_tree
+
+LOOK_EVERY_S = 0.1
+CLEAR_EVERY_S = 0.01
+MEMORY_EVERY_S = 0.25
+MEASURE_EVERY_S = 1.0
+DISK_BUDGET_S = 0.02
+PIPE_BYTES = 1024 * 1024
+# Output read before anything else gets its turn.
+PUMP_BYTES = 8 * 1024 * 1024
+# How long a last state that finds no room on the disk is tried again.
+KEEP_TRYING_S = 600.0
+CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _kernel_ooms() -> int:
+    """Return how often the kernel's out-of-memory killer has struck since boot."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
+class Supervisor:
+    """Owner of one training process tree."""
+
+    def __init__(self, directory: AttemptDir, launch: Launch, me: ProcessIdentity) -> None:
+        self._dir = directory
+        self._launch = launch
+        self._core = Supervision(launch=launch, supervisor=me, clock=SystemClock())
+        self._trainer: ProcessIdentity | None = None
+        self._is_trainer_reaped = False
+        self._is_clearing = False
+        self._is_finished = False
+        self._is_end_asked = False
+        self._is_state_due = False
+        self._control_seen: tuple[int, int] | None = None
+        self._tail = ReportTail(REPORT_FILE)
+        self._meter = TreeMeter(me.pid)
+        self._disk = DiskMeter((WORK_DIR, CHECKPOINT_DIR, REPORT_FILE))
+        self._ooms_before = _kernel_ooms()
+        self._due_s = {"memory": 0.0, "measure": 0.0}
+        self._output, self._output_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self._output_write, True)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._wake, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._log = JobLog(directory.fd, most_bytes=launch.order.log_bytes)
+
+    # What happens, in order
+
+    def run(self) -> int:
+        """Run the attempt to its end and return an exit status."""
+        for number in (signal.SIGCHLD, signal.SIGURG, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._ask_end)
+        become_subreaper()
+        self._look_at_control()
+        # From here on nobody else can call this attempt ended, and no second supervisor can start it.
+        if not self._dir.create(STATE_FILE, encode(self._core.state)):
+            return 0
+        self._handle(ev.Begin())
+        give_up_s = 0.0
+        while not (self._is_finished and not self._is_state_due):
+            self._wait()
+            self._turn()
+            if self._is_finished:
+                give_up_s = give_up_s or time.monotonic() + KEEP_TRYING_S
+                if time.monotonic() > give_up_s:
+                    return 1
+        self._log.close()
+        return 0
+
+    def _ask_end(self, *_: object) -> None:
+        self._is_end_asked = True
+
+    def _wait(self) -> None:
+        ready, _, _ = select.select(
+            [self._wake, self._output], [], [], CLEAR_EVERY_S if self._is_clearing else LOOK_EVERY_S
+        )
+        if self._wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+        self._restore_directory()
+        if self._output in ready:
+            self._pump()
+
+    def _turn(self) -> None:
+        """Bring in all that happened since the last turn."""
+        self._reap()
+        if self._is_clearing:
+            return
+        self._look_at_control()
+        if self._is_end_asked:
+            self._is_end_asked = False
+            self._handle(ev.EndAsked())
+        self._read_reports()
+        if self._is_due("measure", MEASURE_EVERY_S):
+            self._measure()
+        if self._is_due("memory", MEMORY_EVERY_S):
+            self._handle(ev.MemorySampled(memory_bytes=self._meter.memory_bytes()))
+        self._handle(ev.Tick())
+        if self._is_state_due:
+            self._write_state(durable=False)
+
+    def _is_due(self, name: str, every_s: float) -> bool:
+        now_s = time.monotonic()
+        if now_s < self._due_s[name] or self._trainer is None or self._is_clearing:
+            return False
+        self._due_s[name] = now_s + every_s
+        return True
+
+    def _look_at_control(self) -> None:
+        try:
+            status = os.stat(CONTROL_FILE, dir_fd=self._dir.fd, follow_symlinks=False)
+        except OSError:
+            return
+        seen = (status.st_ino, status.st_mtime_ns)
+        if seen != self._control_seen:
+            self._control_seen = seen
+            control = Control.parse(self._dir.read(CONTROL_FILE))
+            if control is not None:
+                self._handle(ev.ControlChanged(control=control))
+
+    def _reap(self) -> None:
+        """Take in every child that ended; when the attempt is being cleared, kill until there is none."""
+        if self._is_clearing:
+            signal_tree(os.getpid(), signal.SIGKILL)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                if self._is_clearing:
+                    self._on_cleared()
+                return
+            if pid == 0:
+                return
+            if self._trainer is not None and pid == self._trainer.pid and not self._is_trainer_reaped:
+                self._is_trainer_reaped = True
+                code = os.waitstatus_to_exitcode(status)
+                ended = Exit(code=code, signal=None) if code >= 0 else Exit(code=None, signal=-code)
+                self._handle(ev.ChildExited(exit=ended))
+
+    def _on_cleared(self) -> None:
+        self._is_clearing = False
+        # All writers are gone, so an empty pipe has been read to its end.
+        while self._pump():
+            pass
+        while self._read_reports():
+            pass
+        self._measure()
+        self._handle(ev.TreeGone(is_kernel_oom=_kernel_ooms() > self._ooms_before))
+
+    def _pump(self) -> bool:
+        """Take output from the pipe into the log; return whether there may be more at once."""
+        taken = 0
+        while taken < PUMP_BYTES:
+            try:
+                data = os.read(self._output, PIPE_BYTES)
+            except BlockingIOError:
+                return False
+            if not data:
+                return False
+            self._log.write(data)
+            taken += len(data)
+        return True
+
+    def _read_reports(self) -> bool:
+        lines = self._tail.read(self._dir.fd)
+        for line in lines:
+            if line.event != "checkpoint" or self._dir.has_checkpoint(line.name):
+                self._handle(ev.JobReported(line=line))
+        return bool(lines)
+
+    def _measure(self) -> None:
+        cores = self._meter.cpu_cores()
+        granted = max(1, len(self._launch.order.cpu_ids))
+        self._disk.step(self._dir.fd, budget_s=DISK_BUDGET_S)
+        self._handle(
+            ev.Measured(
+                cpu_frac=None if cores is None else min(1.0, cores / granted),
+                disk_bytes=self._disk.num_bytes,
+                is_disk_full=self._log.is_disk_full or is_full(self._dir.fd),
+                log_bytes=self._log.num_bytes,
+                dropped_log_bytes=self._log.dropped_bytes,
+            )
+        )
+
+    def _restore_directory(self) -> None:
+        """Undo what a job can delete, before the next output is written."""
+        self._log.check()
+        try:
+            if self._dir.restore():
+                self._log.move(self._dir.fd)
+                self._is_state_due = True
+        except OSError:
+            self._is_state_due = True
+
+    # What is to be done
+
+    def _handle(self, event: ev.Event) -> None:
+        for command in self._core.handle(event):
+            match command:
+                case ev.StartChild():
+                    self._start()
+                case ev.WriteRequest():
+                    self._write_request(command)
+                case ev.Signal():
+                    self._signal(command)
+                case ev.Journal():
+                    if self._trainer is not None:
+                        journal_append(self._launch, command.event, self._trainer)
+                case ev.WriteState():
+                    self._write_state(durable=command.durable)
+                case ev.ClearTree():
+                    self._is_clearing = True
+                case ev.Finish():
+                    self._is_finished = True
+
+    def _start(self) -> None:
+        try:
+            pid = self._start_trainer()
+        except StartFailed as error:
+            self._handle(ev.ChildFailed(cause=error.cause, detail=error.detail))
+            return
+        except OSError as error:
+            self._handle(ev.ChildFailed(cause="launch_failed", detail=f"The job could not be set up: {error}."))
+            return
+        self._trainer = identity_of(pid)  # not reaped, so it is there
+        if self._trainer is not None:
+            self._handle(ev.ChildStarted(identity=self._trainer))
+
+    def _start_trainer(self) -> int:
+        order = self._launch.order
+        resume_path = self._dir.resume_path(order.resume_attempt_id, order.resume_name) if order.resume_name else ""
+        if order.resume_name and not resume_path:
+            self._log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; the job starts anew]\n".encode())
+        work_fd = self._dir.make_work(order.files)
+        try:
+            return start_child(
+                ChildPlan(
+                    argv=order.command,
+                    env=job_environment(
+                        self._launch,
+                        attempt_path=self._dir.path,
+                        resume_path=resume_path,
+                        interpreter=sys.executable,
+                        code_path=CODE_PATH,
+                    ),
+                    work_fd=work_fd,
+                    output_fd=self._output_write,
+                    cpu_ids=self._launch.cpu_ids,
+                    largest_file_bytes=order.disk_bytes,
+                )
+            )
+        finally:
+            os.close(work_fd)
+
+    def _signal(self, command: ev.Signal) -> None:
+        if self._trainer is not None and not self._is_trainer_reaped:
+            # Not reaped, so its pid, which is the group's id, cannot have become somebody else's.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._trainer.pid, command.number)
+        if command.whole_tree:
+            signal_tree(os.getpid(), command.number)
+
+    def _write_request(self, command: ev.WriteRequest) -> None:
+        content = json.dumps({"id": command.number, "request": command.request}).encode()
+        # A request that cannot be written is followed by a signal all the same.
+        with contextlib.suppress(OSError):
+            self._dir.write(REQUEST_FILE, content, durable=False)
+
+    def _write_state(self, *, durable: bool) -> None:
+        try:
+            self._dir.restore()
+            self._dir.write(STATE_FILE, encode(self._core.state), durable=durable)
+            self._is_state_due = False
+        except OSError:
+            self._is_state_due = True
+
+
+def main(arguments: list[str]) -> int:
+    """Supervise the attempt whose directory is named."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m agents.supervisor ATTEMPT_DIRECTORY\n")
+        return 2
+    os.umask(0o077)
+    directory = AttemptDir(arguments[0])
+    launch = Launch.parse(directory.read(LAUNCH_FILE) or b"")
+    me = identity_of(os.getpid())
+    assert me is not None
+    return Supervisor(directory, launch, me).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

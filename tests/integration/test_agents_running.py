@@ -1,0 +1,81 @@
+"""The agent with real processes: launch, log, telemetry, end."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent_server import AgentServer, script, wait_for, wanted
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[AgentServer]:
+    """One server with a running agent; nothing of it is left behind."""
+    server = AgentServer(tmp_path)
+    server.start()
+    yield server
+    server.end()
+
+
+def test_job_runs_to_completion(server: AgentServer) -> None:
+    """A wanted attempt is launched, its output kept, its end reported with exit code 0."""
+    order = wanted(script("print('hello from the job')"))
+    server.send(order)
+
+    report = server.wait_phase(order, "ended")
+
+    assert (report.end_cause, report.exit_code, report.exit_signal) == ("completed", 0, None)
+    assert server.log(order) == "hello from the job\n"
+    assert report.log_bytes == len("hello from the job\n")
+
+
+def test_ended_attempt_is_reported_until_nobody_names_it(server: AgentServer) -> None:
+    """The end of an attempt cannot get lost, and does not stay for ever."""
+    order = wanted(script("pass"))
+    server.send(order)
+    server.wait_phase(order, "ended")
+    server.renew()
+    before = len(server.mail.reports)
+    wait_for("another report", lambda: len(server.mail.reports) > before + 1)
+
+    still_there = server.report(order)
+    server.send()
+    wait_for("forgotten", lambda: server.report(order) is None)
+
+    assert still_there is not None
+    assert still_there.phase == "ended"
+
+
+def test_job_gets_what_was_promised_and_nothing_of_ours(server: AgentServer) -> None:
+    """Environment, files, working directory, cores, limits."""
+    text = (
+        "import json,os,resource;print(json.dumps({'env':dict(os.environ),'cwd':os.getcwd(),'umask':os.umask(0),"
+        "'cores':sorted(os.sched_getaffinity(0)),'sid':os.getsid(0)==os.getpid(),'file':open('data.txt').read(),"
+        "'core':resource.getrlimit(resource.RLIMIT_CORE)[0],"
+        "'privs':[l for l in open('/proc/self/status') if l.startswith('NoNewPrivs')][0].split()[1],"
+        "'fds':sorted(int(n) for n in os.listdir('/proc/self/fd'))}))"
+    )
+    order = wanted(script(text), env={"SEED": "7", "OMP_NUM_THREADS": "9"}, files={"data.txt": "some data"})
+    os.environ["SECRET_OF_THE_AGENT"] = "x"
+    try:
+        server.send(order)
+        server.wait_phase(order, "ended")
+    finally:
+        del os.environ["SECRET_OF_THE_AGENT"]
+    said = json.loads(server.log(order))
+    directory = server.directory(order)
+
+    assert said["cwd"] == said["env"]["HOME"] == str(directory / "work")
+    assert said["file"] == "some data"
+    assert said["env"]["SEED"] == "7"
+    assert said["env"]["OMP_NUM_THREADS"] == "9"
+    assert said["env"]["CUDA_VISIBLE_DEVICES"] == ""
+    assert said["env"]["CLUSTERWEB_ATTEMPT_ID"] == order.attempt_id
+    assert said["env"]["CLUSTERWEB_REPORT_FILE"] == str(directory / "reports.jsonl")
+    assert "CLUSTERWEB_RESUME_FILE" not in said["env"]
+    assert "SECRET_OF_THE_AGENT" not in said["env"]
+    assert said["cores"] == [server.config.cpu_ids[0]]
+    assert (said["umask"], said["core"], said["privs"], said["sid"]) == (0o077, 0, "1", True)
+    assert said["fds"] == [0, 1, 2, 3]  # 3 is the directory being listed
