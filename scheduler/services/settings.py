@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from scheduler.choices import build_config
 from scheduler.core.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import request_round, touch_cluster
@@ -81,8 +82,6 @@ def _checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
     """Return what keeps the chosen names and options from being a configuration."""
-    from scheduler.choices import build_config
-
     errors = [
         FieldError(pointer=f"/{name}", code="type", detail=f"{name} must be {what}.")
         for names, kind, what in (

@@ -1,0 +1,169 @@
+"""Facts that the database itself refuses to break, whatever the code above it does."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, models, transaction
+
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, LeaseGpu, Membership, Queue, Server
+from scheduler.models.queue import Role
+from tests.factories import (
+    AT,
+    attempt_make,
+    job_make,
+    member_make,
+    queue_make,
+    server_make,
+    ulid_make,
+    user_make,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def _copy(row: models.Model, **changes: Any) -> None:
+    """Insert a second row like ``row``."""
+    row.pk = None
+    for name, value in changes.items():
+        setattr(row, name, value)
+    row._state.adding = True
+    row.save(force_insert=True)
+
+
+def _event_twice() -> None:
+    job = job_make()
+    Event.objects.create(at=AT, kind="job_state", actor="x", job=job, number=1)
+
+
+def _second_open_attempt() -> None:
+    job = job_make(state=JobState.RUNNING)
+    Attempt.objects.create(id=ulid_make(), job=job, number=2, num_gpus=1, epoch=1, round_number=1, created_at=AT)
+
+
+def _gpu_in_two_leases() -> None:
+    server = server_make(gpus=1)
+    attempt_make(job_make(), server=server)
+    other = attempt_make(job_make())
+    LeaseGpu.objects.create(lease=other.leases.get(), gpu=server.gpus.get())
+
+
+def _second_lease_on_server() -> None:
+    lease = attempt_make(job_make()).leases.get()
+    _copy(lease)
+
+
+def _token_twice() -> None:
+    from scheduler.models import ApiToken
+
+    for _ in range(2):
+        ApiToken.objects.create(user=user_make(), name="t", prefix="cw_", sha256="0" * 64, created_at=AT)
+
+
+def _key_twice() -> None:
+    from scheduler.models import IdempotencyKey
+
+    user = user_make()
+    for _ in range(2):
+        IdempotencyKey.objects.create(
+            user=user, route="jobs", key="k", body_hash="", status=201, body={}, created_at=AT
+        )
+
+
+def _job(**columns: Any) -> Callable[[], None]:
+    """Return an update of a queued job that must fail."""
+    return lambda: _update(Job.objects.filter(pk=job_make().pk), **columns)
+
+
+def _update(rows: models.QuerySet[Any], **columns: Any) -> None:
+    assert rows.update(**columns) == 1
+
+
+def _running(**columns: Any) -> Callable[[], None]:
+    return lambda: _update(Job.objects.filter(pk=job_make(state=JobState.RUNNING).pk), **columns)
+
+
+BREAKS: dict[str, Callable[[], None]] = {
+    "cluster_is_single": lambda: _copy(Cluster(id=1), id=2),
+    "queue_weight_positive": lambda: _update(Queue.objects.filter(pk=queue_make().pk), weight=0),
+    "queue_max_covers_quota": lambda: _update(Queue.objects.filter(pk=queue_make(quota_gpus=4).pk), max_gpus=3),
+    "queue_not_own_parent": lambda: _update(Queue.objects.filter(pk=queue_make().pk), parent=models.F("id")),
+    "membership_once": lambda: _copy(Membership.objects.get(user=member_make(queue_make()))),
+    "membership_role_known": lambda: _update(
+        Membership.objects.filter(user=member_make(queue_make(), Role.LEAD)), role="owner"
+    ),
+    "server_state_known": lambda: _update(Server.objects.filter(pk=server_make().pk), state="gone"),
+    "server_acks_only_what_was_decided": lambda: _update(
+        Server.objects.filter(pk=server_make().pk), acked_generation=2
+    ),
+    "gpu_index_once": lambda: _copy(Gpu.objects.filter(server=server_make(gpus=1)).get(), uuid="other"),
+    "gpu_uuid_once": lambda: _copy(Gpu.objects.filter(server=server_make(gpus=1)).get(), index=9),
+    "job_state_known": _job(state="sleeping", wait_reason=""),
+    "job_asks_a_gpu": _job(num_gpus=0),
+    "job_reason_exactly_when_queued": _job(wait_reason=""),
+    "job_reason_exactly_when_queued while running": _running(wait_reason="no_capacity"),
+    "job_end_time_exactly_when_ended": _job(ended_at=AT),
+    "job_end_time_exactly_when_ended without time": _running(state=JobState.COMPLETED),
+    "job_wanted_known": _job(wanted="sleep"),
+    "attempt_number_once": lambda: _copy(Attempt.objects.get(job=job_make(state=JobState.COMPLETED)), id=ulid_make()),
+    "attempt_one_open_per_job": _second_open_attempt,
+    "attempt_state_known": lambda: _update(Attempt.objects.filter(pk=attempt_make(job_make()).pk), state="lost"),
+    "attempt_wanted_known": lambda: _update(Attempt.objects.filter(pk=attempt_make(job_make()).pk), wanted="fly"),
+    "attempt_ended_has_time": lambda: _update(Attempt.objects.filter(pk=attempt_make(job_make()).pk), state="ended"),
+    "attempt_ended_has_time while open": lambda: _update(
+        Attempt.objects.filter(pk=attempt_make(job_make()).pk), ended_at=AT
+    ),
+    "lease_one_open_per_server": _second_lease_on_server,
+    "lease_has_a_gpu": lambda: _update(Lease.objects.filter(attempt=attempt_make(job_make())), num_gpus=0),
+    "gpu_leased_once": _gpu_in_two_leases,
+    "lease_gpu_once": lambda: _copy(LeaseGpu.objects.get(lease__attempt=attempt_make(job_make())), released_at=AT),
+    "event_number_once": _event_twice,
+    "event_of_job_is_numbered": lambda: _update(Event.objects.filter(job=job_make()), number=None),
+    "idempotency_key_once": _key_twice,
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_constraint_refuses(name: str) -> None:
+    """Each named constraint stops the row it is there for."""
+    with pytest.raises(IntegrityError), transaction.atomic():
+        BREAKS[name]()
+
+
+def test_token_hash_is_unique() -> None:
+    """Two tokens never share a hash."""
+    with pytest.raises(IntegrityError), transaction.atomic():
+        _token_twice()
+
+
+def test_every_named_constraint_has_a_test() -> None:
+    """A new constraint comes with a row that it refuses."""
+    named = {c.name for model in apps.get_app_config("scheduler").get_models() for c in model._meta.constraints}
+
+    assert named == {name.split(" ")[0] for name in BREAKS}
+
+
+def test_a_gpu_may_be_leased_again_after_release() -> None:
+    """The unique index looks at open leases alone."""
+    server = server_make(gpus=1)
+    for _ in range(3):
+        job = job_make(state=JobState.COMPLETED, server=server)
+
+    assert LeaseGpu.objects.filter(gpu__server=server).count() == 3
+    assert job.attempts.count() == 1
+
+
+def test_cluster_row_exists_in_a_new_database() -> None:
+    """Every database with our tables has its one cluster row."""
+    assert Cluster.objects.get(pk=1).epoch == 1
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_factory_builds_jobs_in_every_state(state: JobState) -> None:
+    """The rows that other tests start from are such as the product makes."""
+    job = job_make(state=state)
+
+    assert job.state == state
+    assert job.events.count() == job.event_count

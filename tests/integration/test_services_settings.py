@@ -1,0 +1,116 @@
+"""Settings of the scheduler change as a whole, checked, versioned and recorded."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from scheduler.core.errors import Conflict, SpecInvalid
+from scheduler.models import Cluster, Event
+from scheduler.notify import use_bell
+from scheduler.services.settings import cluster_row, settings_change
+from tests.factories import AT, user_make
+from tests.fakes import MemoryBell
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin() -> User:
+    """An admin."""
+    return user_make("admin", admin=True)
+
+
+def change(actor: User, version: int = 1, **changes: Any) -> Cluster:
+    """Change settings."""
+    return settings_change(actor=actor, changes=changes, expected_version=version, at=AT)
+
+
+def test_cluster_row_is_made_when_it_is_missing() -> None:
+    """Whoever reads the settings first finds them."""
+    Cluster.objects.all().delete()
+
+    assert cluster_row() == cluster_row() == Cluster.objects.get()
+
+
+def test_change_is_recorded_with_before_and_after(
+    admin: User, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    """A policy is changed with an event, a new version, and an early round."""
+    bell = MemoryBell()
+    use_bell(bell)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            cluster = change(admin, policy="srtf")
+    finally:
+        use_bell(None)
+    event = Event.objects.get(kind="settings")
+
+    assert (cluster.policy, cluster.settings_version) == ("srtf", 2)
+    assert (event.actor, event.data) == ("admin", {"before": {"policy": "las"}, "after": {"policy": "srtf"}})
+    assert bell.triggers == ["settings"]
+
+
+def test_new_policy_begins_with_its_default_options(admin: User) -> None:
+    """Options of one policy mean nothing to another."""
+    change(admin, policy_options={"queue_limits_gpu_s": [100.0]})
+    cluster = change(admin, 2, policy="fifo")
+
+    assert (cluster.policy, cluster.policy_options) == ("fifo", {})
+
+
+def test_options_are_kept_with_the_policy(admin: User) -> None:
+    """A policy and its options may change together."""
+    cluster = change(admin, policy="las", policy_options={"queue_limits_gpu_s": [60.0, 600.0]})
+
+    assert cluster.policy_options == {"queue_limits_gpu_s": [60.0, 600.0]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"policy": "magic"}, "/policy"),
+        ({"locality": "magic"}, "/locality"),
+        ({"mechanism": "magic"}, "/mechanism"),
+        ({"policy": 3}, "/policy"),
+        ({"policy_options": [1]}, "/policy_options"),
+        ({"paused": "yes"}, "/paused"),
+        ({"colour": "red"}, "/colour"),
+        ({"epoch": 7}, "/epoch"),
+        ({"next_job_number": 7}, "/next_job_number"),
+    ],
+)
+def test_bad_setting_is_refused(admin: User, changes: dict[str, Any], pointer: str) -> None:
+    """Unknown fields, names and types are named; nothing is written."""
+    with pytest.raises(SpecInvalid) as caught:
+        change(admin, **changes)
+
+    assert [error.pointer for error in caught.value.errors] == [pointer]
+    assert Cluster.objects.get().settings_version == 1
+
+
+@pytest.mark.parametrize("options", [{"queue_limits_gpu_s": "x"}, {"queue_limits_gpu_s": [-1]}, {"speed": 1}])
+def test_bad_option_is_refused(admin: User, options: dict[str, Any]) -> None:
+    """Options are checked by the policy that reads them."""
+    with pytest.raises(SpecInvalid) as caught:
+        change(admin, policy_options=options)
+
+    assert all(error.pointer.startswith("/policy_options/") for error in caught.value.errors)
+
+
+def test_second_of_two_admins_is_told_who_was_first(admin: User) -> None:
+    """A change on top of an old version is refused."""
+    change(admin, paused=True)
+    with pytest.raises(Conflict, match="admin changed them 0 s ago"):
+        change(admin, 1, policy="fifo")
+
+    assert Cluster.objects.get().policy == "las"
+
+
+def test_change_to_the_same_is_no_change(admin: User) -> None:
+    """Saving a form without a change makes no event and no version."""
+    cluster = change(admin, policy="las")
+
+    assert cluster.settings_version == 1
+    assert not Event.objects.filter(kind="settings").exists()
