@@ -1,5 +1,6 @@
 """What the cluster's devices are called. A CPU slot is never called a GPU."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,7 +18,12 @@ class DeviceWord:
         """Return ``1 GPU`` or ``8 GPUs``."""
         return f"{number(count)}{NBSP}{self.one if count == 1 else self.many}"
 
+    def said(self, text: str) -> str:
+        """Return a sentence of the core, which always says GPU, with this word in its place."""
+        return GPU_WORD.sub(lambda found: self.many if found[0].endswith("s") else self.one, text)
 
+
+GPU_WORD = re.compile(r"\bGPUs?\b")
 GPUS = DeviceWord(one="GPU", many="GPUs")
 CPU_SLOTS = DeviceWord(one="CPU slot", many="CPU slots")
 MIXED = DeviceWord(one="device", many="devices")

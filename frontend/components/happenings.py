@@ -1,8 +1,174 @@
-"""The feed: events as icon, colour, subject and sentence."""
+"""The feed: events as icon, colour, subject and sentence. Takes the rows of ``selectors.events.event_row``."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from frontend.components.formats import duration
+from frontend.components.states import look
+from frontend.components.times import as_time
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.plan import PreemptRule
 
-def happenings(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the feed shows for rows of ``selectors.overview.feed``."""
-    return rows
+Row = dict[str, Any]  # one event
+
+CAUSES: dict[str, str] = {
+    EndCause.EXIT_CODE: "its command ended with an error",
+    EndCause.SIGNAL: "its command was killed",
+    EndCause.OUT_OF_MEMORY: "it needed more memory than it was given",
+    EndCause.OUT_OF_DISK: "its working directory grew too large",
+    EndCause.COMMAND_NOT_FOUND: "its command could not be started",
+    EndCause.TIME_LIMIT: "it ran longer than it may",
+    EndCause.LAUNCH_FAILED: "the server could not start it",
+    EndCause.SERVER_LOST: "its server was lost",
+    EndCause.SUPERVISOR_LOST: "its supervisor was lost",
+    EndCause.LAUNCH_UNCONFIRMED: "no server confirmed its start",
+}
+RULES: dict[str, str] = {
+    PreemptRule.POLICY_ORDER: "a job before it needs the place",
+    PreemptRule.QUOTA_RECLAIM: "another queue takes its quota back",
+    PreemptRule.SERVER_GONE: "its server leaves the pool",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One line of the feed; ``href`` leads to the subject."""
+
+    tone: str
+    icon: str
+    subject: str
+    words: str
+    href: str
+    at: datetime
+
+
+def happenings(rows: list[Row]) -> list[Happening]:
+    """Return the lines of a feed."""
+    return [_happening(row) for row in rows]
+
+
+def _happening(row: Row) -> Happening:
+    tone, icon, words = _WORDS.get(row["kind"], _other)(row)
+    if row["job_number"] is not None:
+        subject, href = row["job_name"], f"/jobs/J-{row['job_number']}"
+    elif row["server"]:
+        subject, href = row["server"], f"/cluster/{row['server']}"
+    elif row["queue"]:
+        subject, href = row["queue"], f"/queues/{row['queue']}"
+    else:
+        subject, href = "", ""
+    return Happening(tone=tone, icon=icon, subject=subject, words=words, href=href, at=as_time(row["at"]))
+
+
+Said = tuple[str, str, str]  # tone, icon, sentence without its subject
+
+
+def _job_state(row: Row) -> Said:
+    state = look(row["new_state"])
+    return state.tone, state.icon, _MOVES.get(row["new_state"], lambda _: f"is {state.word.lower()}.")(row)
+
+
+def _queued(row: Row) -> str:
+    reason, lost_s = row["reason"], row["data"].get("lost_s")
+    lost = f", {duration(lost_s)} of work lost" if lost_s else ""
+    if not row["old_state"]:
+        return f"was submitted by {row['actor']}."
+    if reason == EndCause.PREEMPTED:
+        return f"was preempted{lost}."
+    if reason in CAUSES:
+        return f"waits again: {CAUSES[reason]}{lost}."
+    return f"was resumed by {row['actor']}." if row["old_state"] == JobState.SUSPENDED else f"waits again{lost}."
+
+
+def _completed(row: Row) -> str:
+    run_s = row["data"].get("run_s")
+    return f"completed after {duration(run_s)}." if run_s else "completed."
+
+
+def _failed(row: Row) -> str:
+    code = row["data"].get("exit_code")
+    cause = f"exit code {code}" if row["reason"] == EndCause.EXIT_CODE and code is not None else ""
+    return f"failed: {cause or CAUSES.get(row['reason'], row['reason'])}."
+
+
+_MOVES: dict[str, Callable[[Row], str]] = {
+    JobState.QUEUED: _queued,
+    JobState.LAUNCHING: lambda row: "launches.",
+    JobState.RUNNING: lambda row: "runs.",
+    JobState.PREEMPTING: lambda row: f"is preempted: {RULES.get(row['reason'], row['reason'])}.",
+    JobState.SUSPENDING: lambda row: "saves a checkpoint to be suspended.",
+    JobState.SUSPENDED: lambda row: "is suspended.",
+    JobState.COMPLETED: _completed,
+    JobState.FAILED: _failed,
+    JobState.CANCELLED: lambda row: "is cancelled.",
+}
+
+
+def _job_wanted(row: Row) -> Said:
+    verbs = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
+    icons = {"cancel": "ban", "suspend": "pause", "resume": "play"}
+    reason = row["reason"]
+    return "mute", icons.get(reason, "user"), f"is to be {verbs.get(reason, reason)}, says {row['actor']}."
+
+
+def _quota(row: Row) -> Said:
+    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
+    told = f": {why}" if why else ""
+    return "info", "arrow-left-right", f"has a quota of {after.get('quota_gpus', '')}, set by {row['actor']}{told}."
+
+
+def _membership(row: Row) -> Said:
+    user, after = row["data"].get("user", ""), row["data"].get("after")
+    if after is None:
+        return "mute", "users", f"no longer has {user} as {row['data'].get('before', 'member')}, says {row['actor']}."
+    return "mute", "users", f"has {user} as {after}, says {row['actor']}."
+
+
+def _settings(row: Row) -> Said:
+    before, after = row["data"].get("before", {}), row["data"].get("after", {})
+    if "paused" in after:
+        return "warn", "pause", f"{row['actor']} {'paused scheduling' if after['paused'] else 'let scheduling go on'}."
+    parts = [f"{name} from {before.get(name)} to {value}" for name, value in after.items() if isinstance(value, str)]
+    parts = parts or [name.replace("_", " ") for name in after]
+    return "info", "settings", f"{row['actor']} changed {', '.join(parts)}."
+
+
+def _server_state(row: Row) -> Said:
+    state, detail = look(row["new_state"]), row["data"].get("detail", "")
+    if row["reason"] == "register":
+        return "mute", "server", f"was added by {row['actor']}."
+    words = {
+        "up": "is up." if row["reason"] != "undrain" else f"is offered again, says {row['actor']}.",
+        "draining": f"is drained by {row['actor']}{': ' + detail if detail else ''}.",
+        "lost": "is lost: no report for too long. Its jobs wait again.",
+    }
+    return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
+
+
+def _token(row: Row) -> Said:
+    verb = "created" if row["reason"] == "create" else "revoked"
+    return "mute", "key-round", f"{row['actor']} {verb} the token {row['data'].get('name', '')}."
+
+
+def _other(row: Row) -> Said:
+    return "mute", "info", f"{row['kind'].replace('_', ' ')}: {row['reason'].replace('_', ' ')}, {row['actor']}."
+
+
+_WORDS: dict[str, Callable[[Row], Said]] = {
+    "job_state": _job_state,
+    "job_wanted": _job_wanted,
+    "quota": _quota,
+    "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),
+    "membership": _membership,
+    "settings": _settings,
+    "server_state": _server_state,
+    "token": _token,
+    "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
+    "plan_refused": lambda row: (
+        "bad",
+        "triangle-alert",
+        f"The plan of round {row['data'].get('round', '')} broke a rule. Nothing was changed.",
+    ),
+}

@@ -146,6 +146,12 @@ def devices(word: DeviceWord, count: int) -> str:
     return word.counted(count)
 
 
+@register.filter
+def said(text: str, word: DeviceWord) -> str:
+    """Write a sentence of the core with the cluster's word for its devices: ``{{ sentence|said:frame.device }}``."""
+    return word.said(text)
+
+
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: object) -> str:
     """Return the page's query string with some parameters set, or left out where the value is empty."""

@@ -10,12 +10,15 @@ from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.settings_form import changes_from, sections
 from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
-from scheduler.selectors.overview import audit
+from scheduler.models import Event
+from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.servers import server_list
 from scheduler.selectors.visibility import is_admin
 from scheduler.services.settings import cluster_row, settings_change
 
-AUDIT_MOST = 100
+AUDIT_MOST = 30
+# Everything that a person changes for others; what they do with jobs stands in the jobs' own events.
+AUDITED = ("settings", "quota", "queue", "membership", "server_state", "token")
 
 
 def _require_admin(request: HttpRequest) -> None:
@@ -76,6 +79,7 @@ def _show(
     cluster = cluster_row()
     post = request.POST.dict() if request.method == "POST" else None
     # After a conflict the form keeps what was typed but takes the new version: who saves again has seen the message.
+    audit = Event.objects.filter(kind__in=AUDITED).order_by("-id")
     context = {
         "cluster": cluster,
         "next_round": cluster.round_number + 1,
@@ -83,6 +87,6 @@ def _show(
         "errors": errors or [],
         "conflict": conflict,
         "servers": server_list(request.user),
-        "audit": happenings(audit(request.user, AUDIT_MOST)),
+        "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]]),
     }
     return render(request, "admin/admin.html", context, status=status)

@@ -1,5 +1,12 @@
-"""Routes of the page."""
+"""Routes of the cluster pages."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from frontend.pages.cluster import views
+
+urlpatterns = [
+    path("cluster", views.cluster, name="cluster"),
+    path("cluster/<str:server_id>", views.server, name="server"),
+    path("cluster/<str:server_id>/drain", views.drain, name="server-drain"),
+    path("cluster/<str:server_id>/undrain", views.undrain, name="server-undrain"),
+]

@@ -1,9 +1,11 @@
 """The reader's own jobs on the overview: those that are not over first, then what ended last."""
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
-from frontend.components.formats import clock, counted, duration
+from frontend.components.devices import DeviceWord
+from frontend.components.formats import clock, counted, duration, number
+from frontend.components.happenings import CAUSES
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc
@@ -22,21 +24,31 @@ ORDER = [
 ]
 
 
-def own_jobs(user: Actor, zone: Any) -> tuple[list[dict[str, Any]], str]:
+def own_jobs(user: Actor, zone: tzinfo, device: DeviceWord) -> tuple[list[dict[str, Any]], str]:
     """Return at most six rows with what to say about each, and a line that counts all that are not over."""
     username = user.get_username()
     live = list(job_list(user, JobFilters(states=tuple(ORDER), owner=username))[:200])
     live.sort(key=lambda job: (ORDER.index(JobState(job.state)), -job.number))
     over = job_list(user, JobFilters(states=tuple(sorted(TERMINAL)), owner=username))[: max(0, MOST - len(live))]
-    rows = [{**job_row(job), "when": ""} for job in [*live[:MOST], *over]]
-    for row in rows:
-        row["when"] = when(row, now_utc(), zone)
+    now = now_utc()
+    rows = [job_row(job) for job in [*live[:MOST], *over]]
+    rows = [{**row, "what": device.said(what(row)), "when": when(row, now, zone)} for row in rows]
     counts = {state: sum(job.state == state for job in live) for state in ORDER}
     words = [f"{count} {look(state).word.lower()}" for state, count in counts.items() if count]
     return rows, " · ".join(words) if words else (counted(len(rows), "job") if rows else "")
 
 
-def when(row: dict[str, Any], now: datetime, zone: Any) -> str:
+def what(row: dict[str, Any]) -> str:
+    """Return why a job waits, or how it ended; nothing while it runs."""
+    if row["wait_sentence"]:
+        return str(row["wait_sentence"])
+    if row["end_detail"]:
+        return str(row["end_detail"])
+    step = f" at step {number(row['step'])}" if row["step"] is not None else ""
+    return f"{CAUSES.get(row['end_cause'], look(row['state']).word).capitalize()}{step}" if row["ended_at"] else ""
+
+
+def when(row: dict[str, Any], now: datetime, zone: tzinfo) -> str:
     """Return when the job will end, how long it has waited, or when it ended."""
     changed = as_time(row["state_changed_at"])
     if row["state"] == JobState.RUNNING:

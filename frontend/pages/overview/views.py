@@ -34,7 +34,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     frame, series, summary = cluster_now(), cluster_series(since, until, POINTS), jct_summary(user, since)
     servers, shares = gpu_map(user), queue_shares(user)
     device = device_word(server["device_kind"] for server in frame["servers"])
-    jobs, jobs_note = own_jobs(user, zone)
+    jobs, jobs_note = own_jobs(user, zone, device)
     title, soft = finding(frame, device)
     return render(
         request,

@@ -1,5 +1,10 @@
-"""Routes of the page."""
+"""Routes of the decision log."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from frontend.pages.rounds import views
+
+urlpatterns = [
+    path("rounds", views.rounds, name="rounds"),
+    path("rounds/<int:number>", views.round_page, name="round"),
+]

@@ -56,6 +56,9 @@ const Live = (() => {
     if (!groups.size) return;
     const now = phase();
     root.dataset.live = now;
+    const line = document.getElementById("fresh");
+    line.dataset.liveState = now;
+    line.dataset.liveUpdated = String(lastFrameAt);
     write("state", { live: "Live", paused: "Paused", retry: "Reconnecting", stale: "Stale" }[now]);
     const age = lastFrameAt ? `updated ${Shell.ago(lastFrameAt)}` : "connecting";
     write("age", age);

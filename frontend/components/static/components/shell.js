@@ -38,6 +38,7 @@ const Shell = (() => {
     return rest ? `${text} ${rest}${NBSP}${next[0]}` : text;
   };
   const device = (count) => `${number(count)}${NBSP}${count === 1 ? root.dataset.deviceOne : root.dataset.deviceMany}`;
+  const said = (text) => text.replace(/\bGPUs?\b/g, (word) => (word.endsWith("s") ? root.dataset.deviceMany : root.dataset.deviceOne));
   const ago = (at) => {
     const seconds = (Date.now() - at) / 1000;
     if (Math.abs(seconds) < 1) return "now";
@@ -245,5 +246,5 @@ const Shell = (() => {
 
   enhance(document);
   setInterval(tick, 1000);
-  return { ago, announce, badge, device, duration, enhance, icon, number, percent, progress, set, setBadge, significant, span, toast, wall };
+  return { ago, announce, badge, device, duration, enhance, icon, number, percent, progress, said, set, setBadge, significant, span, toast, wall };
 })();

@@ -1,0 +1,146 @@
+"""Heat maps of utilization: one row a device or a server, time from left to right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+
+from frontend.components.charts import Chart, layout, plain, time_axis, token, wall
+from frontend.components.formats import percent
+from frontend.components.times import as_time
+
+BUCKETS = 120
+ROW_PX = 13
+SCALE = [[edge, token(f"u{step}")] for step in range(7) for edge in (step / 7, (step + 1) / 7)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatRow:
+    """One row: its name and the mean utilization in each bucket, None where nothing was measured."""
+
+    name: str
+    fracs: list[float | None]
+
+    @property
+    def mean(self) -> float | None:
+        """Return the mean over the buckets that were measured."""
+        known = [frac for frac in self.fracs if frac is not None]
+        return sum(known) / len(known) if known else None
+
+
+def bucketed(
+    at: Sequence[str], values: Sequence[float | None], *, since: datetime, until: datetime, buckets: int = BUCKETS
+) -> list[float | None]:
+    """Return means of the values in equal parts of [since, until)."""
+    width_s = (until - since).total_seconds() / buckets
+    sums = [(0.0, 0)] * buckets
+    for moment, value in zip(at, values, strict=True):
+        index = int((as_time(moment) - since).total_seconds() / width_s)
+        if value is not None and 0 <= index < buckets:
+            total, count = sums[index]
+            sums[index] = (total + value, count + 1)
+    return [round(total / count, 3) if count else None for total, count in sums]
+
+
+def device_rows(
+    series: dict[str, list[Any]], *, word: str, count: int, since: datetime, until: datetime
+) -> list[HeatRow]:
+    """Return one row a device of one server."""
+    lists = [values or [] for values in series["gpu_frac"]]
+    return [
+        HeatRow(
+            name=f"{word} {index}",
+            fracs=bucketed(
+                series["at"],
+                [values[index] if index < len(values) else None for values in lists],
+                since=since,
+                until=until,
+            ),
+        )
+        for index in range(count)
+    ]
+
+
+def server_row(name: str, series: dict[str, list[Any]], *, since: datetime, until: datetime) -> HeatRow:
+    """Return the row of one server: the mean over its devices."""
+    means = []
+    for values in series["gpu_frac"]:
+        known = [value for value in values or [] if value is not None]
+        means.append(sum(known) / len(known) if known else None)
+    return HeatRow(name=name, fracs=bucketed(series["at"], means, since=since, until=until))
+
+
+def heat_chart(
+    *, id_: str, rows: list[HeatRow], title: str, sub: str, since: datetime, until: datetime, zone: tzinfo
+) -> Chart:
+    """Return the heat map with the first row on top."""
+    rows = [row for row in rows if row.mean is not None]
+    width = (until - since) / BUCKETS
+    times = [since + width * index for index in range(BUCKETS)]
+    height = max(80, ROW_PX * len(rows) + 40)
+    figure = None
+    if rows:
+        figure = {
+            "data": [
+                {
+                    "type": "heatmap",
+                    "x": [wall(at, zone) for at in times],
+                    "y": list(range(len(rows))),
+                    "z": [row.fracs for row in rows],
+                    "text": [[plain(row.name)] * BUCKETS for row in rows],
+                    "colorscale": SCALE,
+                    "zmin": 0,
+                    "zmax": 1,
+                    "ygap": 1.5,
+                    "xgap": 0,
+                    "showscale": False,
+                    "hoverongaps": False,
+                    "hovertemplate": "%{text}, %{x|%H:%M}: %{z:.0%}<extra></extra>",
+                }
+            ],
+            "layout": layout(
+                height=height,
+                left=72,
+                x=time_axis(since, until, zone),
+                y={
+                    "tickvals": list(range(len(rows))),
+                    "ticktext": [plain(row.name[:11]) for row in rows],
+                    "autorange": "reversed",
+                    "showgrid": False,
+                },
+                hovermode="closest",
+            ),
+        }
+    return Chart(
+        id=id_,
+        title=title,
+        sub=sub,
+        figure=figure,
+        empty="It appears with the first reports.",
+        table_head=("", "Mean", "Lowest", "Highest"),
+        table_rows=[_summary(row) for row in rows],
+        height=height,
+    )
+
+
+def _summary(row: HeatRow) -> tuple[str, str, str, str]:
+    known = [frac for frac in row.fracs if frac is not None]
+    return row.name, percent(row.mean), percent(min(known)), percent(max(known))
+
+
+def lowest_title(rows: list[HeatRow], *, what: str, span: str) -> str:
+    """Return the finding of a heat map: who was used least."""
+    known = [(row.mean, row.name) for row in rows if row.mean is not None]
+    if not known:
+        return "Nothing measured yet"
+    mean, name = min(known)
+    if len(known) == 1 or mean >= 0.5:
+        overall = sum(value for value, _ in known) / len(known)
+        return f"{what} are {percent(overall)} used in the {span}"
+    return f"{name} is used least, {percent(mean)} in the {span}"
+
+
+def span_words(span: timedelta) -> str:
+    """Return a range of time as words: ``last 30 min``."""
+    minutes = round(span.total_seconds() / 60)
+    return f"last {minutes} min" if minutes < 60 else f"last {minutes // 60} h"

@@ -1,0 +1,171 @@
+"""Pages of the cluster: the map of all servers, one server, drain and undrain."""
+
+from datetime import timedelta
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from frontend.components.devices import device_word
+from frontend.components.errors import page
+from frontend.components.gpu_cells import ServerCells, server_cells
+from frontend.components.happenings import happenings
+from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row, span_words
+from frontend.pages.cluster.words import (
+    NO_ISOLATION,
+    drain_effect,
+    finding,
+    server_title,
+    start_table,
+    state_line,
+    tenants,
+)
+from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.models import Event, Server
+from scheduler.models.event import SampleScope
+from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.overview import gpu_map
+from scheduler.selectors.samples import series_thinned
+from scheduler.selectors.servers import server_detail
+from scheduler.selectors.visibility import is_admin
+from scheduler.services.servers import server_drain, server_undrain
+
+VIEWS = ("utilization", "queue", "job", "temperature", "table")
+HEAT_SPAN = timedelta(minutes=30)
+HEAT_MOST = 12
+SPANS = {"1h": timedelta(hours=1), "6h": timedelta(hours=6), "24h": timedelta(hours=24)}
+
+
+def _racks(cells: list[ServerCells]) -> list[dict[str, object]]:
+    """Return the servers by rack; those without one come last."""
+    names = sorted({server.rack for server in cells}, key=lambda name: (not name, name))
+    return [{"name": name, "servers": [server for server in cells if server.rack == name]} for name in names]
+
+
+@require_safe
+def cluster(request: HttpRequest) -> HttpResponse:
+    """Show all servers with their devices (``?view=utilization|queue|job|temperature|table&server=<id>``)."""
+    servers = gpu_map(request.user)
+    zone, until = viewer_zone(request), now_utc()
+    view = request.GET.get("view", "utilization")
+    view = view if view in VIEWS else "utilization"
+    if view == "temperature" and all(gpu["temperature_c"] is None for row in servers for gpu in row["gpus"]):
+        view = "utilization"
+    chosen = request.GET.get("server", "")
+    selected = next((row for row in servers if row["id"] == chosen), servers[0] if servers else None)
+    device = device_word(row["device_kind"] for row in servers)
+    title, soft = finding(servers)
+    start_title, starts = start_table(servers, device)
+    since = until - HEAT_SPAN
+    rows = [
+        server_row(row["name"], _device_series(row["id"], since), since=since, until=until)
+        for row in servers[:HEAT_MOST]
+    ]
+    cells = server_cells(servers, view=view, selected=selected["id"] if selected else "")
+    context = {
+        "servers": servers,
+        "title": title,
+        "soft": soft,
+        "state_line": state_line(servers),
+        "view": view,
+        "views": [name for name in VIEWS if name != "table"],
+        "racks": _racks(cells),
+        "selected": selected,
+        "device": device,
+        "start_title": start_title,
+        "starts": starts,
+        "heat": heat_chart(
+            id_="heat",
+            rows=rows,
+            title=lowest_title(rows, what="Servers", span=span_words(HEAT_SPAN)),
+            sub=f"Mean use of each server's {device.many}, {span_words(HEAT_SPAN)}",
+            since=since,
+            until=until,
+            zone=zone,
+        ),
+        "is_admin": is_admin(request.user),
+    }
+    return render(request, "cluster/cluster.html", context)
+
+
+def _device_series(server_id: str, since: object) -> dict[str, list[object]]:
+    return series_thinned(scope=SampleScope.SERVER, scope_id=server_id, names=("gpu_frac",), since=since)  # type: ignore[arg-type]
+
+
+@page
+@require_safe
+def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
+    """Show one server: devices, who holds them, use over time."""
+    row = server_detail(request.user, server_id)
+    zone, until = viewer_zone(request), now_utc()
+    chosen = request.GET.get("range", "1h")
+    chosen = chosen if chosen in SPANS else "1h"
+    since = until - SPANS[chosen]
+    device = device_word([row["device_kind"]])
+    rows = device_rows(
+        _device_series(row["id"], since), word=device.one, count=len(row["gpus"]), since=since, until=until
+    )
+    events = events_joined(Event.objects.filter(server_id=row["id"])).order_by("-id")[:8]
+    context = {
+        "server": row,
+        "device": device,
+        "title": server_title(row),
+        "tenants": tenants(row),
+        "isolation": NO_ISOLATION if row["isolation"] == "none" else f"Isolation: {row['isolation']}.",
+        "ranges": [(f"?range={key}", f"{key[:-1]} h", key == chosen) for key in SPANS],
+        "heat": heat_chart(
+            id_="heat",
+            rows=rows,
+            title=lowest_title(rows, what=device.many, span=span_words(SPANS[chosen])),
+            sub=f"Use of each {device.one}, {span_words(SPANS[chosen])}",
+            since=since,
+            until=until,
+            zone=zone,
+        ),
+        "feed": happenings([event_row(event) for event in events]),
+        "effect": drain_effect(row),
+        "is_admin": is_admin(request.user),
+    }
+    return render(request, "cluster/server.html", context)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def drain(request: HttpRequest, server_id: str) -> HttpResponseBase:
+    """Ask for a reason and drain the server; the same form stands in a dialog where scripts run."""
+    row = server_detail(request.user, server_id)
+    if not is_admin(request.user):
+        raise NotAllowed("Only an admin may drain servers.")
+    problem = ""
+    if request.method == "POST":
+        try:
+            drained = server_drain(
+                actor=request.user,
+                server=Server.objects.get(pk=row["id"]),
+                reason=request.POST.get("reason", ""),
+                at=now_utc(),
+            )
+            messages.success(request, f"{drained.name} is draining. Nothing new starts on it.")
+            return redirect("server", server_id=row["id"])
+        except SpecInvalid as error:
+            problem = " ".join(entry.detail for entry in error.errors)
+        except Conflict as error:
+            messages.error(request, str(error))
+            return redirect("server", server_id=row["id"])
+    context = {"server": row, "effect": drain_effect(row), "problem": problem, "typed": request.POST.get("reason", "")}
+    return render(request, "cluster/drain.html", context, status=422 if problem else 200)
+
+
+@page
+@require_POST
+def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
+    """Offer the server to rounds again."""
+    row = server_detail(request.user, server_id)
+    try:
+        offered = server_undrain(actor=request.user, server=Server.objects.get(pk=row["id"]), at=now_utc())
+        messages.success(request, f"{offered.name} is offered again from the next round.")
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("server", server_id=row["id"])

@@ -1,0 +1,72 @@
+"""The decision log: what rounds did, and one round with every decision and its reason."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from frontend.components.devices import device_word
+from frontend.components.errors import page
+from frontend.pages.rounds.words import pace, preemption_words, seat_words, trigger_words, wait_words, what_it_did
+from scheduler.selectors.rounds import round_detail, round_list, round_row
+from scheduler.selectors.servers import server_list
+
+ON_A_PAGE = 50
+SHOWN_MOST = 200
+
+
+@require_safe
+def rounds(request: HttpRequest) -> HttpResponse:
+    """Show rounds, newest first; ``?before=<number>`` goes back, ``?changes=1`` leaves out those that did nothing."""
+    found = round_list(request.user)
+    before, only_changes = request.GET.get("before", ""), request.GET.get("changes") == "1"
+    if before.isdigit() and len(before) < 18:
+        found = found.filter(number__lt=int(before))
+    if only_changes:
+        found = found.exclude(num_launched=0, num_preempted=0)
+    rows = [round_row(entry) for entry in found[: ON_A_PAGE + 1]]
+    more, rows = len(rows) > ON_A_PAGE, rows[:ON_A_PAGE]
+    context = {
+        "rows": [{**row, "did": what_it_did(row), "why": trigger_words(row["trigger"])} for row in rows],
+        "tiles": pace(rows),
+        "only_changes": only_changes,
+        "is_first": not before,
+        "before": rows[-1]["number"] if rows and more else None,
+    }
+    return render(request, "rounds/rounds.html", context)
+
+
+@page
+@require_safe
+def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
+    """Show one round; decisions about jobs of other queues are there without names."""
+    row = round_detail(request.user, number)
+    device = device_word(server["device_kind"] for server in server_list(request.user))
+    launched, kept, others = _grants(row, device)
+    context: dict[str, Any] = {
+        "round": row,
+        "device": device,
+        "did": what_it_did(row),
+        "why": trigger_words(row["trigger"]),
+        "preemptions": [{**entry, "words": preemption_words(entry)} for entry in row["preemptions"][:SHOWN_MOST]],
+        "launched": launched[:SHOWN_MOST],
+        "deferred": others[:SHOWN_MOST],
+        "kept": kept[:SHOWN_MOST],
+        "num_kept": len(kept),
+        "waiting": [{**entry, "words": wait_words(entry, device)} for entry in row["waiting"][:SHOWN_MOST]],
+        "reasons": [
+            {"code": code, "count": count}
+            for code, count in sorted(row["waiting_by_reason"].items(), key=lambda i: -i[1])
+        ],
+    }
+    return render(request, "rounds/round.html", context)
+
+
+def _grants(row: dict[str, Any], device: Any) -> tuple[list[dict[str, Any]], ...]:
+    """Return the grants that started, those that stayed as they were, and those that could not take effect yet."""
+    parts: dict[str, list[dict[str, Any]]] = {"launched": [], "kept": [], "other": []}
+    for entry in row["grants"]:
+        state = entry["state"] if entry["state"] in parts else "other"
+        parts[state].append({**entry, "words": seat_words(entry["seats"], device)})
+    return parts["launched"], parts["kept"], parts["other"]

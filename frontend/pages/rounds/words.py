@@ -1,0 +1,101 @@
+"""Sentences of the decision log."""
+
+from typing import Any
+
+from frontend.components.devices import DeviceWord
+from frontend.components.formats import counted, data_size, duration, joined, number
+from frontend.components.happenings import RULES
+from scheduler.core.plan import WaitReason
+from scheduler.core.reasons import sentence
+
+Row = dict[str, Any]  # selectors.rounds.round_row or round_detail
+TRIGGERS = {
+    "beat": "the beat",
+    "submit": "a submit",
+    "end": "the end of a job",
+    "cancel": "a cancel",
+    "suspend": "a suspend",
+    "resume": "a resume",
+    "server": "a change of a server",
+    "quota": "a change of a quota",
+    "settings": "a change of the settings",
+    "backoff": "a retry that was due",
+}
+
+
+def trigger_words(trigger: str) -> str:
+    """Return what made a round begin before its time, or the beat."""
+    return joined([TRIGGERS.get(word.strip(), word.strip()) for word in trigger.split(",") if word.strip()])
+
+
+def what_it_did(row: Row) -> str:
+    """Return what one round changed, as the end of a sentence that begins with its number."""
+    if row["error"]:
+        return "was refused and changed nothing"
+    done = [
+        text
+        for count, text in (
+            (row["num_launched"], f"started {counted(row['num_launched'], 'job')}"),
+            (row["num_preempted"], f"preempted {number(row['num_preempted'])}"),
+        )
+        if count
+    ]
+    return joined(done) if done else "changed nothing"
+
+
+def seat_words(seats: list[Row], device: DeviceWord) -> str:
+    """Return where a job got its place: ``2 GPUs, 6 cores, 24 GiB on gpu-07``."""
+    return "; ".join(
+        f"{device.counted(seat['gpus'])}, {number(seat['cpus'], 1 if seat['cpus'] % 1 else 0)} "
+        f"{'core' if seat['cpus'] == 1 else 'cores'}, {data_size(seat['memory_bytes'])} on {seat['server'] or 'a server that left'}"
+        for seat in seats
+    )
+
+
+def preemption_words(entry: Row) -> str:
+    """Return why a job had to stop, and for whom."""
+    by = entry["by_job"]
+    rule = RULES.get(entry["rule"], entry["rule"])
+    return f"{rule[0].upper()}{rule[1:]}" + (f", for {by['name']}." if by else ".")
+
+
+def wait_words(entry: Row, device: DeviceWord) -> str:
+    """Return why a job waits; nothing about the jobs of queues that the reader may not see."""
+    if entry["reason"] not in WaitReason:
+        return ""
+    return device.said(sentence(entry["reason"], entry["evidence"]))
+
+
+def pace(rows: list[Row]) -> list[dict[str, str | list[float]]]:
+    """Return the tiles over the list: how long rounds took, what they did."""
+    taken = sorted(row["duration_s"] for row in rows)
+    if not taken:
+        return []
+    return [
+        {
+            "label": "Median duration",
+            "value": duration(taken[len(taken) // 2]),
+            "unit": "",
+            "delta": f"longest {duration(taken[-1])}",
+            "course": [row["duration_s"] for row in reversed(rows)],
+        },
+        _tile(rows, "Jobs started", "num_launched"),
+        _tile(rows, "Jobs preempted", "num_preempted"),
+        {
+            "label": "Waiting after the last",
+            "value": number(rows[0]["num_waiting"]),
+            "unit": "job" if rows[0]["num_waiting"] == 1 else "jobs",
+            "delta": f"{number(rows[0]['num_running'])} run",
+            "course": [float(row["num_waiting"]) for row in reversed(rows)],
+        },
+    ]
+
+
+def _tile(rows: list[Row], label: str, name: str) -> dict[str, str | list[float]]:
+    return {
+        "label": label,
+        "value": number(sum(row[name] for row in rows)),
+        "unit": "",
+        "delta": f"in {counted(len(rows), 'round')}",
+        "course": [float(row[name]) for row in reversed(rows)],
+    }

@@ -1,0 +1,164 @@
+"""The live socket: who may listen to what, and for how long."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.layers import get_channel_layer
+from django.contrib.auth.models import User
+from django.test import Client
+
+from frontend.components.consumers import LiveConsumer
+from scheduler.models import Membership, Queue
+from tests.factories import job_make, member_make, queue_make, user_make
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
+
+
+@pytest.fixture(autouse=True)
+def _memory_layer(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings.STATIC_ROOT = tmp_path  # WhiteNoise warns of a missing directory when the application is first imported
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    monkeypatch.setattr(LiveConsumer, "recheck_s", 0.05)
+
+
+class Socket(ApplicationCommunicator):
+    """A browser's socket (Channels' own communicator needs daphne, which we do not install)."""
+
+    async def open(self) -> bool:
+        """Return whether the handshake succeeds."""
+        await self.send_input({"type": "websocket.connect"})
+        return bool((await self.receive_output(timeout=5))["type"] == "websocket.accept")
+
+    async def frame(self) -> Any:
+        """Return the next frame."""
+        return json.loads((await self.receive_output(timeout=5))["text"])
+
+    async def close(self) -> None:
+        """Leave."""
+        await self.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self.wait(timeout=5)
+
+
+def socket(groups: str, user: User | None, *, origin: str = "http://localhost") -> Socket:
+    """Return a socket as a signed-in user's page opens it; None is nobody."""
+    headers = [(b"origin", origin.encode())]
+    if user is not None:
+        client = Client()
+        client.force_login(user)
+        headers.append((b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode()))
+    scope = {
+        "type": "websocket",
+        "path": "/ws/live",
+        "query_string": f"groups={groups}".encode(),
+        "headers": headers,
+        "subprotocols": [],
+    }
+    from clusterweb.asgi import application
+
+    return Socket(application, scope)
+
+
+@pytest_asyncio.fixture
+async def people() -> AsyncIterator[dict[str, Any]]:
+    """A member of vision with a job, and somebody from speech."""
+
+    def make() -> dict[str, Any]:
+        vision, speech = queue_make("vision"), queue_make("speech")
+        member = member_make(vision)
+        return {
+            "vision": vision,
+            "member": member,
+            "outsider": member_make(speech),
+            "job": job_make(vision, owner=member),
+        }
+
+    yield await sync_to_async(make)()
+
+
+async def refused(communicator: Socket) -> bool:
+    opened = await communicator.open()
+    await communicator.close()
+    return not opened
+
+
+async def test_nobody_listens_without_a_sign_in(people: dict[str, Any]) -> None:
+    """The handshake of a page without a session is refused, also for the whole cluster's numbers."""
+    assert await refused(await sync_to_async(socket)("cluster", None))
+
+
+async def test_foreign_groups_are_refused(people: dict[str, Any]) -> None:
+    """Whoever has no role in a queue cannot listen to it or to its jobs, nor to groups that do not exist."""
+    for group in (
+        f"queue.{people['vision'].pk}",
+        f"job.{people['job'].pk}",
+        "queue.999999",
+        "admin",
+        "",
+        "queue.1%20x",
+    ):
+        assert await refused(await sync_to_async(socket)(group, people["outsider"])), group
+
+
+async def test_one_foreign_group_refuses_the_whole_socket(people: dict[str, Any]) -> None:
+    """A page that asks for more than it may gets nothing at all."""
+    assert await refused(await sync_to_async(socket)(f"cluster,queue.{people['vision'].pk}", people["outsider"]))
+
+
+async def test_foreign_origins_are_refused(people: dict[str, Any]) -> None:
+    """Another site's page cannot use the reader's session."""
+    other = await sync_to_async(socket)("cluster", people["member"], origin="http://elsewhere.example")
+
+    assert await refused(other)
+
+
+async def test_frames_of_a_group_reach_the_page(people: dict[str, Any]) -> None:
+    """What is sent to a group arrives as kind and data, and nothing else does."""
+    queue: Queue = people["vision"]
+    communicator = await sync_to_async(socket)(f"cluster,queue.{queue.pk}", people["member"])
+    connected = await communicator.open()
+    layer = get_channel_layer()
+    await layer.group_send("queue.999", {"type": "live.frame", "kind": "jobs", "data": {"jobs": [1]}})
+    await layer.group_send(f"queue.{queue.pk}", {"type": "live.frame", "kind": "queue", "data": {"held_gpus": 3}})
+
+    assert connected
+    assert await communicator.frame() == {"kind": "queue", "data": {"held_gpus": 3}}
+    assert await communicator.receive_nothing(0.1)
+    await communicator.close()
+
+
+async def test_a_lost_role_closes_the_socket(people: dict[str, Any]) -> None:
+    """Who is taken out of a queue while looking at it is disconnected, with the code that says so."""
+    communicator = await sync_to_async(socket)(f"queue.{people['vision'].pk}", people["member"])
+    await communicator.open()
+    await sync_to_async(Membership.objects.filter(user=people["member"]).delete)()
+
+    assert await communicator.receive_output(timeout=5) == {"type": "websocket.close", "code": 4403}
+
+
+@pytest.mark.parametrize("how", ["sign out", "switched off", "new password"])
+async def test_an_ended_session_closes_the_socket(people: dict[str, Any], how: str) -> None:
+    """Signing out, being switched off and a new password all end what the old session listened to."""
+    user = await sync_to_async(user_make)()
+    communicator = await sync_to_async(socket)("cluster", user)
+    await communicator.open()
+
+    def end() -> None:
+        from django.contrib.sessions.models import Session
+
+        if how == "sign out":
+            Session.objects.all().delete()
+        elif how == "switched off":
+            User.objects.filter(pk=user.pk).update(is_active=False)
+        else:
+            user.set_password("another-long-one")
+            user.save()
+
+    await sync_to_async(end)()
+
+    assert await communicator.receive_output(timeout=5) == {"type": "websocket.close", "code": 4403}
