@@ -76,9 +76,8 @@ def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
     stopped = np.zeros(num_jobs, dtype=np.bool_)
     stopped[[p.job for p in plan.preemptions]] = True
     _need(int(stopped.sum()) == len(plan.preemptions), "a job is preempted twice")
-    _need(
-        bool((kept + stopped == snapshot.jobs.running).all() & ~(kept & stopped).any()), "a running job has no answer"
-    )
+    _need(not (kept & stopped).any(), "a job is kept and stopped")
+    _need(bool(((kept | stopped) == snapshot.jobs.running).all()), "a running job is neither kept nor stopped")
     _need(_seats(snapshot.held, kept) == _seats(plan.grants, kept), "a kept job has other seats")
     for preemption in plan.preemptions:
         by_job = preemption.by_job

@@ -89,7 +89,7 @@ def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
 
 
 def _preemptions(jobs: JobTable, line: Line, selection: Selection, seated: BoolArray) -> list[Preemption]:
-    standing, position = line.admission.standing, line.position
+    position = line.position
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(line.admission.shares))
     preemptions = []
     for row in line.order[jobs.running[line.order]].tolist():
@@ -99,7 +99,7 @@ def _preemptions(jobs: JobTable, line: Line, selection: Selection, seated: BoolA
         queue = int(jobs.queue[row])
         if by_job == NO_ROW:
             rule, evidence = PreemptRule.SERVER_GONE, {"num_gpus": int(jobs.num_gpus[row])}
-        elif queue != jobs.queue[by_job] and standing[by_job] < standing[row]:
+        elif row in selection.reclaimed or position[by_job] > position[row]:
             rule = PreemptRule.QUOTA_RECLAIM
             evidence = {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(line.admission.shares[queue])}
         else:

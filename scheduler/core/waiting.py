@@ -54,7 +54,7 @@ class _Causes:
         in_order = np.where(granted[line.order], jobs.num_gpus[line.order], 0)
         self._ahead: list[int] = (np.cumsum(in_order) - in_order).tolist()
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
-        self._overtakers = _last_granted(line, granted)
+        self._overtakers = _last_granted(line, granted, self._queue)
 
     def of(self, row: int) -> Cause:
         gpus = self._gpus[row]
@@ -71,9 +71,9 @@ class _Causes:
         ahead = self._ahead[self._position[row]]
         if self._total - ahead < gpus:
             return WaitReason.BEHIND_POLICY_ORDER, {**free, "ahead_gpus": ahead}
-        overtaker = self._overtakers[self._standing[row]]
-        if overtaker != NO_ROW and self._position[overtaker] > self._position[row]:
-            return self._over_quota(row, overtaker)
+        for overtaker in self._overtakers[self._standing[row]]:
+            if self._queue[overtaker] != self._queue[row] and self._position[overtaker] > self._position[row]:
+                return self._over_quota(row, overtaker)
         return WaitReason.NO_CAPACITY, free
 
     def _never(self, row: int) -> Cause:
@@ -133,15 +133,14 @@ class _Causes:
         }
 
 
-def _last_granted(line: Line, granted: BoolArray) -> dict[int, int]:
-    """Return for each standing the last job in the order of the policy that was granted with a stronger one."""
-    last = {}
-    stronger = NO_ROW
-    mine = granted[line.order]
-    standing = line.admission.standing[line.order]
+def _last_granted(line: Line, granted: BoolArray, queue: list[int]) -> dict[int, list[int]]:
+    """Return for each standing the last jobs of two queues that were granted with a stronger one, the last first."""
+    last: dict[int, list[int]] = {}
+    stronger: dict[int, int] = {}  # by queue
     for level in Standing:
-        last[int(level)] = stronger
-        rows = line.order[mine & (standing == level)]
-        if len(rows) and (stronger == NO_ROW or line.position[rows[-1]] > line.position[stronger]):
-            stronger = int(rows[-1])
+        last[int(level)] = sorted(stronger.values(), key=lambda row: -int(line.position[row]))[:2]
+        for row in line.order[(granted & (line.admission.standing == level))[line.order]].tolist():
+            before = stronger.get(queue[row])
+            if before is None or line.position[row] > line.position[before]:
+                stronger[queue[row]] = row
     return last

@@ -70,6 +70,7 @@ class Selection:
         seats: Seats of every job that runs.
         kept: Running jobs that keep their seats.
         displaced: Running jobs that leave their seats, with the job that takes them.
+        reclaimed: Those of them that a covered job of another queue displaced.
         on_free: Jobs that got new seats and displaced nobody.
         refusals: Why each other job found no seats.
         free: (m,) GPUs by server that nobody sits on after the round.
@@ -78,6 +79,7 @@ class Selection:
     seats: dict[int, Seats]
     kept: set[int]
     displaced: dict[int, int]
+    reclaimed: set[int]
     on_free: set[int]
     refusals: dict[int, Refusal]
     free: list[int]
@@ -102,8 +104,10 @@ class _Walk:
         self._num_jobs = num_jobs
         self._before: dict[int, Seats] = {row: seats for row, seats in board.seats.items() if row < num_jobs}
         self._displaced: dict[int, int] = {}
+        self._reclaimed: set[int] = set()
         self._on_free: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
+        self._in_quota = True
         self._spare: Sequence[int] = ()
         self._spare_in: dict[int, list[int]] = {}
         self._searches: dict[tuple[int, int], VictimSearch] = {}
@@ -117,6 +121,7 @@ class _Walk:
     def covered(self) -> list[int]:
         """Seat the covered jobs; return those that have to stand in line with the others."""
         self._begin(self._claims.spare_for_covered)
+        self._in_quota = True
         late = []
         for row in self._claims.covered:
             if self._board.firm[row]:
@@ -130,6 +135,7 @@ class _Walk:
     def others(self, late: list[int]) -> None:
         """Seat the jobs that no quota covers, after the covered ones that found nothing to take back."""
         self._begin(self._claims.spare_for_others)
+        self._in_quota = False
         for row in merge(late, self._claims.others, key=self._claims.line.__getitem__):
             if self._board.firm[row]:
                 continue
@@ -146,6 +152,7 @@ class _Walk:
             seats=seats,
             kept=kept,
             displaced=self._displaced,
+            reclaimed=self._reclaimed,
             on_free=self._on_free,
             refusals=self._refusals,
             free=list(board.space.free),
@@ -264,13 +271,28 @@ class _Walk:
                     search.notice(server)
             if victim < self._num_jobs:
                 self._displaced[victim] = row
+                if self._in_quota and board.path(victim) != board.path(row):
+                    self._reclaimed.add(victim)
         board.sit(row, seats)
         self._refusals.pop(row, None)
+        if row in self._displaced:
+            self._spare_a_move(row)
+            seats = board.seats[row]
         if self._before.get(row) == seats:
-            del self._displaced[row]
+            # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
+            taker = self._displaced.pop(row)
+            self._displaced.update({victim: taker for victim, by_job in self._displaced.items() if by_job == row})
         elif not victims and row not in self._displaced:
             self._on_free.add(row)
         return True
+
+    def _spare_a_move(self, row: int) -> None:
+        """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""
+        board, home = self._board, self._before[row]
+        taker, seats = self._displaced[row], board.seats[row]
+        alike = self._claims.shape[row] == self._claims.shape[taker]
+        if alike and board.seats[taker] == home and taker not in self._displaced:
+            board.seats[row], board.seats[taker] = home, seats
 
     def _refuse(self, row: int, *, full_queue: int = NO_ROW) -> bool:
         board = self._board
