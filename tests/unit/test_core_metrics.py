@@ -1,0 +1,36 @@
+"""Completion times and fairness."""
+
+import pytest
+
+from scheduler.core.metrics import finish_time_fairness, isolated_time_s, jain_index, percentile, spread
+
+
+@pytest.mark.parametrize(("p", "value"), [(0.01, 1), (0.5, 50), (0.505, 51), (0.99, 99), (1.0, 100), (0.07, 7)])
+def test_a_percentile_is_the_value_at_its_rank(p: float, value: float) -> None:
+    """Rank ceil(p n), without interpolation, exact also where p n is not."""
+    assert percentile(list(range(1, 101)), p) == value
+
+
+def test_a_spread_of_few_values() -> None:
+    """Every figure of three values is one of them, but for the mean."""
+    times = spread([30, 10, 20])
+
+    assert (times.count, times.mean_s, times.p50_s, times.p99_s, times.max_s) == (3, 20, 20, 30, 30)
+    assert spread([]).count == 0
+
+
+def test_jain_index() -> None:
+    """1 when all are equal, 1/n when one has everything."""
+    assert jain_index([3, 3, 3]) == pytest.approx(1)
+    assert jain_index([9, 0, 0]) == pytest.approx(1 / 3)
+    assert jain_index([0, 0]) == 1
+
+
+def test_finish_time_fairness() -> None:
+    """Themis rho: twice as long as alone on its share is 2; times that are not positive are refused."""
+    alone = isolated_time_s(run_s=100, num_gpus=4, cluster_gpus=8, sharers=4)
+
+    assert alone == 200
+    assert finish_time_fairness(shared_jct_s=400, isolated_jct_s=alone) == 2
+    with pytest.raises(ValueError, match="positive"):
+        finish_time_fairness(shared_jct_s=0, isolated_jct_s=1)

@@ -1,0 +1,74 @@
+"""Sentences of the reasons to wait."""
+
+import pytest
+
+from scheduler.core.plan import Evidence, WaitReason
+from scheduler.core.reasons import sentence
+
+EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
+    (
+        WaitReason.FRAGMENTATION,
+        {"needed_gpus": 8, "largest_free_gpus": 7, "free_gpus": 9, "max_servers": 1},
+        "No server has 8 GPUs free. The largest free block is 7.",
+    ),
+    (
+        WaitReason.FRAGMENTATION,
+        {"needed_gpus": 16, "largest_free_gpus": 0, "max_servers": 2},
+        "No 2 servers together have 16 GPUs free. No GPU is free.",
+    ),
+    (
+        WaitReason.QUEUE_QUOTA,
+        {"queue": "vision", "queue_held_gpus": 54, "queue_quota_gpus": 48, "may_borrow": 1, "other_queue": "nlp"},
+        "vision holds 54 of 48 GPUs. It may not borrow while nlp uses its own quota.",
+    ),
+    (
+        WaitReason.QUEUE_QUOTA,
+        {"queue": "vision", "queue_held_gpus": 48, "queue_quota_gpus": 48, "may_borrow": 0},
+        "vision holds 48 of 48 GPUs. It may not borrow.",
+    ),
+    (
+        WaitReason.QUEUE_MAX,
+        {"queue": "vision", "queue_held_gpus": 60, "queue_max_gpus": 64, "needed_gpus": 8},
+        "vision holds 60 of 64 GPUs, the most it may ever hold.",
+    ),
+    (
+        WaitReason.NO_CAPACITY,
+        {"needed_gpus": 1, "free_gpus": 0},
+        "It needs 1 GPU; none is free. It starts when a running job ends.",
+    ),
+    (
+        WaitReason.BEHIND_POLICY_ORDER,
+        {"needed_gpus": 4, "ahead_gpus": 62, "total_gpus": 64},
+        "Jobs before it in the order hold 62 of 64 GPUs. It needs 4 GPUs.",
+    ),
+    (
+        WaitReason.NEVER_FEASIBLE,
+        {"needed_gpus": 16, "largest_possible_gpus": 8},
+        "It needs 16 GPUs. The servers could give one job 8 at most.",
+    ),
+    (
+        WaitReason.CPU_OR_MEMORY,
+        {"needed_gpus": 2, "needed_cpus": 20.0, "needed_memory_bytes": 64 * 2.0**30},
+        "Servers with 2 GPUs free have too few cores or too little memory. "
+        "It insists on 20 cores and 64.0 GiB of memory.",
+    ),
+    (
+        WaitReason.RECONFIGURING,
+        {"job": "t5-large"},
+        "It has its GPUs as soon as t5-large has written its checkpoint and left.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "evidence", "text"), EXAMPLES)
+def test_sentences_carry_the_numbers(reason: WaitReason, evidence: Evidence, text: str) -> None:
+    """The sentence names who holds what, and how much is missing."""
+    assert sentence(reason, evidence) == text
+
+
+@pytest.mark.parametrize("reason", WaitReason)
+def test_no_reason_is_ever_silent(reason: WaitReason) -> None:
+    """Every member has a sentence, with evidence or without, by member or by its stored text."""
+    assert sentence(reason, {}).endswith(".")
+    assert sentence(reason.value, {}) == sentence(reason, {})
+    assert "None" not in sentence(reason, {})
