@@ -115,15 +115,15 @@ def test_stop_that_waits_before_the_first_step_trains_nothing(job: JobFolder, tm
 
 
 def test_checkpoint_request_is_answered_once_and_training_goes_on(job: JobFolder) -> None:
-    """A request file that stays in place asks once; a higher id asks again."""
+    """A request that stays in place or is put there again asks once; a higher id asks again."""
     run = make_run(job)
     run.on_checkpoint(lambda: {"x": 1})
 
     for step in run.steps():
-        if step in (2, 5):
-            job.ask(step, "checkpoint")
+        if step in (2, 4, 6):
+            job.ask(1 if step < 6 else 2, "checkpoint")
 
-    assert [report["step"] for report in job.reports("checkpoint")] == [3, 6, 10]
+    assert [report["step"] for report in job.reports("checkpoint")] == [3, 7, 10]
     assert job.reports("completed")
 
 
@@ -176,6 +176,22 @@ def test_checkpoints_come_by_time_and_by_steps(job: JobFolder, tmp_path: Path) -
 
     assert [report["step"] for report in job.reports("checkpoint")] == [30, 60, 90, 100]
     assert [report["step"] for report in other.reports("checkpoint")] == [40, 80, 100]
+
+
+def test_slow_checkpoints_leave_time_to_train(job: JobFolder) -> None:
+    """The seconds count from the end of a checkpoint, so a slow disk does not get one after each step."""
+    clock = SteppingClock()
+    run = make_run(job, clock, checkpoint_every_s=30.0, total_steps=100)
+
+    @run.on_checkpoint
+    def capture() -> dict[str, int]:
+        clock.now_s += 60.0
+        return {"x": 1}
+
+    for _ in run.steps():
+        clock.now_s += 1.0
+
+    assert [report["step"] for report in job.reports("checkpoint")] == [30, 60, 90, 100]
 
 
 def test_progress_is_reported_at_most_twice_a_second_with_its_rate(job: JobFolder) -> None:
