@@ -7,17 +7,30 @@ agent's user may not touch, and what comes over them is not signed.
 import logging
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from celery import Celery, bootsteps
+from celery.signals import setup_logging
+from celery.worker.consumer import Consumer
 from kombu.entity import Queue
 
 from agents.config import AgentConfig, config_from_environment
 from agents.errors import AlreadyRunning, ConfigInvalid
+from agents.logs import logging_set_up
 from agents.loop import AgentLoop
 from agents.transport import RedisTransport
 
 log = logging.getLogger(__name__)
+
+
+class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
+    """Goes back to a broker that was away within seconds: jobs are frozen when their lease is not renewed."""
+
+    def ensure_connected(self, conn: Any) -> Any:  # kombu's connection
+        """Connect, trying every two seconds at most instead of every thirty."""
+        conn.ensure_connection = partial(conn.ensure_connection, interval_start=0.5, interval_step=0.5, interval_max=2)
+        return super().ensure_connected(conn)
 
 
 class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
@@ -60,7 +73,7 @@ def make_app(config: AgentConfig) -> Celery:
     made.conf.update(
         broker_url=config.celery_broker_url,
         # No shared keys for unacknowledged messages, no redelivery: a lost message is sent again anyway.
-        broker_transport_options={"ack_emulation": False},
+        broker_transport_options={"ack_emulation": False, "socket_keepalive": True},
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_pool_limit=1,
@@ -74,6 +87,7 @@ def make_app(config: AgentConfig) -> Celery:
         worker_prefetch_multiplier=1,
         worker_concurrency=4,
         worker_pool="threads",
+        worker_consumer="agents.celery_app:PatientConsumer",
         worker_enable_remote_control=False,
         worker_send_task_events=False,
         worker_hijack_root_logger=False,
@@ -89,6 +103,12 @@ def _app() -> Celery:
     except ConfigInvalid as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None
+
+
+@setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]  # Celery has no types
+def _set_up_logging(**_: object) -> None:
+    """Replace Celery's own set-up, which drops the fields of an event."""
+    logging_set_up()
 
 
 app = _app()

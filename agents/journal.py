@@ -1,18 +1,16 @@
 """The process journal of a server: one line on disk for every start, stop, continue and exit of a training process.
 
-It is the witness against a job that runs twice. Supervisors append to it, each line with one write.
+It is the witness against a job that runs twice. Supervisors append to it, each line with one write. Imports little, as
+every start of a supervisor waits for it.
 """
 
 import json
-import logging
 import os
+import sys
 import time
-from pathlib import Path
 
 from agents.ports import ProcessIdentity
 from agents.records import Launch
-
-log = logging.getLogger(__name__)
 
 FILE = "journal.jsonl"
 OLD_FILE = "journal.1.jsonl"
@@ -43,11 +41,11 @@ def journal_append(launch: Launch, event: str, trainer: ProcessIdentity) -> None
         finally:
             os.close(descriptor)
     except OSError as error:
-        log.error("journal_not_written", extra={"journal_event": event, "problem": str(error)})
+        sys.stderr.write(f"journal_not_written {event}: {error}\n")  # the supervisor's own log
 
 
-def journal_rotate(directory: Path) -> None:
+def journal_rotate(directory: str) -> None:
     """Set a large journal aside, keeping the newest old one; called when the agent starts."""
-    path = directory / FILE
-    if path.exists() and path.stat().st_size > MOST_BYTES:
-        path.replace(directory / OLD_FILE)
+    path = os.path.join(directory, FILE)
+    if os.path.exists(path) and os.path.getsize(path) > MOST_BYTES:
+        os.replace(path, os.path.join(directory, OLD_FILE))

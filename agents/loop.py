@@ -86,7 +86,7 @@ class AgentLoop:
     def __init__(self, config: AgentConfig, transport: ReportTransport, *, probe: Probe | None = None) -> None:
         self._config = config
         self._lock_fd = take_lock(config.state_dir)
-        journal_rotate(config.state_dir)
+        journal_rotate(str(config.state_dir))
         self._probe = probe or find_probe(config)
         self._load = CpuLoad(config.cpu_ids)
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
