@@ -1,0 +1,57 @@
+"""The charts of a job out of its measured values."""
+
+from typing import Any
+
+from frontend.components.charts import Chart
+from frontend.pages.jobs.figures import Scene, frac_chart, loss_chart, memory_chart, rate_chart
+from frontend.pages.jobs.progress import granted_bytes
+from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.timeline import gaps_of
+
+Values = list[Any]  # numbers, None where not measured
+
+
+def scene_of(subject: Subject) -> Scene:
+    """Return what all charts of a job share."""
+    return Scene(zone=subject.zone, now=subject.at, gaps=gaps_of(subject))
+
+
+def loss_of(subject: Subject) -> Chart:
+    """Return the chart of the loss."""
+    pairs = [
+        (step, loss)
+        for step, loss in zip(subject.series["step"], subject.series["loss"], strict=True)
+        if step is not None and loss is not None
+    ]
+    new = [pair for index, pair in enumerate(pairs) if index == 0 or pair[0] != pairs[index - 1][0]]
+    empty = _empty(subject, "Loss appears when the job reports it.", "It reported no loss.")
+    return loss_chart([step for step, _ in new], [loss for _, loss in new], scene_of(subject), empty=empty)
+
+
+def rate_of(subject: Subject) -> Chart:
+    """Return the chart of the mini-batch rate."""
+    at, values = _measured(subject, "steps_per_s")
+    empty = _empty(subject, "The rate appears with the first progress report.", "It reported no progress.")
+    return rate_chart(at, values, scene_of(subject), empty=empty)
+
+
+def all_curves(subject: Subject) -> list[Chart]:
+    """Return every chart, in reading order."""
+    scene = scene_of(subject)
+    charts = [loss_of(subject), rate_of(subject)]
+    charts.append(frac_chart("cpu", "CPU use", *_measured(subject, "cpu_frac"), scene))
+    charts.append(memory_chart(*_measured(subject, "memory_bytes"), scene, granted=granted_bytes(subject)))
+    if any(value is not None for value in subject.series["gpu_frac"]):
+        charts.append(frac_chart("gpu", "GPU use", *_measured(subject, "gpu_frac"), scene))
+    return charts
+
+
+def _measured(subject: Subject, name: str) -> tuple[Values, Values]:
+    pairs = [
+        (at, value) for at, value in zip(subject.series["at"], subject.series[name], strict=True) if value is not None
+    ]
+    return [at for at, _ in pairs], [value for _, value in pairs]
+
+
+def _empty(subject: Subject, before: str, after: str) -> str:
+    return after if subject.is_over else before

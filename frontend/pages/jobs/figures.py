@@ -1,0 +1,305 @@
+"""Charts of one job: what is plotted and the finding in the title. Pure: series in, ``Chart`` out."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from itertools import pairwise
+from statistics import median
+
+from frontend.components.charts import Chart, Json, LegendEntry, layout, line, note, time_axis, token, wall
+from frontend.components.formats import clock, data_size, number, percent, significant
+
+MOST_POINTS = 500
+TABLE_ROWS = 60
+STEADY_FRAC = 0.05  # changes below this are not worth a headline
+FLAT_FRAC = 0.005  # of a loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A time in which the job did not train, between two attempts.
+
+    Attributes:
+        last_step: Where the attempt before it ended; None when unknown.
+        resume_step: Where the attempt after it began; None when unknown or not yet.
+        words: Short label, such as ``Preempted 4 min``.
+    """
+
+    start: datetime
+    end: datetime
+    last_step: int | None
+    resume_step: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What all charts of a job share: the reader's zone, now, and the gaps to mark."""
+
+    zone: tzinfo
+    now: datetime
+    gaps: tuple[Gap, ...]
+
+
+def thin(count: int) -> list[int]:
+    """Return which of ``count`` points are drawn: all, or evenly spread ones with the last among them."""
+    if count <= MOST_POINTS:
+        return list(range(count))
+    stride = math.ceil(count / MOST_POINTS)
+    return [index for index in range(count) if (count - 1 - index) % stride == 0]
+
+
+def smoothing_weight(count: int) -> float:
+    """Return the weight of a new value in a smoothed series of ``count`` values."""
+    return min(0.4, max(0.03, 12 / max(1, count)))
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Return an exponential moving average whose window grows with the series, without the lag of a cold start."""
+    weight = smoothing_weight(len(values))
+    total = share = 0.0
+    result = []
+    for value in values:
+        total = (1 - weight) * total + weight * value
+        share = (1 - weight) * share + weight
+        result.append(total / share)
+    return result
+
+
+def steps_words(steps: float) -> str:
+    """Return a number of steps as an axis names it: ``640``, ``61.2 k``."""
+    if steps < 10_000:
+        return number(steps)
+    return f"{number(steps / 1000, 0 if steps % 1000 == 0 or steps >= 100_000 else 1)} k"
+
+
+def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, empty: str) -> Chart:
+    """Return loss over steps, raw and smoothed, with what preemptions cost."""
+    if len(losses) < 2:
+        return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty, height=206)
+    points = thin(len(losses))
+    x, raw = [steps[i] for i in points], [losses[i] for i in points]
+    smooth = smoothed(raw)
+    log = min(raw) > 0 and max(raw) / min(raw) > 3
+    shapes, notes = _step_marks(scene, span=max(x) - min(x) or 1)
+    height = math.log10(smooth[-1]) if log else smooth[-1]
+    notes.append(note(significant(smooth[-1]), x[-1], height, xanchor="right", yanchor="bottom", yshift=6))
+    x_gaps, raw_gaps = _broken(x, raw)
+    _, smooth_gaps = _broken(x, smooth)
+    figure: Json = {
+        "data": [
+            {**line("loss", x_gaps, raw_gaps, color="accent", width=1), "opacity": 0.45},
+            line("smoothed", x_gaps, smooth_gaps, color="accent", width=2),
+        ],
+        "layout": layout(
+            height=206,
+            x={"tickformat": "~s", "nticks": 7},
+            y=_log_axis(min(raw), max(raw)) if log else {},
+            shapes=shapes,
+            annotations=notes,
+            meta={"weight": smoothing_weight(len(raw))},  # a script goes on with it
+        ),
+    }
+    return Chart(
+        id="loss",
+        title=_loss_finding(x, smooth),
+        sub="Loss by step, logarithmic" if log else "Loss by step",
+        figure=figure,
+        legend=(LegendEntry(label="smoothed", token="accent", kind="line"),),  # noqa: S106  (a colour)
+        table_head=("Step", "Loss", "Smoothed"),
+        table_rows=_rows(x, raw, smooth),
+        height=206,
+    )
+
+
+def _rows(x: Sequence[int], raw: Sequence[float], smooth: Sequence[float]) -> list[tuple[str, ...]]:
+    stride = max(1, len(x) // TABLE_ROWS)
+    rows: list[tuple[str, ...]] = []
+    for index in range((len(x) - 1) % stride, len(x), stride):
+        rows.append((number(x[index]), significant(raw[index]), significant(smooth[index])))
+    return rows
+
+
+def _broken(x: Sequence[int], y: Sequence[float]) -> tuple[list[int | None], list[float | None]]:
+    """Return the line with a break wherever the job went back to a checkpoint."""
+    xs: list[int | None] = []
+    ys: list[float | None] = []
+    for index, (at, value) in enumerate(zip(x, y, strict=True)):
+        if index and at < x[index - 1]:
+            xs.append(None)
+            ys.append(None)
+        xs.append(at)
+        ys.append(value)
+    return xs, ys
+
+
+def _loss_finding(x: Sequence[int], smooth: Sequence[float]) -> str:
+    now = significant(smooth[-1])
+    begin = max(0, math.floor(len(smooth) * 0.8) - 1)
+    before, steps = smooth[begin], x[-1] - x[begin]
+    if len(smooth) < 8 or steps <= 0 or before == 0:
+        return f"Loss is {now} at step {number(x[-1])}"
+    change = (smooth[-1] - before) / abs(before)
+    span = f"in the last {steps_words(steps)} steps"
+    if abs(change) < FLAT_FRAC:
+        return f"Loss has been level at {now} {span}"
+    digits = 1 if abs(change) < 0.1 else 0
+    return f"Loss is {'still falling' if change < 0 else 'rising'}, {percent(abs(change), digits)} {span}"
+
+
+def _log_axis(low: float, high: float) -> Json:
+    """Return a logarithmic axis with a handful of round values."""
+    decades = math.log10(high / low)
+    steps = (1, 1.2, 1.5, 2, 3, 4, 5, 7) if decades < 0.7 else (1, 2, 5) if decades < 2.5 else (1,)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    ticks = [digit * 10.0**power for power in range(first, last + 1) for digit in steps]
+    ticks = [tick for tick in ticks if low * 0.98 <= tick <= high * 1.02]
+    while len(ticks) > 6:
+        ticks = ticks[::2]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
+
+
+def _step_marks(scene: Scene, *, span: float) -> tuple[list[Json], list[Json]]:
+    """Return a band over the steps that a gap made the job do twice, at least a hair wide, with its label."""
+    shapes: list[Json] = []
+    notes: list[Json] = []
+    for gap in scene.gaps:
+        if gap.last_step is None:
+            continue
+        begin = min(gap.resume_step, gap.last_step) if gap.resume_step is not None else gap.last_step
+        end = max(gap.last_step, begin + span * 0.006)
+        shapes.append(_band(begin, end, "warn"))
+        notes.append(_band_note(gap.words, end))
+    return shapes, notes[-1:]  # one label: several would lie on each other
+
+
+def _band(begin: object, end: object, color: str) -> Json:
+    place = {"type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1}
+    return {**place, "fillcolor": token(color), "opacity": 0.4, "line": {"width": 0}, "layer": "below"}
+
+
+def _band_note(words: str, at: object) -> Json:
+    return note(words, at, 1, color="warn", yref="paper", xanchor="left", yanchor="top", xshift=4)
+
+
+def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: Scene, *, empty: str) -> Chart:
+    """Return mini-batches a second over time, with the times it did not train."""
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < 2:
+        return Chart(id="rate", title="Throughput", sub="Steps a second", figure=None, empty=empty, height=206)
+    chart = _time_chart(
+        "rate", at, rates, scene, title=_rate_finding(known), sub="Steps a second", unit=significant, color="accent"
+    )
+    return chart
+
+
+def _rate_finding(known: Sequence[float]) -> str:
+    now, usual = median(known[-5:]), median(known)
+    if usual <= 0 or abs(now - usual) / usual < STEADY_FRAC:
+        return f"Steady at {significant(usual)} steps/s"
+    verb = "Faster" if now > usual else "Slower"
+    return f"{verb} now, {significant(now)} against {significant(usual)} steps/s"
+
+
+def frac_chart(key: str, label: str, at: Sequence[datetime], values: Sequence[float | None], scene: Scene) -> Chart:
+    """Return a share (0 to 1, in per cent) over time."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return Chart(id=key, title=label, sub="Per cent", figure=None, height=160)
+    title = f"{label} is {percent(median(known[-5:]))}, {percent(median(known))} in the middle"
+    most = max(1.0, *known)
+    axis: Json = {"range": [0, most * 1.04], "tickformat": ".0%", "rangemode": "tozero"}
+    return _time_chart(
+        key, at, values, scene, title=title, sub="Of what it was given", unit=percent, color="u4", y=axis, height=160
+    )
+
+
+def memory_chart(at: Sequence[datetime], values: Sequence[float | None], scene: Scene, *, granted: int | None) -> Chart:
+    """Return the memory of the whole process tree over time, with what the job was given as a line."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return Chart(id="memory", title="Memory", sub="Of the process tree", figure=None, height=160)
+    top = max([*known, granted or 0])
+    scale, unit = (2**30, "GiB") if top >= 2**30 else (2**20, "MiB")
+    scaled = [None if value is None else value / scale for value in values]
+    title = f"Memory reached {data_size(max(known))}"
+    title += f" of {data_size(granted)}" if granted else ""
+    shapes = []
+    if granted and max(known) > granted * 0.4:
+        place = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": granted / scale, "y1": granted / scale}
+        shapes.append({**place, "line": {"color": token("text"), "width": 1.5, "dash": "dash"}})
+    return _time_chart(
+        "memory",
+        at,
+        scaled,
+        scene,
+        title=title,
+        sub=f"{unit} of the process tree" + (", the dashed line is what it was given" if shapes else ""),
+        unit=significant,
+        color="u4",
+        y={"rangemode": "tozero"},
+        height=160,
+        shapes=shapes,
+        scale=scale,
+    )
+
+
+def _time_chart(
+    key: str,
+    at: Sequence[datetime],
+    values: Sequence[float | None],
+    scene: Scene,
+    *,
+    title: str,
+    sub: str,
+    unit: Callable[[float | None], str],
+    color: str,
+    y: Json | None = None,
+    height: int = 206,
+    shapes: Sequence[Json] = (),
+    scale: float = 1.0,
+) -> Chart:
+    """Return one line over time; a stretch without samples is a gap, not a slope."""
+    xs, ys = _with_holes([at[i] for i in thin(len(at))], [values[i] for i in thin(len(at))], scene.zone)
+    since, until = at[0], max(at[-1], at[0])
+    marks = [_band(wall(gap.start, scene.zone), wall(gap.end, scene.zone), "warn") for gap in scene.gaps]
+    figure: Json = {
+        "data": [line(title.split(" ")[0], xs, ys, color=color, width=2)],
+        "layout": layout(
+            height=height,
+            left=44,
+            x=time_axis(since, until, scene.zone),
+            y=y or {"rangemode": "tozero"},
+            shapes=[*marks, *shapes],
+            meta={"scale": scale},
+        ),
+    }
+    stride = max(1, len(at) // TABLE_ROWS)
+    rows = [(clock(at[i], scene.now, scene.zone), unit(values[i])) for i in range(len(at) - 1, -1, -stride)][::-1]
+    return Chart(
+        id=key,
+        title=title,
+        sub=sub,
+        figure=figure,
+        table_head=("Time", sub),
+        table_rows=[row for row in rows if row[1]],
+        height=height,
+    )
+
+
+def _with_holes(
+    at: Sequence[datetime], values: Sequence[float | None], zone: tzinfo
+) -> tuple[list[str], list[float | None]]:
+    """Return the line as Plotly takes it, with a break where samples are missing for long."""
+    steps = sorted((b - a).total_seconds() for a, b in pairwise(at))
+    usual = steps[len(steps) // 2] if steps else 1.0
+    xs: list[str] = []
+    ys: list[float | None] = []
+    for index, (moment, value) in enumerate(zip(at, values, strict=True)):
+        if index and (moment - at[index - 1]).total_seconds() > max(5.0, 4 * usual):
+            xs.append(wall(at[index - 1], zone))
+            ys.append(None)
+        xs.append(wall(moment, zone))
+        ys.append(value)
+    return xs, ys

@@ -1,0 +1,127 @@
+"""What a job list is narrowed to, out of its URL, and its pages.
+
+The URL holds everything: reload or send it and the same list comes. A page begins after a job number, not at an offset,
+so rows do not slip from one page to the next while jobs arrive.
+"""
+
+from dataclasses import dataclass, replace
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, QueryDict
+
+from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.models import Job
+from scheduler.selectors.jobs import JobFilters, job_list
+
+PAGE_JOBS = 50
+MINE = "me"
+# Words that stand for several states, and their label in the list's head.
+GROUPS: dict[str, tuple[str, tuple[JobState, ...]]] = {
+    "": ("All", ()),
+    "active": ("Active", tuple(state for state in JobState if state not in TERMINAL)),
+    "queued": ("Queued", (JobState.QUEUED,)),
+    "running": ("Running", (JobState.LAUNCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.SUSPENDING)),
+    "suspended": ("Suspended", (JobState.SUSPENDED,)),
+    "completed": ("Completed", (JobState.COMPLETED,)),
+    "failed": ("Failed", (JobState.FAILED,)),
+    "cancelled": ("Cancelled", (JobState.CANCELLED,)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """The filters as the URL has them.
+
+    Attributes:
+        state: Key of GROUPS, or a single state.
+        owner: User name; ``me`` is the reader.
+        older_than, newer_than: Job number that the page begins after; at most one is set.
+        problem: One sentence on what of the URL was not understood.
+    """
+
+    state: str
+    queue: str
+    owner: str
+    search: str
+    older_than: int | None
+    newer_than: int | None
+    problem: str
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Return whether any filter is set."""
+        return bool(self.state or self.queue or self.owner or self.search)
+
+    def filters(self, request: HttpRequest) -> JobFilters:
+        """Return what the selector takes."""
+        return JobFilters(
+            states=GROUPS[self.state][1] if self.state in GROUPS else (JobState(self.state),),
+            queue=self.queue,
+            owner=request.user.get_username() if self.owner == MINE else self.owner,
+            search=self.search,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsPage:
+    """One page of a list and the numbers where the pages beside it begin; None where there is none."""
+
+    jobs: list[Job]
+    older_than: int | None
+    newer_than: int | None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _text(query: QueryDict, name: str, most: int) -> str:
+    return query.get(name, "").replace("\x00", "").strip()[:most]
+
+
+def list_query(query: QueryDict) -> ListQuery:
+    """Return the filters in a query string; a state that does not exist is named in ``problem``."""
+    state = _text(query, "state", 20)
+    known = state in GROUPS or state in set(JobState)
+    older = _number(query.get("older_than", ""))
+    return ListQuery(
+        state=state if known else "",
+        queue=_text(query, "queue", 120),
+        owner=_text(query, "owner", 150),
+        search=_text(query, "search", 80),
+        older_than=older,
+        newer_than=_number(query.get("newer_than", "")) if older is None else None,
+        problem="" if known else f"{state} is not a state. All states are shown.",
+    )
+
+
+def jobs_page(request: HttpRequest, query: ListQuery) -> JobsPage:
+    """Return one page of the list, newest first, by two queries."""
+    jobs = job_list(request.user, query.filters(request))
+    if query.newer_than is not None:
+        return _towards_newer(jobs, query.newer_than)
+    return _towards_older(jobs, query.older_than)
+
+
+def _towards_older(jobs: QuerySet[Job], older_than: int | None) -> JobsPage:
+    below = jobs if older_than is None else jobs.filter(number__lt=older_than)
+    found = list(below.order_by("-number")[: PAGE_JOBS + 1])
+    shown = found[:PAGE_JOBS]
+    return JobsPage(
+        jobs=shown,
+        older_than=shown[-1].number if len(found) > PAGE_JOBS else None,
+        newer_than=shown[0].number if shown and older_than is not None else None,
+    )
+
+
+def _towards_newer(jobs: QuerySet[Job], newer_than: int) -> JobsPage:
+    found = list(jobs.filter(number__gt=newer_than).order_by("number")[: PAGE_JOBS + 1])
+    if len(found) <= PAGE_JOBS:  # the newest page: show it whole
+        return _towards_older(jobs, None)
+    shown = found[:PAGE_JOBS][::-1]
+    return JobsPage(jobs=shown, older_than=shown[-1].number, newer_than=shown[0].number)
+
+
+def without_page(query: ListQuery) -> ListQuery:
+    """Return the same filters from the first page on."""
+    return replace(query, older_than=None, newer_than=None)

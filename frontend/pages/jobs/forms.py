@@ -1,0 +1,166 @@
+"""The submit form: fields with their labels and help. What is right is decided by the spec's parser and the service."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+
+from frontend.pages.jobs.spec_fields import field_of, unix_lines
+from scheduler.core.errors import FieldError
+from scheduler.models import Queue
+
+MOST_FILES = 80  # rows that are read; the spec allows fewer and says so
+
+
+@dataclass(slots=True, kw_only=True)
+class FileRow:
+    """One file of the form.
+
+    Attributes:
+        index: Place in the names of its inputs.
+        kept: Content as JSON for a file with other line ends than a text area can hold; the text is then read-only.
+        errors: Sentences about this file.
+    """
+
+    index: int
+    name: str
+    text: str
+    kept: str = ""
+    errors: list[str] = field(default_factory=list)
+
+
+class _Files(forms.ClearableFileInput):
+    """A file input that takes several files."""
+
+    allow_multiple_selected = True
+
+
+def _line(label: str, help_text: str = "", **attrs: str) -> forms.CharField:
+    widget = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", **attrs})
+    return forms.CharField(label=label, help_text=help_text, required=False, strip=False, widget=widget)
+
+
+def _area(label: str, help_text: str, rows: int, **attrs: str) -> forms.CharField:
+    shape = {"rows": str(rows), "class": "mono", "spellcheck": "false", "autocomplete": "off", **attrs}
+    return forms.CharField(
+        label=label, help_text=help_text, required=False, strip=False, widget=forms.Textarea(attrs=shape)
+    )
+
+
+class SpecForm(forms.Form):
+    """The fields of a spec. Every field is optional here; ``add_spec_errors`` brings what the parser found."""
+
+    name = _line("Name", "Letters, digits, dots, dashes and underscores.", maxlength="200")
+    queue = forms.CharField(label="Queue", required=False, widget=forms.Select())
+    command = _area("Command", "Program and arguments. No shell: quotes group words, nothing is expanded.", 3)
+    upload = forms.Field(
+        label="Upload files", required=False, help_text="UTF-8 text, up to 1 MiB in all.", widget=_Files()
+    )
+    gpus = _line("GPUs", "", inputmode="numeric")
+    cpus = _line("CPU cores", "Empty: as many as the job can use.", inputmode="decimal", placeholder="auto")
+    memory = _line("Memory", "Such as 4GiB. Empty: as much as the job can use.", placeholder="auto")
+    disk = _line("Disk", "Such as 2GiB.", placeholder="2GiB")
+    total_steps = _line("Steps in all", "For progress and the time it ends.", inputmode="numeric")
+    env = _area("Environment", "One variable a line, as NAME=value.", 3, placeholder="SEED=1")
+    priority = _line("Priority", "0 to 100, larger first.", inputmode="numeric", placeholder="50")
+    preemptible = forms.BooleanField(label="May be preempted", required=False)
+    max_duration = _line("Longest run", "Such as 48h. Empty: no limit.", placeholder="no limit")
+    grace = _line("Time to checkpoint", "When asked to stop, such as 30s.", placeholder="30s")
+    retry = _line("Retries", "After failures of its own.", inputmode="numeric", placeholder="4")
+    profile = _line("Profile", "Name of a measured profile, such as resnet18.")
+    labels = _area("Labels", "One label a line, as NAME=value.", 2, placeholder="model=resnet")
+
+    def __init__(self, *args: object, queues: Iterable[Queue], device_many: str, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # Django's own arguments, passed on
+        choices = [(queue.name, queue.name) for queue in queues]
+        select = self.fields["queue"].widget
+        assert isinstance(select, forms.Select)
+        select.choices = [("", "Choose a queue"), *choices] if len(choices) != 1 else choices
+        self.fields["gpus"].label = device_many
+
+    def texts(self) -> dict[str, str]:
+        """Return what was typed, by field name."""
+        values = {name: self.data.get(name, "") for name in self.fields if name != "upload"}
+        return {name: unix_lines(str(value)) for name, value in values.items()}
+
+    def add_spec_errors(self, errors: Iterable[FieldError], rows: list[FileRow]) -> None:
+        """Put each error at its field or file; what has no field stands above the form."""
+        by_name = {f"/files/{row.name}": row for row in rows if row.name}
+        for error in errors:
+            row = by_name.get(error.pointer)
+            if row is not None:
+                row.errors.append(error.detail)
+                self.add_error(None, error.detail)
+                continue
+            name = field_of(error.pointer)
+            self.add_error(name, error.detail)
+            if name is not None:
+                self.fields[name].help_text = ""  # the error stands in its place
+
+
+class YamlForm(forms.Form):
+    """The spec as one text."""
+
+    spec = _area("Spec, YAML or JSON", "The same that the REST API takes.", 24)
+
+
+def file_rows(
+    data: QueryDict, uploads: "MultiValueDict[str, UploadedFile[bytes]]"
+) -> tuple[list[FileRow], list[FieldError]]:
+    """Return the files of a posted form, typed or uploaded, and what of the uploads is no text."""
+    rows: list[FileRow] = []
+    for index in range(MOST_FILES):
+        name = data.get(f"file-{index}-name", "").strip()
+        kept = data.get(f"file-{index}-kept", "")
+        text = _kept_text(kept) if kept else unix_lines(data.get(f"file-{index}-text", ""))
+        if name or text:
+            rows.append(_row(rows, name, text))
+    errors: list[FieldError] = []
+    for upload in uploads.getlist("upload"):
+        name = upload.name or ""
+        try:
+            rows.append(_row(rows, name, upload.read().decode("utf-8")))
+        except UnicodeDecodeError:
+            detail = f"{name} is not UTF-8 text. Upload scripts and small text files only."
+            errors.append(FieldError(pointer="/files", code="encoding", detail=detail))
+    return rows, errors
+
+
+def rows_of_files(files: Mapping[str, str]) -> list[FileRow]:
+    """Return the rows for the files of a spec."""
+    rows: list[FileRow] = []
+    for name, text in files.items():
+        rows.append(_row(rows, name, text))
+    return rows
+
+
+def files_of_rows(rows: Iterable[FileRow]) -> tuple[dict[str, str], list[FieldError]]:
+    """Return content by name, and what of the names is missing or there twice."""
+    files: dict[str, str] = {}
+    errors: list[FieldError] = []
+    for row in rows:
+        if not row.name:
+            detail = "A file has no name. Name it, such as train.py, or empty its text."
+            errors.append(FieldError(pointer="/files", code="required", detail=detail))
+        elif row.name in files:
+            detail = f"{row.name} is there twice."
+            errors.append(FieldError(pointer=f"/files/{row.name}", code="repeated", detail=detail))
+        else:
+            files[row.name] = row.text
+    return files, errors
+
+
+def _row(rows: list[FileRow], name: str, text: str) -> FileRow:
+    return FileRow(index=len(rows), name=name, text=text, kept=json.dumps(text) if "\r" in text else "")
+
+
+def _kept_text(kept: str) -> str:
+    try:
+        text = json.loads(kept)
+    except ValueError:
+        return ""
+    return text if isinstance(text, str) else ""

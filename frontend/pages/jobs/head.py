@@ -1,0 +1,148 @@
+"""The head of a job's page: its facts in one line, and what may be done with it, with the effect in numbers."""
+
+from dataclasses import dataclass
+
+from frontend.components.formats import counted, duration, joined, number
+from frontend.pages.jobs.subject import Subject
+from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.core.spec_units import parse_duration_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One thing to do with a job.
+
+    Attributes:
+        key: Last part of its URL.
+        title, effect, keep: Words of the question that is asked first.
+    """
+
+    key: str
+    icon: str
+    label: str
+    title: str
+    effect: str
+    keep: str
+    verb: str
+    danger: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The time phrase of the head: words, how long, words; a script counts on from ``since`` (ISO)."""
+
+    words: str
+    since: str = ""
+    took: str = ""
+    after: str = ""
+
+
+def ordinal(count: int) -> str:
+    """Return ``1st``, ``2nd``, ``3rd``, ``11th``."""
+    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return f"{number(count)}{ending}"
+
+
+def place_words(subject: Subject) -> str:
+    """Return how much it asks for or holds, and where."""
+    size = subject.device.counted(subject.job.num_gpus)
+    attempt = subject.detail["attempt"]
+    if subject.is_holding and attempt:
+        return f"{size} on {joined([seat['server'] for seat in attempt['servers']]) or 'no server'}"
+    return f"{size} on one server" if subject.job.num_gpus > 1 and not subject.is_over else size
+
+
+def moment(subject: Subject) -> Moment:
+    """Return since when it is as it is."""
+    detail, state = subject.detail, subject.state
+    changed = detail["state_changed_at"]
+    if detail["wanted"] == "cancel" and subject.is_holding:
+        return Moment(words="is being cancelled")
+    if state is JobState.QUEUED:
+        position, waiting = subject.explain["position"], subject.explain["waiting_jobs"]
+        place = f", {ordinal(position)} of {number(waiting)} in the cluster" if position and waiting else ""
+        return _since(subject, "submitted", detail["submitted_at"], f" ago{place}")
+    if state is JobState.RUNNING:
+        return _since(subject, "running", (detail["attempt"] or {}).get("started_at") or changed)
+    if state in HOLDING or state is JobState.SUSPENDED:
+        words = {
+            JobState.LAUNCHING: "launching",
+            JobState.PREEMPTING: "making room",
+            JobState.SUSPENDING: "stopping",
+            JobState.SUSPENDED: "suspended",
+        }
+        return _since(subject, f"{words[state]} for", changed)
+    ran = f"ran {duration(detail['executed_s'])}" if detail["executed_s"] else "never ran"
+    return _since(subject, f"{ran}, {state}", changed, " ago")
+
+
+def _since(subject: Subject, words: str, at: str, after: str = "") -> Moment:
+    begun = subject.time(at)
+    took_s = max(0.0, (subject.at - begun).total_seconds()) if begun else 0.0
+    return Moment(words=f"{words} ", since=at, took=duration(float(int(took_s))), after=after)
+
+
+def actions(subject: Subject) -> list[Action]:
+    """Return what the reader may do with the job now, least drastic first."""
+    makers = {"suspend": _suspend, "resume": _resume, "cancel": _cancel}
+    order = ("resume", "suspend", "cancel")
+    return [makers[key](subject) for key in order if key in subject.detail["actions"]]
+
+
+def _held(subject: Subject) -> str:
+    return subject.device.counted(subject.job.num_gpus)
+
+
+def _suspend(subject: Subject) -> Action:
+    effect = "It keeps its place in the list of jobs and starts nothing until you resume it."
+    if subject.is_holding:
+        grace_s = parse_duration_s(subject.job.spec["checkpoint"]["grace"])
+        effect = (
+            f"It writes a checkpoint within {duration(grace_s)} and gives {_held(subject)} back. "
+            "It continues from there when you resume it."
+        )
+    return Action(
+        key="suspend",
+        icon="pause",
+        label="Suspend",
+        title=f"Suspend {subject.job.name}?",
+        effect=effect,
+        keep="Keep",
+        verb=f"Suspend {subject.key}",
+    )
+
+
+def _resume(subject: Subject) -> Action:
+    step = subject.job.checkpoint_step
+    where = f"continues from step {number(step)}" if step else "begins at its first step"
+    return Action(
+        key="resume",
+        icon="play",
+        label="Resume",
+        title=f"Resume {subject.job.name}?",
+        effect=f"It waits for {_held(subject)} again and {where}.",
+        keep="Not now",
+        verb=f"Resume {subject.key}",
+    )
+
+
+def _cancel(subject: Subject) -> Action:
+    job, detail = subject.job, subject.detail
+    if subject.is_holding:
+        at_step = f" at step {number(job.step)}" if job.step is not None else ""
+        effect = f"It stops{at_step} and gives {_held(subject)} back. It does not start again."
+    elif detail["executed_s"]:
+        ran = duration(detail["executed_s"])
+        effect = f"It has run for {ran} in {counted(len(subject.attempts), 'attempt')}. It does not start again."
+    else:
+        effect = "It has not run yet. It leaves the queue and does not start again."
+    return Action(
+        key="cancel",
+        icon="ban",
+        label="Cancel",
+        title=f"Cancel {job.name}?",
+        effect=effect,
+        keep="Keep",
+        verb=f"Cancel {subject.key}",
+        danger=True,
+    )

@@ -1,0 +1,103 @@
+"""A job's page: head and one tab. Everything on it is rendered here; scripts only keep it fresh."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from frontend.pages.jobs.head import actions, moment, place_words
+from frontend.pages.jobs.log_view import download_headers
+from frontend.pages.jobs.subject import Subject, found_job, subject_of
+from frontend.pages.jobs.tabs import TABS
+from scheduler.core.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound
+from scheduler.models import Job
+from scheduler.ports import live_ports
+from scheduler.selectors.logs import log_open
+from scheduler.services.jobs import job_cancel, job_resume, job_suspend
+
+SERVICES: dict[str, tuple[Callable[..., Job], str]] = {  # the three have one signature
+    "cancel": (job_cancel, "is cancelled"),
+    "suspend": (job_suspend, "is suspended"),
+    "resume": (job_resume, "waits to run again"),
+}
+ASKED = {"cancel": "is asked to stop", "suspend": "is asked to checkpoint and stop", "resume": "goes on"}
+
+
+@never_cache
+@require_safe
+def job_page(request: HttpRequest, job: str, tab: str = "overview") -> HttpResponse:
+    """Show one tab of a job."""
+    if tab not in TABS:
+        raise Http404(f"A job has no tab {tab[:40]}.")
+    subject = subject_of(request, job)
+    return render(request, f"jobs/tab_{tab}.html", _frame(subject, tab) | TABS[tab].context(subject))
+
+
+def _frame(subject: Subject, tab: str) -> dict[str, Any]:
+    return {
+        "subject": subject,
+        "job": subject.job,
+        "detail": subject.detail,
+        "device": subject.device,
+        "place": place_words(subject),
+        "moment": moment(subject),
+        "actions": actions(subject),
+        "tab": tab,
+        "tabs": [(item, item.count(subject)) for item in TABS.values()],
+        "log_url": f"/api/v1/jobs/{subject.job.pk}/logs",
+    }
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
+    """Cancel, suspend or resume a job. GET asks first, for browsers without scripts."""
+    subject = subject_of(request, job)
+    if request.method == "POST":
+        act(request, subject.job, action)
+        return HttpResponseRedirect(subject.path)
+    asked = next((item for item in actions(subject) if item.key == action), None)
+    if asked is None:
+        messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
+        return HttpResponseRedirect(subject.path)
+    return render(request, "jobs/confirm.html", _frame(subject, "overview") | {"asked": asked})
+
+
+def act(request: HttpRequest, job: Job, action: str) -> bool:
+    """Do it, and leave a message of what came of it. Returns whether it was done."""
+    service, done = SERVICES[action]
+    try:
+        changed = service(actor=request.user, job=job, at=live_ports().clock.now())
+    except (Conflict, NotAllowed, NotFound) as refused:
+        messages.error(request, str(refused))
+    except (InvalidTransition, JobChanged):
+        messages.error(request, f"{job.name} changed a moment ago. Look again, then repeat it.")
+    else:
+        is_done = {"cancel": "cancelled", "suspend": "suspended", "resume": "queued"}[action] == changed.state
+        messages.success(request, f"{job.name} {done if is_done else ASKED[action]}.")
+        return True
+    return False
+
+
+@require_safe
+def job_log_download(request: HttpRequest, job: str, attempt: int) -> StreamingHttpResponse:
+    """Send the whole kept log of an attempt as a file."""
+    found = found_job(request, job)
+    chosen = found.attempts.filter(number=attempt).first()
+    if chosen is None:
+        raise Http404(f"J-{found.number} has no attempt {attempt}.")
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            with log_open(chosen) as log:
+                yield from log.pieces()
+        except FileNotFoundError:
+            yield b""
+
+    return StreamingHttpResponse(
+        pieces(), content_type="text/plain; charset=utf-8", headers=download_headers(found.number, attempt)
+    )

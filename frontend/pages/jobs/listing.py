@@ -1,0 +1,207 @@
+"""The job list: filters in the URL, one row a job, and cancelling several at once."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from frontend.components.devices import DeviceWord, device_word
+from frontend.components.formats import clock, counted, number
+from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.jobs.filters import GROUPS, MINE, JobsPage, ListQuery, jobs_page, list_query
+from frontend.pages.jobs.job import act
+from frontend.pages.jobs.progress import ends_at
+from frontend.pages.jobs.subject import found_job, in_words
+from frontend.pages.jobs.timeline import CAUSES
+from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
+from scheduler.models import Job
+from scheduler.selectors.jobs import JobFilters, job_list, job_row
+from scheduler.selectors.servers import server_list
+from scheduler.selectors.visibility import Access, access_of, queues_visible
+
+MOST_GROUPS = 50
+MOST_BULK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row of the table.
+
+    Attributes:
+        row: The job as the selector tells it.
+        detail: Reason or outcome in words; empty where a progress bar stands.
+        waited_since, ran_since: Times that a script counts from; None stands still.
+        ends: When it ends at its present rate, or when it ended; empty where unknown.
+    """
+
+    row: dict[str, Any]
+    detail: str
+    waited_s: float
+    waited_since: datetime | None
+    ran_s: float | None
+    ran_since: datetime | None
+    ends: str
+    may_pick: bool
+    held_gpus: int
+
+
+@never_cache
+@require_safe
+def jobs(request: HttpRequest) -> HttpResponse:
+    """Show a page of the jobs that match."""
+    query = list_query(request.GET)
+    page = jobs_page(request, query)
+    queues = list(queues_visible(request.user).order_by("name"))
+    device = device_word(server["device_kind"] for server in server_list(request.user))
+    counts = _counts(request, query)
+    access = access_of(request.user)
+    lines = [_line(request, job, access, device) for job in page.jobs]
+    shown = sum(counts[state] for state in _states(query))
+    return render(
+        request,
+        "jobs/jobs.html",
+        {
+            "query": query,
+            "device": device,
+            "lines": lines,
+            "has_ends": any(line.ends for line in lines),
+            "may_pick": any(line.may_pick for line in lines),
+            "groups": _groups(query, counts),
+            "queues": queues,
+            "title": _title(counts),
+            "total": number(sum(counts.values())),
+            "words": f"{number(len(lines))} of {counted(shown, 'job')}",
+            "older_href": _href(query, older_than=page.older_than),
+            "newer_href": _href(query, newer_than=page.newer_than),
+            "is_empty": not sum(counts.values()) and not query.is_narrowed,
+            "all_jobs": number(job_list(request.user, JobFilters()).count()) if not lines else "",
+            "live_groups": ",".join(f"queue.{queue.pk}" for queue in queues[:MOST_GROUPS]),
+            "mine": MINE,
+            "has_page": _has_page(page),
+        },
+    )
+
+
+def _has_page(page: JobsPage) -> bool:
+    return page.older_than is not None or page.newer_than is not None
+
+
+def _counts(request: HttpRequest, query: ListQuery) -> Counter[str]:
+    """Return how many jobs match in each state, whatever state is chosen, by one query."""
+    every = JobFilters(queue=query.queue, owner=query.filters(request).owner, search=query.search)
+    states = job_list(request.user, every).order_by().values_list("state").annotate(jobs=Count("pk"))
+    return Counter(dict(states))
+
+
+def _states(query: ListQuery) -> tuple[JobState, ...]:
+    if query.state in GROUPS:
+        return GROUPS[query.state][1] or tuple(JobState)
+    return (JobState(query.state),)
+
+
+def _title(counts: Counter[str]) -> tuple[str, str]:
+    """Return the finding: who runs and who waits."""
+    running, waiting = sum(counts[state] for state in HOLDING), counts[JobState.QUEUED]
+    if running and waiting:
+        return f"{counted(running, 'job')} {'runs' if running == 1 else 'run'}", f"and {number(waiting)} wait"
+    if running:
+        return f"{counted(running, 'job')} {'runs' if running == 1 else 'run'}", "and none waits"
+    if waiting:
+        return f"{counted(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}", "and none runs"
+    return "No job runs or waits", ""
+
+
+def _groups(query: ListQuery, counts: Counter[str]) -> list[tuple[str, str, str, bool]]:
+    """Return label, address, count and whether chosen, for each group of states that has jobs or is chosen."""
+    made = []
+    for key, (label, states) in GROUPS.items():
+        total = sum(counts[state] for state in states or JobState)
+        if total or key in ("", "active") or key == query.state:
+            made.append((label, _href(query, state=key) or "?", number(total), key == query.state))
+    return made
+
+
+def _href(query: ListQuery, **changes: object) -> str:
+    """Return the address of this list with changes; "" where a change is None."""
+    if None in changes.values():
+        return ""
+    kept = {"state": query.state, "queue": query.queue, "owner": query.owner, "search": query.search}
+    given = {name: value for name, value in {**kept, **changes}.items() if value not in ("", None)}
+    return f"?{urlencode(given)}"
+
+
+def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord) -> Line:
+    now, zone = now_utc(), viewer_zone(request)
+    row, state = job_row(job), JobState(job.state)
+    since_change_s = max(0.0, (now - job.state_changed_at).total_seconds())
+    is_waiting, is_running = state is JobState.QUEUED, state is JobState.RUNNING
+    waited_s = job.queueing_s + (since_change_s if is_waiting else 0.0)
+    ran_s = job.executed_s + (since_change_s if is_running else 0.0)
+    at = ends_at(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s, now=now)
+    ends = clock(at, now, zone) if at is not None and is_running else ""
+    return Line(
+        row=row,
+        detail=_detail(job, row, device),
+        waited_s=waited_s,
+        waited_since=_counted_from(now, waited_s) if is_waiting else None,
+        ran_s=ran_s if job.first_started_at else None,
+        ran_since=_counted_from(now, ran_s) if is_running else None,
+        ends=f"about {ends}" if ends else clock(job.ended_at, now, zone) if job.ended_at else "",
+        may_pick=state not in TERMINAL and job.wanted != "cancel" and _may_act(request, job, access),
+        held_gpus=job.num_gpus if state in HOLDING else 0,
+    )
+
+
+def _counted_from(now: datetime, seconds: float) -> datetime:
+    return datetime.fromtimestamp(now.timestamp() - seconds, tz=now.tzinfo)
+
+
+def _may_act(request: HttpRequest, job: Job, access: Access) -> bool:
+    """Return what ``may_act_on_job`` would, out of roles that are read once for all rows."""
+    role = access.role(job.queue_id)
+    return role == "lead" or (role == "member" and job.owner_id == request.user.pk)
+
+
+def _detail(job: Job, row: dict[str, Any], device: DeviceWord) -> str:
+    """Return why it waits or how it ended, in words; a job that trains has a bar instead."""
+    state = JobState(job.state)
+    if state is JobState.QUEUED:
+        return in_words(row["wait_sentence"], device)
+    if state is JobState.SUSPENDED:
+        return "Suspended by its owner" if job.wanted == "suspend" else "Suspended"
+    at_step = f" at step {number(job.step)}" if job.step is not None else ""
+    if state is JobState.LAUNCHING:
+        return f"Continues from step {number(job.checkpoint_step)}" if job.checkpoint_step else "Starts"
+    if state is JobState.COMPLETED:
+        return f"Completed{at_step}"
+    if state is JobState.CANCELLED:
+        return f"Cancelled{at_step}"
+    if state is JobState.FAILED:
+        cause = CAUSES.get(job.end_cause, "Failed")
+        return f"{cause}{at_step}" + (f": {job.end_detail}" if job.end_detail else "")
+    return ""
+
+
+@require_POST
+def jobs_cancel(request: HttpRequest) -> HttpResponse:
+    """Cancel the chosen jobs; without scripts the question comes as a page first."""
+    keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_BULK]
+    back = "/jobs?" + request.POST.get("back", "").lstrip("?")[:500]
+    chosen = [found_job(request, key) for key in keys]
+    if not chosen:
+        return HttpResponseRedirect(back)
+    if request.POST.get("confirmed") != "yes":
+        held = sum(job.num_gpus for job in chosen if JobState(job.state) in HOLDING)
+        device = device_word(server["device_kind"] for server in server_list(request.user))
+        context = {"chosen": chosen, "held": held, "device": device, "back": back}
+        return render(request, "jobs/confirm_many.html", context)
+    for job in chosen:
+        act(request, job, "cancel")
+    return HttpResponseRedirect(back)

@@ -1,0 +1,173 @@
+"""The log of an attempt as a page shows it: its end, or the part around a byte, and what a script needs to go on."""
+
+from dataclasses import dataclass
+
+from frontend.components.formats import data_size, number
+from frontend.pages.jobs.log_text import LogLine, log_lines
+from frontend.pages.jobs.subject import Subject
+from scheduler.models import Attempt
+from scheduler.selectors.logs import LogChunk, log_from, log_tail
+
+TAIL_LINES = 1000
+SHORT_LINES = 12
+AROUND_BYTES = 64 * 1024
+LEVELS = {"": "All levels", "warn": "Warnings and errors", "bad": "Errors"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """A piece of a log.
+
+    Attributes:
+        attempt: Number of the attempt; None before the first.
+        lines: What is shown, filtered.
+        all_lines: How many there were before the filter.
+        next_number: Number of the line after the last; empty where numbers are not known.
+        earlier: Byte before which there is more; None where the log begins here.
+        at: Byte of the line that the URL names.
+        is_end: Whether this is the end of the log as it is now.
+        follows: Whether new lines are to be expected.
+        note: What stands above the lines.
+        empty: What is shown when there is no line.
+    """
+
+    attempt: int | None
+    attempts: list[int]
+    lines: list[LogLine]
+    all_lines: int
+    start_offset: int
+    end_offset: int
+    next_number: int | str
+    earlier: int | None
+    at: int | None
+    is_end: bool
+    follows: bool
+    note: str
+    empty: str
+
+    @property
+    def counts_lines(self) -> bool:
+        """Return whether the gutter shows line numbers; otherwise it shows bytes."""
+        return self.next_number != ""
+
+
+def short_log(subject: Subject) -> LogPage:
+    """Return the last lines of the newest attempt."""
+    return _page(subject, _newest(subject), lines=SHORT_LINES)
+
+
+def full_log(subject: Subject) -> LogPage:
+    """Return the last thousand lines, or those around ``?at=`` or before ``?before=``, narrowed by the query."""
+    query = subject.request.GET
+    number_ = _whole(query.get("attempt", ""))
+    attempt = _newest(subject) if number_ is None else subject.job.attempts.filter(number=number_).first()
+    at, before = _whole(query.get("at", "")), _whole(query.get("before", ""))
+    level = query.get("level", "")
+    return _page(
+        subject,
+        attempt,
+        lines=TAIL_LINES,
+        at=at,
+        before=before,
+        words=query.get("q", "")[:200],
+        level=level if level in LEVELS else "",
+    )
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
+
+
+def _newest(subject: Subject) -> Attempt | None:
+    newest: Attempt | None = subject.job.attempts.order_by("-number").first()
+    return newest
+
+
+def _page(
+    subject: Subject,
+    attempt: Attempt | None,
+    *,
+    lines: int,
+    at: int | None = None,
+    before: int | None = None,
+    words: str = "",
+    level: str = "",
+) -> LogPage:
+    newest = subject.detail["attempt"]
+    numbers = list(range(newest["number"], 0, -1)) if newest else []
+    chunk = _chunk(attempt, lines=lines, at=at, before=before)
+    is_end = at is None and before is None
+    first = 1 if chunk.start_offset == 0 else None
+    found = log_lines(chunk.text, start_offset=chunk.start_offset, first_number=first)
+    shown = [line for line in found if _fits(line, words.lower(), level)]
+    return LogPage(
+        attempt=attempt.number if attempt else None,
+        attempts=numbers,
+        lines=shown,
+        all_lines=len(found),
+        start_offset=chunk.start_offset,
+        end_offset=chunk.end_offset,
+        next_number=len(found) + 1 if first else "",
+        earlier=chunk.start_offset if chunk.start_offset > 0 else None,
+        at=at,
+        is_end=is_end,
+        follows=is_end
+        and not subject.is_over
+        and (newest is None or attempt is None or attempt.number == newest["number"]),
+        note=_note(chunk, len(found)),
+        empty=_empty(subject, chunk, attempt, len(found)),
+    )
+
+
+def _chunk(attempt: Attempt | None, *, lines: int, at: int | None, before: int | None) -> LogChunk:
+    if attempt is None:
+        return LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason="No log yet.")
+    if at is None and before is None:
+        return log_tail(attempt, lines=lines)
+    place = at if at is not None else before or 0
+    start = max(0, place - AROUND_BYTES)
+    size = 2 * AROUND_BYTES if at is not None else place - start
+    return _from_line_start(log_from(attempt, start, most_bytes=max(1, size)), is_cut=start > 0)
+
+
+def _from_line_start(chunk: LogChunk, *, is_cut: bool) -> LogChunk:
+    """Return a chunk without the line that it cuts through at its beginning."""
+    if not is_cut or chunk.truncated:
+        return chunk
+    head, newline, rest = chunk.text.partition("\n")
+    if not newline:
+        return chunk
+    skipped = len(head.encode("utf-8", "replace")) + 1
+    return LogChunk(
+        start_offset=chunk.start_offset + skipped, end_offset=chunk.end_offset, text=rest, truncated=chunk.truncated
+    )
+
+
+def _fits(line: LogLine, words: str, level: str) -> bool:
+    level_fits = not level or line.level == "bad" or (level == "warn" and line.level == "warn")
+    return level_fits and (not words or words in line.text.lower())
+
+
+def _note(chunk: LogChunk, lines: int) -> str:
+    if chunk.start_offset == 0:
+        return ""
+    return (
+        f"{number(lines)} lines. {data_size(chunk.start_offset)} of log come before them, "
+        "so the numbers at the left count bytes."
+    )
+
+
+def _empty(subject: Subject, chunk: LogChunk, attempt: Attempt | None, lines: int) -> str:
+    if lines:
+        return "No line matches."
+    if attempt is None:
+        return "It never started, so there is no log." if subject.is_over else "The log appears when the job starts."
+    return chunk.reason or "No line here."
+
+
+def download_headers(job_number: int, attempt: int) -> dict[str, str]:
+    """Return the headers of a log that is saved, never shown: a browser must not take it for a page."""
+    return {
+        "Content-Disposition": f'attachment; filename="J-{job_number}-attempt-{attempt}.log"',
+        "X-Content-Type-Options": "nosniff",
+    }

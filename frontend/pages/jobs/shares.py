@@ -1,0 +1,149 @@
+"""What a job holds against its even share of the servers it runs on, or what it asks for while it holds nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, signed
+from frontend.pages.jobs.subject import Subject
+
+SAME_CORES = 0.05
+SAME_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One line: what, how much, against which even share, and the difference."""
+
+    label: str
+    value: str
+    against: str = ""
+    difference: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """A card of pairs; the title says what they show."""
+
+    title: str
+    sub: str
+    pairs: list[Pair]
+
+
+def holdings_of(subject: Subject) -> Holdings:
+    """Return what the job holds now, or what it asks for."""
+    attempt = subject.detail["attempt"]
+    if subject.is_holding and attempt:
+        return _held(subject, attempt)
+    return _asked(subject)
+
+
+def _held(subject: Subject, attempt: dict[str, Any]) -> Holdings:
+    seats = attempt["servers"]
+    cpus, memory = sum(seat["cpus"] for seat in seats), sum(seat["memory_bytes"] for seat in seats)
+    even_cpus, even_memory = _even_share(subject, seats)
+    more_cpus, more_memory = cpus - (even_cpus or cpus), memory - (even_memory or memory)
+    pairs = [
+        Pair(label="Servers", value=joined([seat["server"] for seat in seats])),
+        Pair(
+            label=_capital(subject.device.many),
+            value=f"{number(attempt['num_gpus'])} of {number(subject.job.num_gpus)} asked",
+        ),
+        Pair(
+            label="CPU cores",
+            value=_cores(cpus),
+            against=f"of {_cores(even_cpus)} even share" if even_cpus else "",
+            difference=signed(more_cpus, _digits(more_cpus)) if abs(more_cpus) >= SAME_CORES else "",
+            tone="more" if more_cpus > 0 else "less",
+        ),
+        Pair(
+            label="Memory",
+            value=data_size(memory),
+            against=f"of {data_size(even_memory)}" if even_memory else "",
+            difference=_signed_size(more_memory) if abs(more_memory) >= SAME_BYTES else "",
+            tone="more" if more_memory > 0 else "less",
+        ),
+        *_common(subject),
+    ]
+    return Holdings(
+        title=_finding(more_cpus, more_memory), sub="Given against its even share of the server", pairs=pairs
+    )
+
+
+def _even_share(subject: Subject, seats: list[dict[str, Any]]) -> tuple[float | None, float | None]:
+    """Return the cores and bytes in proportion to the devices; None where a server is not known any more."""
+    rows = {server["id"]: server for server in subject.servers}
+    cpus = memory = 0.0
+    for seat in seats:
+        server = rows.get(seat["server_id"])
+        if server is None or not server["num_gpus"]:
+            return None, None
+        frac = len(seat["gpus"]) / server["num_gpus"]
+        cpus += server["num_cpus"] * frac
+        memory += server["memory_bytes"] * frac
+    return cpus, memory
+
+
+def _finding(more_cpus: float, more_memory: float) -> str:
+    if more_cpus >= SAME_CORES:
+        return f"Has {_plural_cores(more_cpus)} more than its share"
+    if more_cpus <= -SAME_CORES:
+        return f"Has {_plural_cores(-more_cpus)} less than its share"
+    if abs(more_memory) >= SAME_BYTES:
+        return f"Has {data_size(abs(more_memory))} {'more' if more_memory > 0 else 'less'} than its share"
+    return "Has its even share"
+
+
+def _asked(subject: Subject) -> Holdings:
+    spec = subject.job.spec
+    resources, schedule = spec["resources"], spec["schedule"]
+    pairs = [
+        Pair(label=_capital(subject.device.many), value=number(subject.job.num_gpus)),
+        Pair(
+            label="CPU cores", value="as many as it can use" if resources["cpus"] == "auto" else str(resources["cpus"])
+        ),
+        Pair(label="Memory", value="as much as it can use" if resources["memory"] == "auto" else resources["memory"]),
+        Pair(label="Disk", value=resources["disk"]),
+        Pair(label="Priority", value=number(schedule["priority"])),
+        Pair(label="Preemptible", value="yes" if schedule["preemptible"] else "no"),
+        *_common(subject),
+    ]
+    title = f"Asked for {subject.device.counted(subject.job.num_gpus)}"
+    if not subject.is_over:
+        title = f"Asks for {subject.device.counted(subject.job.num_gpus)}"
+    return Holdings(title=title, sub="", pairs=pairs)
+
+
+def _common(subject: Subject) -> list[Pair]:
+    detail, checkpoint = subject.detail, subject.detail["checkpoint"]
+    pairs = [Pair(label="Profile", value=detail["profile"] or "not measured")]
+    if detail["queueing_s"] >= 1 and subject.is_holding:
+        pairs.append(Pair(label="Waited", value=duration(detail["queueing_s"])))
+    if checkpoint:
+        at = subject.time(checkpoint["at"])
+        when = f", {clock(at, subject.at, subject.zone)}" if at else ""
+        value = f"step {number(checkpoint['step'])}{when}"
+        pairs.append(Pair(label="Last checkpoint", value=value, against=f"attempt {checkpoint['attempt']}"))
+    for name, value in list(subject.job.spec["labels"].items())[:8]:
+        pairs.append(Pair(label=name, value=value or "(empty)"))
+    return pairs
+
+
+def _cores(cpus: float | None) -> str:
+    return number(cpus, _digits(cpus or 0.0))
+
+
+def _digits(value: float) -> int:
+    return 0 if abs(value - round(value)) < SAME_CORES else 1
+
+
+def _plural_cores(cpus: float) -> str:
+    return f"{_cores(cpus)} {'core' if _cores(cpus) == '1' else 'cores'}"
+
+
+def _signed_size(size_bytes: float) -> str:
+    return f"{'+' if size_bytes > 0 else MINUS}{data_size(abs(size_bytes))}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

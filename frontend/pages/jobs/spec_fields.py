@@ -1,0 +1,174 @@
+"""Between a spec as plain data and the texts of the form's fields, both ways. Checks nothing: the parser does that.
+
+What is empty is left out, so that the parser fills in its defaults and a form and a REST call store equal specs.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.core.errors import FieldError
+
+Json = dict[str, Any]  # a spec or a part of it, not yet parsed
+
+# Field of the form by the place in the spec; the longest that is a prefix of an error's pointer takes the error.
+POINTERS: dict[str, str] = {
+    "/name": "name",
+    "/queue": "queue",
+    "/command": "command",
+    "/files": "upload",
+    "/env": "env",
+    "/resources": "gpus",
+    "/resources/gpus": "gpus",
+    "/resources/cpus": "cpus",
+    "/resources/memory": "memory",
+    "/resources/disk": "disk",
+    "/schedule": "priority",
+    "/schedule/priority": "priority",
+    "/schedule/preemptible": "preemptible",
+    "/schedule/max_duration": "max_duration",
+    "/checkpoint": "grace",
+    "/retry": "retry",
+    "/progress": "total_steps",
+    "/profile": "profile",
+    "/labels": "labels",
+}
+
+
+def field_of(pointer: str) -> str | None:
+    """Return the field of the form that a JSON pointer belongs to; None for the spec as a whole."""
+    matching = [prefix for prefix in POINTERS if pointer == prefix or pointer.startswith(f"{prefix}/")]
+    return POINTERS[max(matching, key=len)] if matching else None
+
+
+def unix_lines(text: str) -> str:
+    """Return text with the line ends of a file; a browser sends a text area with those of a mail."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple[Json, list[FieldError]]:
+    """Return the spec that the fields ask for, and what of them is no list of words or pairs.
+
+    Args:
+        values: Text by field name; absent or blank means the default. ``preemptible`` is "" for no.
+        files: Content by file name.
+    """
+    errors: list[FieldError] = []
+    spec: Json = {"apiVersion": "v1"}
+    for name in ("name", "queue", "profile"):
+        if _given(values, name):
+            spec[name] = values[name].strip()
+    command = _words(values.get("command", ""), errors)
+    if command:
+        spec["command"] = command
+    if files:
+        spec["files"] = dict(files)
+    for name, noun in (("env", "variable"), ("labels", "label")):
+        pairs = _pairs(values.get(name, ""), name, noun, errors)
+        if pairs:
+            spec[name] = pairs
+    spec["resources"] = _part(values, numbers=("gpus", "cpus"), texts=("memory", "disk"))
+    spec["schedule"] = _part(values, numbers=("priority",), texts=("max_duration",))
+    spec["schedule"]["preemptible"] = bool(values.get("preemptible"))
+    spec["checkpoint"] = _part(values, texts=("grace",))
+    if _given(values, "retry"):
+        spec["retry"] = {"max": _number(values["retry"])}
+    spec["progress"] = _part(values, numbers=("total_steps",))
+    return spec, errors
+
+
+def _given(values: Mapping[str, str], name: str) -> bool:
+    return bool(values.get(name, "").strip())
+
+
+def _part(values: Mapping[str, str], *, numbers: tuple[str, ...] = (), texts: tuple[str, ...] = ()) -> Json:
+    part: Json = {name: _number(values[name]) for name in numbers if _given(values, name)}
+    return part | {name: values[name].strip() for name in texts if _given(values, name)}
+
+
+def _number(text: str) -> int | float | str:
+    """Return the number in a text, or the text as it is: the parser then says what is wrong with it."""
+    text = text.strip()
+    try:
+        return int(text) if text.lstrip("+-").isdigit() and len(text) < 20 else float(text)
+    except ValueError:
+        return text
+
+
+def _words(text: str, errors: list[FieldError]) -> list[str]:
+    """Return the words of a command line as a shell would split it; nothing in it is run or expanded."""
+    line = unix_lines(text).replace("\\\n", " ")
+    try:
+        return shlex.split(line)
+    except ValueError:
+        detail = "command has a quote that is not closed, or ends with a backslash."
+        errors.append(FieldError(pointer="/command", code="syntax", detail=detail))
+        return []
+
+
+def _pairs(text: str, name: str, noun: str, errors: list[FieldError]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(unix_lines(text).split("\n"), start=1):
+        if not line.strip():
+            continue
+        key, equals, value = line.partition("=")
+        key = key.strip()
+        if not equals:
+            detail = f"Line {number} has no =. Write one {noun} a line, as NAME=value."
+            errors.append(FieldError(pointer=f"/{name}", code="syntax", detail=detail))
+        elif key in pairs:
+            detail = f"Line {number} gives {key} a second time."
+            errors.append(FieldError(pointer=f"/{name}", code="repeated", detail=detail))
+        else:
+            pairs[key] = value
+    return pairs
+
+
+def fields_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of the fields for a spec; what is not of the right kind is left out."""
+    resources, schedule = _mapping(spec, "resources"), _mapping(spec, "schedule")
+    command = spec.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    texts = {
+        "name": spec.get("name"),
+        "queue": spec.get("queue"),
+        "command": shlex.join(words),
+        "profile": spec.get("profile"),
+        "env": _lines(_mapping(spec, "env")),
+        "labels": _lines(_mapping(spec, "labels")),
+        "gpus": resources.get("gpus", 1),
+        "cpus": resources.get("cpus"),
+        "memory": resources.get("memory"),
+        "disk": resources.get("disk"),
+        "priority": schedule.get("priority"),
+        "preemptible": "on" if schedule.get("preemptible", True) else "",
+        "max_duration": schedule.get("max_duration"),
+        "grace": _mapping(spec, "checkpoint").get("grace"),
+        "retry": _mapping(spec, "retry").get("max"),
+        "total_steps": _mapping(spec, "progress").get("total_steps"),
+    }
+    return {name: "" if value is None or value == "auto" else str(value) for name, value in texts.items()}
+
+
+def files_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of a spec by name."""
+    return {str(name): text for name, text in _mapping(spec, "files").items() if isinstance(text, str)}
+
+
+def fits_fields(spec: Mapping[str, Any]) -> bool:
+    """Return whether the form can hold a spec without loss: a value with a line break has no place in a line."""
+    pairs = [*_mapping(spec, "env").items(), *_mapping(spec, "labels").items()]
+    command = spec.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    return not any("\n" in str(value) or "\r" in str(value) for _, value in pairs) and not any(
+        "\r" in word or "\\\n" in word for word in words
+    )
+
+
+def _mapping(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = spec.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _lines(pairs: Mapping[str, Any]) -> str:
+    return "\n".join(f"{key}={value}" for key, value in pairs.items())

@@ -1,0 +1,93 @@
+/* The job list: rows follow live frames in place; rows that come or go wait for the server's next rendering, which is not
+   swapped in while the pointer is on the table. Chosen rows stay chosen. */
+"use strict";
+
+(() => {
+  const chosen = new Set();
+  const part = () => document.getElementById("jobs-part");
+  const rowOf = (id) => part()?.querySelector(`tr[data-job="${CSS.escape(id)}"]`);
+
+  const update = (row) => {
+    const line = rowOf(row.id);
+    if (!line) return false;
+    const cell = (name) => line.querySelector(`[data-cell="${name}"]`);
+    const moved = Shell.setBadge(cell("state"), row.state);
+    const detail = cell("detail");
+    const slot = detail?.querySelector("[data-part=progress]");
+    if (["running", "preempting", "suspending"].includes(row.state)) {
+      if (slot) Shell.progress(slot, row);
+      else {
+        const fresh = Shell.span("", "progress");
+        fresh.dataset.part = "progress";
+        Shell.progress(fresh, row);
+        detail?.replaceChildren(fresh);
+      }
+    } else if (row.state === "queued" && row.wait_sentence) {
+      const words = detail?.querySelector(".why") || Shell.span("", "why");
+      if (!words.isConnected) detail?.replaceChildren(words);
+      Shell.set(words, row.wait_sentence);
+      words.title = row.wait_sentence;
+    }
+    return !moved;
+  };
+
+  const groups = (document.querySelector("[data-list-groups]")?.dataset.listGroups || "").split(",");
+  Live.connect(groups, (kind, data) => {
+    if (kind !== "jobs") return;
+    // A row that is new here or has changed its state may belong elsewhere: the server says where.
+    const settled = data.jobs.map(update).every(Boolean);
+    if (!settled) Live.refresh();
+  });
+
+  /* Choosing rows */
+  const boxes = () => [...document.querySelectorAll("input[data-pick]")];
+  const show = () => {
+    for (const box of boxes()) box.checked = chosen.has(box.value);
+    const picked = boxes().filter((box) => box.checked);
+    const gpus = picked.reduce((sum, box) => sum + Number(box.dataset.held), 0);
+    const jobs = `${Shell.number(picked.length)} ${picked.length === 1 ? "job" : "jobs"}`;
+    const bar = document.getElementById("bulk");
+    if (bar) {
+      bar.classList.toggle("on", picked.length > 0);
+      bar.querySelector("[data-bulk=count]").textContent = picked.length ? `${jobs} chosen` : "";
+      const button = bar.querySelector("button[type=submit]");
+      button.disabled = !picked.length;
+      button.querySelector("span").textContent = picked.length ? `Cancel ${jobs}` : "Cancel chosen jobs";
+    }
+    const all = document.querySelector("input[data-pick-all]");
+    if (all) {
+      all.checked = picked.length > 0 && picked.length === boxes().length;
+      all.indeterminate = picked.length > 0 && !all.checked;
+    }
+    const dialog = document.getElementById("bulk-dialog");
+    if (dialog) {
+      dialog.querySelector("h2").textContent = `Cancel ${jobs}?`;
+      const held = gpus ? `They give ${Shell.device(gpus)} back.` : "They hold nothing now.";
+      dialog.querySelector("p").textContent = picked.length === 1 ? held.replace("They give", "It gives").replace("They hold", "It holds") : held;
+      dialog.querySelector("button[type=submit]").textContent = `Cancel ${jobs}`;
+    }
+  };
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("input[data-pick-all]")) {
+      for (const box of boxes()) { if (event.target.checked) chosen.add(box.value); else chosen.delete(box.value); }
+    } else if (event.target.matches("input[data-pick]")) {
+      if (event.target.checked) chosen.add(event.target.value); else chosen.delete(event.target.value);
+    } else return;
+    show();
+  });
+  document.addEventListener("liverefresh", show);
+
+  const form = document.getElementById("bulk-form");
+  const dialog = document.getElementById("bulk-dialog");
+  form?.addEventListener("submit", (event) => {
+    if (form.elements.confirmed.value === "yes") return;
+    event.preventDefault();
+    dialog.showModal();
+  });
+  dialog?.querySelector("button[type=submit]").addEventListener("click", (event) => {
+    event.preventDefault();
+    form.elements.confirmed.value = "yes";
+    form.requestSubmit();
+  });
+  show();
+})();

@@ -1,0 +1,121 @@
+"""The job that a page is about, and who reads it when: what all its tabs share, read once."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import cached_property
+from typing import Any
+
+from django.http import Http404, HttpRequest
+
+from frontend.components.devices import GPUS, DeviceWord, device_word
+from frontend.components.times import as_time_or_none
+from frontend.components.viewer import now_utc, viewer_zone
+from scheduler.core.errors import NotFound
+from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
+from scheduler.models import Job
+from scheduler.selectors.jobs import job_detail, job_explain, job_series, job_timeline
+from scheduler.selectors.servers import server_list
+from scheduler.selectors.visibility import require_job
+
+Row = dict[str, Any]  # JSON of a selector
+_GPU_WORD = re.compile(r"(?<![\w-])GPU(s?)(?![\w-])")
+
+
+def found_job(request: HttpRequest, key: str) -> Job:
+    """Return the job that a URL names, if the reader may see it; 404 otherwise, as for one that does not exist."""
+    try:
+        return require_job(request.user, key)
+    except NotFound as error:
+        raise Http404(str(error)) from None
+
+
+def in_words(text: str, device: DeviceWord) -> str:
+    """Return a sentence of the scheduler with its GPUs called what they are here."""
+    if device == GPUS:
+        return text
+    return _GPU_WORD.sub(lambda match: device.many if match[1] else device.one, text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """One job and its reader. What costs queries is read when a tab first asks for it."""
+
+    request: HttpRequest
+    job: Job
+    at: datetime
+    zone: tzinfo
+
+    @cached_property
+    def detail(self) -> Row:
+        """Return everything about the job as the REST API tells it."""
+        return job_detail(self.request.user, self.job)
+
+    @cached_property
+    def servers(self) -> list[Row]:
+        """Return all servers with their devices."""
+        return server_list(self.request.user)
+
+    @cached_property
+    def device(self) -> DeviceWord:
+        """Return what a device is called on this cluster."""
+        return device_word(server["device_kind"] for server in self.servers)
+
+    @cached_property
+    def explain(self) -> Row:
+        """Return why it waits."""
+        return job_explain(self.request.user, self.job, self.at)
+
+    @cached_property
+    def timeline(self) -> list[Row]:
+        """Return attempts and the times between them."""
+        return job_timeline(self.job, self.at, self.request.user)
+
+    @cached_property
+    def attempts(self) -> list[Row]:
+        """Return the attempts alone, oldest first."""
+        return [entry for entry in self.timeline if entry["kind"] == "attempt"]
+
+    @cached_property
+    def series(self) -> dict[str, list[Any]]:
+        """Return the measured values, with times as times."""
+        series = job_series(self.job)
+        return {**series, "at": [datetime.fromisoformat(at) for at in series["at"]]}
+
+    @property
+    def state(self) -> JobState:
+        """Return the state."""
+        return JobState(self.job.state)
+
+    @property
+    def is_holding(self) -> bool:
+        """Return whether it holds devices now."""
+        return self.state in HOLDING
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has ended for good."""
+        return self.state in TERMINAL
+
+    @property
+    def key(self) -> str:
+        """Return what names it in a URL."""
+        return f"J-{self.job.number}"
+
+    @property
+    def path(self) -> str:
+        """Return the address of its page."""
+        return f"/jobs/{self.key}"
+
+    def time(self, value: str | None) -> datetime | None:
+        """Return a time of a selector's row."""
+        return as_time_or_none(value)
+
+    def words(self, text: str) -> str:
+        """Return a sentence of the scheduler with the devices called what they are here."""
+        return in_words(text, self.device)
+
+
+def subject_of(request: HttpRequest, key: str) -> Subject:
+    """Return the job of a URL and its reader. Raises Http404."""
+    return Subject(request=request, job=found_job(request, key), at=now_utc(), zone=viewer_zone(request))

@@ -1,0 +1,230 @@
+"""The submit form: the same spec as the REST API takes, as fields or as YAML. Works without scripts.
+
+One POST does one of four things, by the button: submit, check (nothing is stored), or turn fields into YAML and back.
+"""
+
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render, resolve_url
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from frontend.components.devices import DeviceWord, device_word
+from frontend.components.viewer import QUEUE_COOKIE
+from frontend.pages.jobs.forms import FileRow, SpecForm, YamlForm, file_rows, files_of_rows, rows_of_files
+from frontend.pages.jobs.preview import Preview, curl_of_spec, preview_of
+from frontend.pages.jobs.spec_fields import fields_of_spec, files_of_spec, fits_fields, spec_of_fields, unix_lines
+from frontend.pages.jobs.spec_yaml import EXAMPLE, line_of, spec_as_yaml
+from frontend.pages.jobs.subject import found_job
+from frontend.pages.jobs.workloads import TEMPLATES
+from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
+from scheduler.core.spec import JobSpec
+from scheduler.models import Queue
+from scheduler.ports import live_ports
+from scheduler.selectors.servers import server_list
+from scheduler.selectors.visibility import queues_submittable
+from scheduler.services.idempotency import idempotent
+from scheduler.services.jobs import job_check, job_submit
+from scheduler.services.spec_text import spec_from_text
+
+ROUTE = "page /jobs/new"
+Json = dict[str, Any]  # a spec, not yet parsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the form offers: queues that the reader may submit to, and what a device is called here."""
+
+    queues: list[Queue]
+    device: DeviceWord
+
+    def form(self, *, data: QueryDict | None = None, initial: dict[str, str] | None = None) -> SpecForm:
+        """Return the form, with what was posted or with first values."""
+        return SpecForm(data, initial=initial, queues=self.queues, device_many=self.device.many)
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """What stands in the form: as fields or as YAML, with what is wrong with it.
+
+    Attributes:
+        data: The spec asked for; None where the text of it cannot be read.
+        note: One sentence above the form.
+    """
+
+    mode: str
+    form: SpecForm | YamlForm
+    rows: list[FileRow] = field(default_factory=list)
+    data: object = None
+    errors: list[FieldError] = field(default_factory=list)
+    note: str = ""
+
+    def show_errors(self, errors: list[FieldError]) -> None:
+        """Put each error at its field; in a text, name its line."""
+        if isinstance(self.form, SpecForm):
+            self.form.add_spec_errors(errors, self.rows)
+            return
+        text = self.form.data.get("spec", "")
+        for error in errors:
+            line = line_of(text, error.pointer)
+            self.form.add_error("spec", f"Line {line}: {error.detail}" if line else error.detail)
+        self.form.fields["spec"].help_text = ""
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def job_new(request: HttpRequest) -> HttpResponse:
+    """Show the form, check what is in it, or submit it."""
+    offer = Offer(
+        queues=list(queues_submittable(request.user).order_by("name")),
+        device=device_word(server["device_kind"] for server in server_list(request.user)),
+    )
+    if request.method != "POST":
+        return _page(request, offer, _first_draft(request, offer))
+    draft = _posted_draft(request, offer)
+    action = request.POST.get("action", "submit")
+    if action == "yaml" and draft.mode == "form":
+        return _page(request, offer, _as_yaml(draft))
+    if action == "form" and draft.mode == "yaml":
+        return _page(request, offer, _as_fields(request, offer, draft))
+    spec = _checked(request, draft)
+    if spec is None:
+        return _page(request, offer, draft, status=400)
+    if action == "check":
+        return _page(request, offer, draft, preview=preview_of(request, spec))
+    return _submitted(request, spec)
+
+
+def _first_draft(request: HttpRequest, offer: Offer) -> Draft:
+    """Return the form filled from a template, from another job, or with a name to begin with."""
+    spec: Json = {"resources": {"gpus": 1}}
+    note = ""
+    template = TEMPLATES.get(request.GET.get("template", ""))
+    if template is not None:
+        spec = template.spec()
+    elif request.GET.get("clone"):
+        source = found_job(request, request.GET["clone"])
+        spec = dict(source.spec)
+        note = f"Filled from {source.name} (J-{source.number}). Nothing is submitted yet."
+    spec.setdefault("queue", _likely_queue(request, offer))
+    if request.GET.get("mode") == "yaml":
+        bare = template is None and not note
+        text = EXAMPLE.format(queue=spec["queue"] or "my-queue") if bare else spec_as_yaml(spec)
+        return Draft(mode="yaml", form=YamlForm(initial={"spec": text}), data=spec, note=note)
+    draft = _fields_draft(request, offer, spec)
+    draft.note = draft.note or note
+    return draft
+
+
+def _likely_queue(request: HttpRequest, offer: Offer) -> str:
+    """Return the queue that the reader chose in the rail, or the only one there is."""
+    names = [queue.name for queue in offer.queues]
+    chosen = request.COOKIES.get(QUEUE_COOKIE, "")
+    return chosen if chosen in names else names[0] if len(names) == 1 else ""
+
+
+def _fields_draft(request: HttpRequest, offer: Offer, spec: Json) -> Draft:
+    if not fits_fields(spec):
+        text = spec_as_yaml(spec)
+        note = "This spec has a value that does not fit a field of the form, so it is shown as YAML."
+        return Draft(mode="yaml", form=YamlForm(initial={"spec": text}), data=spec, note=note)
+    form = offer.form(initial=fields_of_spec(spec))
+    return Draft(mode="form", form=form, rows=rows_of_files(files_of_spec(spec)), data=spec)
+
+
+def _posted_draft(request: HttpRequest, offer: Offer) -> Draft:
+    if request.POST.get("mode") == "yaml":
+        text = unix_lines(request.POST.get("spec", ""))
+        draft = Draft(mode="yaml", form=YamlForm({"spec": text}))
+        try:
+            draft.data = spec_from_text(text)
+        except SpecInvalid as invalid:
+            draft.errors = invalid.errors
+        return draft
+    rows, errors = file_rows(request.POST, request.FILES)
+    form = offer.form(data=request.POST)
+    files, more = files_of_rows(rows)
+    spec, wrong = spec_of_fields(form.texts(), files)
+    return Draft(mode="form", form=form, rows=rows, data=spec, errors=errors + more + wrong)
+
+
+def _checked(request: HttpRequest, draft: Draft) -> JobSpec | None:
+    """Return the spec if it could be submitted now; otherwise every error stands at its field."""
+    errors = list(draft.errors)
+    spec: JobSpec | None = None
+    if draft.mode == "form" or not errors:
+        try:
+            spec = job_check(actor=request.user, data=draft.data)
+        except SpecInvalid as invalid:
+            seen = {error.pointer for error in errors}
+            errors += [error for error in invalid.errors if error.pointer not in seen]
+        except NotAllowed as refused:
+            errors.append(FieldError(pointer="/queue", code="not_allowed", detail=str(refused)))
+    if errors:
+        draft.show_errors(errors)
+        return None
+    return spec
+
+
+def _as_yaml(draft: Draft) -> Draft:
+    text = spec_as_yaml(draft.data if isinstance(draft.data, dict) else {})
+    if draft.errors:
+        draft.show_errors(draft.errors)
+        return draft
+    return Draft(mode="yaml", form=YamlForm(initial={"spec": text}), data=draft.data)
+
+
+def _as_fields(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
+    """Return the fields for a YAML text; a text that the parser does not take as a spec stays as it is."""
+    spec, errors = JobSpec.read(draft.data) if not draft.errors else (None, draft.errors)
+    if spec is None or errors:
+        draft.show_errors(errors)
+        draft.note = "The text is not a spec yet. Mend it, then show it as a form."
+        return draft
+    return _fields_draft(request, offer, spec.to_json())
+
+
+def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
+    """Store the job, once however often the button was pressed, and go to its page."""
+    assert isinstance(request.user, User)
+    ports = live_ports()
+    at = ports.clock.now()
+    digest = hashlib.sha256(json.dumps(spec.to_json(), sort_keys=True).encode()).hexdigest()
+    nonce = request.POST.get("once", "")[:64] or secrets.token_hex(16)
+
+    def make() -> tuple[int, Json, str]:
+        job = job_submit(actor=request.user, spec=spec, at=at, ids=ports.ids)
+        return 201, {"name": job.name, "number": job.number}, resolve_url("job", f"J-{job.number}")
+
+    # The key holds the content: another spec from the same page is another job.
+    key = f"{nonce}-{digest}"
+    answer = idempotent(user=request.user, route=ROUTE, key=key, body_hash=digest, at=at, make=make)
+    words = "was submitted before" if answer.replayed else "is queued"
+    messages.success(request, f"{answer.body['name']} (J-{answer.body['number']}) {words}.")
+    return HttpResponseRedirect(answer.location)
+
+
+def _page(
+    request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview | None = None, status: int = 200
+) -> HttpResponse:
+    context = {
+        "draft": draft,
+        "form": draft.form,
+        "mode": draft.mode,
+        "rows": draft.rows,
+        "new_row": len(draft.rows),
+        "queues": offer.queues,
+        "templates": TEMPLATES.values(),
+        "template": request.GET.get("template", ""),
+        "preview": preview,
+        "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) else "",
+        "once": request.POST.get("once", "")[:64] or secrets.token_hex(16),
+    }
+    return render(request, "jobs/new.html", context, status=status)

@@ -1,0 +1,39 @@
+"""The tabs of a job's page: one file each, with one function that returns its template variables, and one line here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.tabs import attempts, events, logs, metrics, overview, placement, spec, why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    """One tab.
+
+    Attributes:
+        key: Last part of its URL and of its template's name; the overview has no part of its own.
+        context: Returns the variables of its template.
+        count: Returns the number beside its label; None for none.
+    """
+
+    key: str
+    label: str
+    context: Callable[[Subject], dict[str, Any]]
+    count: Callable[[Subject], int | None] = lambda subject: None
+
+
+TABS: dict[str, Tab] = {
+    tab.key: tab
+    for tab in (
+        Tab(key="overview", label="Overview", context=overview.context),
+        Tab(key="why", label="Why and when", context=why.context),
+        Tab(key="logs", label="Logs", context=logs.context),
+        Tab(key="metrics", label="Metrics", context=metrics.context),
+        Tab(key="placement", label="Placement", context=placement.context),
+        Tab(key="events", label="Events", context=events.context, count=events.count),
+        Tab(key="spec", label="Spec", context=spec.context),
+        Tab(key="attempts", label="Attempts", context=attempts.context, count=attempts.count),
+    )
+}

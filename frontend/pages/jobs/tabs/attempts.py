@@ -1,0 +1,37 @@
+"""Attempts: each run from its launch to its one end."""
+
+from typing import Any
+
+from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.timeline import QUIET_CAUSES, cause_words
+from scheduler.core.lifecycle import EndCause
+
+
+def count(subject: Subject) -> int | None:
+    """Return how many there are."""
+    attempt = subject.detail["attempt"]
+    return int(attempt["number"]) if attempt else 0
+
+
+def context(subject: Subject) -> dict[str, Any]:
+    """Return the variables of the template."""
+    return {"attempts": [_row(subject, entry) for entry in reversed(subject.attempts)]}
+
+
+def _row(subject: Subject, entry: dict[str, Any]) -> dict[str, Any]:
+    first, last = entry["first_step"], entry["last_step"]
+    if entry["end"] is None:
+        tone, words = "info", str(entry["state"]).capitalize()
+    elif entry["end_cause"] == EndCause.COMPLETED:
+        tone, words = "ok", cause_words(entry)
+    else:
+        tone = "mute" if entry["end_cause"] in QUIET_CAUSES else "bad"
+        words = cause_words(entry)
+    return {
+        **entry,
+        "tone": tone,
+        "words": words,
+        "steps": (first, last) if first is not None and last is not None else None,
+        "started": subject.time(entry["started_at"] or entry["created_at"]),
+        "is_open": entry["end"] is None,
+    }

@@ -1,0 +1,17 @@
+"""Logs: the last thousand lines of an attempt, followed while it runs."""
+
+from typing import Any
+
+from frontend.pages.jobs.log_view import LEVELS, full_log
+from frontend.pages.jobs.subject import Subject
+
+
+def context(subject: Subject) -> dict[str, Any]:
+    """Return the variables of the template."""
+    query = subject.request.GET
+    return {
+        "log": full_log(subject),
+        "levels": LEVELS.items(),
+        "level": query.get("level", ""),
+        "words": query.get("q", "")[:200],
+    }

@@ -1,0 +1,11 @@
+"""Metrics: everything measured of a job, over steps or time."""
+
+from typing import Any
+
+from frontend.pages.jobs.curves import all_curves
+from frontend.pages.jobs.subject import Subject
+
+
+def context(subject: Subject) -> dict[str, Any]:
+    """Return the variables of the template."""
+    return {"charts": all_curves(subject)}

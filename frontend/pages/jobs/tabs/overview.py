@@ -1,0 +1,31 @@
+"""Overview: how far it is, its curves, its course, what it holds, the end of its log."""
+
+from typing import Any
+
+from frontend.pages.jobs.curves import loss_of, rate_of
+from frontend.pages.jobs.log_view import short_log
+from frontend.pages.jobs.progress import ends_words, outcome_of, tiles
+from frontend.pages.jobs.shares import holdings_of
+from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.timeline import receipts_of, timeline_of
+from frontend.pages.jobs.why import reason_context
+
+
+def context(subject: Subject) -> dict[str, Any]:
+    """Return the variables of the template."""
+    job = subject.job
+    frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None
+    return {
+        "outcome": outcome_of(subject),
+        "reason": reason_context(subject),
+        "frac": frac,
+        "frac_percent": "" if frac is None else f"{frac * 100:.2f}",
+        "ends": ends_words(subject),
+        "small_tiles": tiles(subject),
+        "loss_chart": loss_of(subject),
+        "rate_chart": rate_of(subject),
+        "timeline": timeline_of(subject),
+        "receipts": receipts_of(subject),
+        "holdings": holdings_of(subject),
+        "log": short_log(subject),
+    }

@@ -1,0 +1,18 @@
+"""Spec: what was submitted with every default filled in, as YAML, JSON and a command that submits it again."""
+
+import json
+from typing import Any
+
+from frontend.pages.jobs.preview import curl_of_spec
+from frontend.pages.jobs.spec_yaml import spec_as_yaml
+from frontend.pages.jobs.subject import Subject
+
+
+def context(subject: Subject) -> dict[str, Any]:
+    """Return the variables of the template."""
+    spec = subject.job.spec
+    return {
+        "as_yaml": spec_as_yaml(spec),
+        "as_json": json.dumps(spec, indent=2, ensure_ascii=False),
+        "curl": curl_of_spec(subject.request, spec),
+    }

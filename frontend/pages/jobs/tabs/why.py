@@ -1,0 +1,28 @@
+"""Why and when: the binding constraint, its evidence, the checks, who goes first, what held it back."""
+
+from typing import Any
+
+from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.timeline import receipts_of
+from frontend.pages.jobs.why import ahead_title, checks_title, pieces_of, reason_context
+
+
+def context(subject: Subject) -> dict[str, Any]:
+    """Return the variables of the template."""
+    explain = subject.explain
+    checks = [
+        {**check, "name": subject.words(check["name"]), "text": subject.words(check["text"])}
+        for check in explain["checks"]
+    ]
+    pieces, waited = pieces_of(subject)
+    return {
+        "reason": reason_context(subject),
+        "explain": explain,
+        "checks": checks,
+        "checks_title": checks_title(checks),
+        "ahead": [{**row, "sentence": subject.words(row["sentence"])} for row in explain["ahead"]],
+        "ahead_title": ahead_title(explain),
+        "pieces": pieces,
+        "waited": waited,
+        "receipts": receipts_of(subject),
+    }

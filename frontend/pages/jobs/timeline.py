@@ -1,0 +1,259 @@
+"""The course of a job as bars: waiting, attempts, preemptions, in proportion; and the receipts of its preemptions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from frontend.components.formats import clock, counted, duration, joined, number
+from frontend.pages.jobs.figures import Gap
+from frontend.pages.jobs.subject import Subject
+from scheduler.core.lifecycle import EndCause
+from scheduler.core.plan import PreemptRule
+
+LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
+NARROW_FRAC = 0.03
+MOST_RECEIPTS = 5
+QUIET_CAUSES = frozenset({EndCause.COMPLETED, EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
+
+Row = dict[str, Any]  # an entry of job_timeline
+
+CAUSES: dict[str, str] = {
+    EndCause.COMPLETED: "Completed",
+    EndCause.PREEMPTED: "Preempted",
+    EndCause.SUSPENDED: "Suspended",
+    EndCause.CANCELLED: "Cancelled",
+    EndCause.EXIT_CODE: "Failed",
+    EndCause.SIGNAL: "Ended by a signal",
+    EndCause.OUT_OF_MEMORY: "Out of memory",
+    EndCause.OUT_OF_DISK: "Out of disk",
+    EndCause.COMMAND_NOT_FOUND: "Command not found",
+    EndCause.TIME_LIMIT: "Time limit",
+    EndCause.LAUNCH_FAILED: "Launch failed",
+    EndCause.SERVER_LOST: "Server lost",
+    EndCause.SUPERVISOR_LOST: "Supervisor lost",
+    EndCause.LAUNCH_UNCONFIRMED: "Launch not confirmed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar.
+
+    Attributes:
+        span: Weight of its width, seconds.
+        css: wait, past, now, preempt or fail; with ``narrow`` where it has no room for padding.
+        label: What stands in it; empty where it does not fit.
+        title: The whole in words.
+    """
+
+    span: float
+    css: str
+    label: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Bars with what stands above and below them."""
+
+    title: str
+    bars: list[Bar]
+    begin: datetime
+    middle: str
+    end: datetime
+    checkpoint_percent: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What one preemption took and gave, as sentences; ``href`` leads to the job that took the place."""
+
+    before: str
+    by: str
+    href: str
+    after: str
+
+
+def cause_words(attempt: Row) -> str:
+    """Return why an attempt ended, with its exit code or signal."""
+    words = CAUSES.get(attempt["end_cause"], "")
+    if attempt["end_cause"] == EndCause.EXIT_CODE and attempt["exit_code"] is not None:
+        return f"{words}, exit code {attempt['exit_code']}"
+    if attempt["end_cause"] == EndCause.SIGNAL and attempt["exit_signal"] is not None:
+        return f"{words}, {attempt['exit_signal']}"
+    return words
+
+
+def timeline_of(subject: Subject) -> Timeline:
+    """Return the course of a job until now or its end."""
+    entries = _without_dust(_merged(subject.timeline))
+    total_s = sum(entry["duration_s"] for entry in entries) or 1.0
+    bars = [_bar(entry, entries[index - 1] if index else None, subject, total_s) for index, entry in enumerate(entries)]
+    begin = subject.job.submitted_at
+    end = subject.job.ended_at or subject.at
+    last = next((a for a in reversed(subject.attempts) if a["receipt"]), None)
+    return Timeline(
+        title=_title(subject),
+        bars=bars,
+        begin=begin,
+        middle=_short_receipt(last, subject) if last else "",
+        end=end,
+        checkpoint_percent=_percent(subject.job.checkpoint_at, begin, end),
+    )
+
+
+def _percent(at: datetime | None, begin: datetime, end: datetime) -> float | None:
+    whole_s = (end - begin).total_seconds()
+    if at is None or whole_s <= 0 or not begin <= at <= end:
+        return None
+    return round(100 * (at - begin).total_seconds() / whole_s, 2)
+
+
+def _merged(entries: list[Row]) -> list[Row]:
+    """Return the entries with waits that follow each other as one: the reasons stand on another tab."""
+    merged: list[Row] = []
+    for entry in entries:
+        if merged and entry["kind"] == merged[-1]["kind"] == "wait":
+            merged[-1] = {
+                **merged[-1],
+                "end": entry["end"],
+                "duration_s": merged[-1]["duration_s"] + entry["duration_s"],
+            }
+        else:
+            merged.append(entry)
+    return merged
+
+
+def _without_dust(entries: list[Row]) -> list[Row]:
+    """Leave out waits of less than a second: a bar would be wider than what it shows."""
+    return [entry for entry in entries if entry["kind"] == "attempt" or entry["duration_s"] >= 1]
+
+
+def _bar(entry: Row, before: Row | None, subject: Subject, total_s: float) -> Bar:
+    frac = entry["duration_s"] / total_s
+    took = duration(entry["duration_s"])
+    if entry["kind"] == "attempt":
+        css, words = _attempt_bar(entry, subject)
+    elif entry["kind"] == "suspended":
+        css, words = "wait", "Suspended"
+    else:
+        is_preempted = before is not None and before.get("end_cause") == EndCause.PREEMPTED
+        css, words = ("preempt", "Preempted") if is_preempted else ("wait", "Waiting")
+    label = words if frac >= LABEL_FRAC or (frac >= 0.09 and len(words) < 10) else ""
+    narrow = " narrow" if frac < NARROW_FRAC else ""
+    return Bar(span=max(entry["duration_s"], 0.001), css=css + narrow, label=label, title=f"{words}, {took}")
+
+
+def _attempt_bar(entry: Row, subject: Subject) -> tuple[str, str]:
+    where = joined([seat["server"] for seat in entry["servers"]])
+    words = f"Attempt {entry['number']} · {subject.device.counted(entry['num_gpus'])}" + (
+        f" · {where}" if where else ""
+    )
+    if entry["end"] is None:
+        return "now", words
+    if entry["end_cause"] not in QUIET_CAUSES:
+        return "fail", f"Attempt {entry['number']} · {cause_words(entry)}"
+    return "past", words
+
+
+def _title(subject: Subject) -> str:
+    """Return what the course shows: how often it was preempted, and how long it waited."""
+    attempts, preemptions = subject.attempts, [a for a in subject.attempts if a["end_cause"] == EndCause.PREEMPTED]
+    if preemptions:
+        gone_s = sum(gap_s for gap_s in _gaps_s(subject.timeline))
+        times = f"{number(len(preemptions))} preemptions" if len(preemptions) > 1 else "One preemption"
+        return f"{times}, {duration(gone_s)}" if gone_s >= 1 else times
+    waited_s = sum(entry["duration_s"] for entry in subject.timeline if entry["kind"] == "wait")
+    if not attempts:
+        return f"Waits for {duration(waited_s)}, no attempt yet" if not subject.is_over else "It never ran"
+    if len(attempts) > 1:
+        return f"{counted(len(attempts), 'attempt')}, waited {duration(waited_s)} in all"
+    return f"Started after {duration(waited_s)} of waiting" if waited_s >= 1 else "Started at once"
+
+
+def _gaps_s(entries: list[Row]) -> list[float]:
+    gaps: list[float] = []
+    for before, entry in pairwise(_merged(entries)):
+        if before.get("end_cause") == EndCause.PREEMPTED and entry["kind"] == "wait":
+            gaps.append(entry["duration_s"])
+    return gaps
+
+
+def gaps_of(subject: Subject) -> tuple[Gap, ...]:
+    """Return the times between attempts, for the charts."""
+    gaps: list[Gap] = []
+    for before, after in pairwise([*subject.attempts, None]):
+        assert before is not None
+        if after is None and (subject.is_over or before["end"] is None):
+            continue
+        start = subject.time(before["ended_at"])
+        end = subject.time(after["started_at"] or after["created_at"]) if after else subject.at
+        if start is None or end is None:
+            continue
+        took = duration(max(0.0, (end - start).total_seconds()))
+        words = f"{CAUSES.get(before['end_cause'], 'Stopped')} {took}"
+        resume_step = after["resume_step"] if after else None
+        gaps.append(Gap(start=start, end=end, last_step=before["last_step"], resume_step=resume_step, words=words))
+    return tuple(gaps)
+
+
+def receipts_of(subject: Subject) -> list[Receipt]:
+    """Return the receipts of the newest preemptions, newest first."""
+    entries = subject.attempts
+    made = []
+    for index in range(len(entries) - 1, -1, -1):
+        if entries[index]["receipt"]:
+            following = entries[index + 1] if index + 1 < len(entries) else None
+            made.append(_receipt(entries[index], following, subject))
+    return made[:MOST_RECEIPTS]
+
+
+def _receipt(attempt: Row, following: Row | None, subject: Subject) -> Receipt:
+    receipt = attempt["receipt"]
+    at = subject.time(receipt["at"])
+    by = receipt["by_job"]
+    when = f"Preempted at {clock(at, subject.at, subject.zone)}" if at else "Preempted"
+    parts = [_lost_words(attempt)]
+    if following is not None:
+        resumed = subject.time(following["started_at"])
+        if resumed is not None:
+            step = f" at step {number(following['resume_step'])}" if following["resume_step"] is not None else ""
+            parts.append(f"Resumed at {clock(resumed, subject.at, subject.zone)}{step}.")
+    elif attempt["end"] is None:
+        parts.append("It writes its checkpoint.")
+    elif not subject.is_over:
+        parts.append("It waits to resume.")
+    why = _rule_words(receipt["rule"], by, subject)
+    return Receipt(
+        before=f"{when} by " if by else f"{when}: ",
+        by=by["name"] if by else "",
+        href=f"/jobs/J-{by['number']}" if by and by["number"] else "",
+        after=(f" ({by['queue']}): " if by else "") + f"{why}. " + " ".join(part for part in parts if part),
+    )
+
+
+def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
+    if rule == PreemptRule.QUOTA_RECLAIM:
+        return f"{by['queue'] if by else 'another queue'} took its quota back"
+    if rule == PreemptRule.SERVER_GONE:
+        return "its server left the pool"
+    policy = subject.explain["policy"]
+    return f"it comes first in the order of {policy}"
+
+
+def _lost_words(attempt: Row) -> str:
+    if attempt["lost_s"] is None:
+        return ""
+    if attempt["lost_s"] < 0.5:
+        return "No work is lost."
+    return f"{duration(attempt['lost_s'])} of work since the checkpoint is lost."
+
+
+def _short_receipt(attempt: Row, subject: Subject) -> str:
+    receipt = attempt["receipt"]
+    at = subject.time(receipt["at"])
+    when = f"{clock(at, subject.at, subject.zone)} " if at else ""
+    by = f" by {receipt['by_job']['name']}" if receipt["by_job"] else ""
+    lost = f", {duration(attempt['lost_s'])} lost" if attempt["lost_s"] else ""
+    return f"{when}preempted{by}{lost}"

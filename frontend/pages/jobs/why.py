@@ -1,0 +1,134 @@
+"""Why a job waits, with the evidence: servers as cells, checks, who is ahead, what held it back before."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from frontend.components.formats import clock, counted, duration, number
+from frontend.components.gpu_cells import free_by_server, free_words
+from frontend.pages.jobs.head import ordinal
+from frontend.pages.jobs.subject import Subject
+from scheduler.core.plan import WaitReason
+
+MOST_SERVERS = 64
+# Reasons that free devices are evidence for.
+OF_PLACE = frozenset(
+    {
+        WaitReason.NO_CAPACITY,
+        WaitReason.BEHIND_POLICY_ORDER,
+        WaitReason.FRAGMENTATION,
+        WaitReason.CPU_OR_MEMORY,
+        WaitReason.NEVER_FEASIBLE,
+        WaitReason.NO_SERVER,
+        WaitReason.RECONFIGURING,
+    }
+)
+WORDS: dict[str, tuple[str, str]] = {
+    WaitReason.NEW: ("Not looked at yet", "mute"),
+    WaitReason.QUEUE_QUOTA: ("Quota of the queue", "mute"),
+    WaitReason.QUEUE_MAX: ("Limit of the queue", "mute"),
+    WaitReason.NO_CAPACITY: ("Too few free", "warn"),
+    WaitReason.BEHIND_POLICY_ORDER: ("Behind other jobs", "info"),
+    WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),
+    WaitReason.CPU_OR_MEMORY: ("Cores or memory", "warn"),
+    WaitReason.NEVER_FEASIBLE: ("Never fits", "bad"),
+    WaitReason.NO_SERVER: ("No server", "bad"),
+    WaitReason.RECONFIGURING: ("Waits for another to leave", "teal"),
+    WaitReason.BACKOFF: ("Pause after a failure", "mute"),
+    WaitReason.HELD: ("Suspended", "warn"),
+    WaitReason.POLICY_PAUSED: ("Scheduling paused", "mute"),
+    WaitReason.SCHEDULER_STALE: ("No round", "bad"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One stretch of waiting for one reason."""
+
+    span: float
+    words: str
+    tone: str
+    title: str
+    start: datetime
+
+
+def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
+    """Return the variables of the partial ``reason_box``; empty when the job does not wait."""
+    explain = subject.explain
+    if not explain["reason"]:
+        return {}
+    since = subject.time(explain["since"])
+    evidence = explain["reason"] in OF_PLACE
+    return {
+        "since": since,
+        "waited_s": max(0.0, (subject.at - since).total_seconds()) if since else 0.0,
+        "code": explain["reason"],
+        "sentence": subject.words(explain["sentence"]),
+        "numbers": numbers_words(subject),
+        "servers": subject.servers[:MOST_SERVERS] if evidence else [],
+        "evidence_label": evidence_words(subject),
+    }
+
+
+def numbers_words(subject: Subject) -> str:
+    """Return the numbers behind the reason: what is free and where, what is broken, and its place in line."""
+    explain, device = subject.explain, subject.device
+    parts: list[str] = []
+    if explain["reason"] in OF_PLACE and subject.servers:
+        parts.append(evidence_words(subject))
+        where = " on one server" if subject.job.num_gpus > 1 else ""
+        parts.append(f"The job asks for {device.counted(subject.job.num_gpus)}{where}.")
+    position, waiting = explain["position"], explain["waiting_jobs"]
+    if position and waiting:
+        place = f"It is {ordinal(position)} of {number(waiting)} in the cluster"
+        own, own_waiting = explain["queue_position"], explain["queue_waiting_jobs"]
+        parts.append(f"{place}, {ordinal(own)} of {number(own_waiting)} in {subject.job.queue.name}.")
+    return " ".join(parts)
+
+
+def evidence_words(subject: Subject) -> str:
+    """Return what is free and what is broken, as a sentence."""
+    device, servers = subject.device, subject.servers
+    free = sum(count for _, count in free_by_server(servers))
+    verb = "is" if free == 1 else "are"
+    words = f"{device.counted(free)} {verb} free: {free_words(servers)}." if free else f"No {device.one} is free."
+    broken = [
+        f"{device.one} {gpu['index']} of {row['name']}" for row in servers for gpu in row["gpus"] if not gpu["healthy"]
+    ]
+    if broken:
+        more = f" and {number(len(broken) - 3)} more" if len(broken) > 3 else ""
+        words += f" Broken: {', '.join(broken[:3])}{more}."
+    return words
+
+
+def pieces_of(subject: Subject) -> tuple[list[Piece], str]:
+    """Return what the job waited for, reason by reason, and a line that sums it up."""
+    waits = [entry for entry in subject.timeline if entry["kind"] == "wait" and entry["duration_s"] >= 1]
+    made: list[Piece] = []
+    for entry in waits:
+        words, tone = WORDS.get(entry["reason"], (entry["reason"].replace("_", " "), "mute"))
+        start = subject.time(entry["start"])
+        if start is None:
+            continue
+        title = f"{words}, {duration(entry['duration_s'])} from {clock(start, subject.at, subject.zone)}"
+        made.append(Piece(span=entry["duration_s"], words=words, tone=tone, title=title, start=start))
+    total_s = sum(piece.span for piece in made)
+    return made, duration(total_s) if made else ""
+
+
+def checks_title(checks: list[dict[str, Any]]) -> str:
+    """Return how many checks pass."""
+    passing = sum(bool(check["ok"]) for check in checks)
+    if passing == len(checks):
+        return f"All {number(passing)} checks pass"
+    return f"{number(passing)} of {counted(len(checks), 'check')} pass"
+
+
+def ahead_title(explain: dict[str, Any]) -> str:
+    """Return who goes first, as a finding."""
+    count, position = explain["num_ahead"], explain["position"]
+    if not position:
+        return "Its place in line comes with the next round"
+    if not count:
+        return "It is first in line"
+    return f"{counted(count, 'job')} {'is' if count == 1 else 'are'} ahead of it"
