@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # comes without stubs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -247,7 +247,7 @@ def test_size_has_one_spelling(text: str, written: str) -> None:
 
 
 NAMES = st.from_regex(limit.PLAIN_NAME, fullmatch=True)
-TEXT = st.text(alphabet=st.characters(exclude_characters="\x00", exclude_categories=("Cs",)), max_size=30)
+TEXT = st.text(alphabet=st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=30)
 
 
 def to_size(number: int) -> str:

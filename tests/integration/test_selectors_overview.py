@@ -1,0 +1,397 @@
+"""The cluster at a glance: GPUs add up, shares add up, and times and fairness follow from the rows."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from pytest_django import DjangoAssertNumQueries
+
+from scheduler.core.errors import NotFound
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Cluster, Event, Gpu, Job, Queue
+from scheduler.models.queue import Role
+from scheduler.models.server import ServerState
+from scheduler.selectors.fairness import quantile
+from scheduler.selectors.overview import (
+    cluster_now,
+    cluster_series,
+    fairness,
+    feed,
+    gpu_map,
+    jct_summary,
+    queue_shares,
+)
+from scheduler.selectors.queues import queue_detail, queue_list
+from scheduler.selectors.rounds import round_detail, round_list, round_row
+from scheduler.selectors.servers import server_detail, server_list
+from tests.factories import AT, job_make, member_make, queue_make, round_make, sample_make, server_make, user_make
+
+pytestmark = pytest.mark.django_db
+
+FRAME_KEYS = {
+    *("at", "round", "round_finished_at", "next_round_at", "policy", "locality", "mechanism", "num_gpus", "busy_gpus"),
+    *("allocated_gpus", "free_gpus", "broken_gpus", "waiting_jobs", "running_jobs", "servers"),
+}
+
+
+@pytest.fixture
+def admin() -> User:
+    """An admin."""
+    return user_make("admin", admin=True)
+
+
+def counts(frame: dict[str, Any]) -> dict[str, int]:
+    """Return the numbers of GPUs."""
+    return {key: value for key, value in frame.items() if key.endswith("_gpus")}
+
+
+def test_every_gpu_is_allocated_free_or_broken() -> None:
+    """The parts sum to the whole; GPUs of a lost server cannot be used, busy ones are used by 5 % or more."""
+    server = server_make(gpus=4, broken=[3])
+    server_make(gpus=2, state=ServerState.LOST)
+    job_make(state=JobState.RUNNING, num_gpus=2, server=server)
+    Gpu.objects.filter(server=server, index=0).update(utilization_frac=0.9)
+    Gpu.objects.filter(server=server, index=1).update(utilization_frac=0.04)
+
+    assert counts(cluster_now(AT)) == {
+        "num_gpus": 6,
+        "busy_gpus": 1,
+        "allocated_gpus": 2,
+        "free_gpus": 1,
+        "broken_gpus": 3,
+    }
+
+
+def test_frame_tells_the_round_and_the_servers(settings: LazySettings) -> None:
+    """The frame is exactly what live pages expect, and the next round is one period after the last."""
+    settings.ROUND_S = 10
+    server = server_make("gpu-01", gpus=1)
+    job_make()
+    Cluster.objects.filter(pk=1).update(round_number=7, round_finished_at=AT)
+    frame = cluster_now(AT)
+
+    assert frame.keys() >= FRAME_KEYS
+    assert (frame["round"], frame["next_round_at"]) == (7, "2026-03-07T14:32:10Z")
+    assert (frame["waiting_jobs"], frame["running_jobs"]) == (1, 0)
+    assert frame["servers"] == [
+        {
+            "id": server.pk,
+            "name": "gpu-01",
+            "state": "up",
+            "device_kind": "cpu_slot",
+            "gpus": [{"index": 0, "healthy": True, "allocated": False, "utilization_frac": 0.0}],
+        }
+    ]
+
+
+def test_paused_scheduler_has_no_next_round() -> None:
+    """Nobody waits for a round that does not come."""
+    Cluster.objects.filter(pk=1).update(round_number=7, round_finished_at=AT, paused=True)
+
+    assert (cluster_now(AT)["next_round_at"], cluster_now(AT)["paused"]) == (None, True)
+
+
+def test_frame_costs_five_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    """It is made every second, however many servers and jobs there are."""
+    for _ in range(5):
+        job_make(state=JobState.RUNNING, server=server_make(gpus=8))
+    with django_assert_num_queries(5):
+        cluster_now(AT)
+
+
+def test_overview_of_an_empty_cluster_is_empty(admin: User) -> None:
+    """Before anything exists every read has an answer."""
+    Cluster.objects.all().delete()
+
+    assert counts(cluster_now(AT)) == dict.fromkeys(counts(cluster_now(AT)), 0)
+    assert (cluster_now(AT)["round_finished_at"], cluster_now(AT)["next_round_at"]) == (None, None)
+    assert [queue_shares(admin), gpu_map(admin), feed(admin, 10), queue_list(admin)] == [[], [], [], []]
+    assert jct_summary(admin, AT)["p50_s"] is None
+    assert fairness(admin, AT) == {"jobs": [], "jain_index": None}
+    assert cluster_series(AT, AT + timedelta(hours=1), 10)["at"] == []
+
+
+def test_series_average_over_buckets() -> None:
+    """A bucket is the mean over the time that was measured in it, whatever the resolution."""
+    start = AT
+    for second, busy in ((0, 2), (1, 4), (10, 6)):
+        sample_make("cluster", 1, start + timedelta(seconds=second), busy_gpus=busy, num_gpus=8)
+    sample_make("cluster", 1, start + timedelta(seconds=11), resolution_s=9, busy_gpus=1, num_gpus=8)
+    series = cluster_series(start, start + timedelta(seconds=20), 2)
+
+    assert series["at"] == ["2026-03-07T14:32:00.000Z", "2026-03-07T14:32:10.000Z"]
+    assert series["busy_gpus"] == [3.0, 1.5]
+    assert series["num_gpus"] == [8.0, 8.0]
+    assert series["waiting_jobs"] == [None, None]
+
+
+def test_shares_are_leaves_and_the_rest_is_one_row(admin: User) -> None:
+    """What a queue holds above its quota is borrowed; queues of others are summed up without names."""
+    root = queue_make("lab", quota_gpus=8)
+    vision, speech = queue_make("vision", parent=root, quota_gpus=2), queue_make("speech", parent=root, quota_gpus=6)
+    server = server_make(gpus=8)
+    job_make(vision, state=JobState.RUNNING, num_gpus=3, server=server)
+    job_make(speech, state=JobState.RUNNING, num_gpus=1, server=server)
+    job_make(speech)
+    rows = queue_shares(member_make(vision))
+
+    assert rows == [
+        {
+            "id": vision.pk,
+            "name": "vision",
+            "color_slot": vision.color_slot,
+            "held_gpus": 3,
+            "quota_gpus": 2,
+            "borrowed_gpus": 1,
+            "waiting_jobs": 0,
+            "running_jobs": 1,
+        },
+        {
+            "id": None,
+            "name": "other queues",
+            "color_slot": 0,
+            "held_gpus": 1,
+            "quota_gpus": 6,
+            "borrowed_gpus": 0,
+            "waiting_jobs": 1,
+            "running_jobs": 1,
+        },
+    ]
+    assert [row["name"] for row in queue_shares(admin)] == ["speech", "vision"]
+
+
+def test_map_names_holders_to_those_who_may_know(admin: User) -> None:
+    """Each GPU says whether it is free, broken or held, and by whom if the reader sees the queue."""
+    vision = queue_make("vision")
+    server = server_make("gpu-01", gpus=3, broken=[2])
+    job = job_make(vision, state=JobState.RUNNING, server=server, name="resnet")
+    seen = gpu_map(admin)[0]["gpus"]
+    hidden = gpu_map(member_make(queue_make("speech")))[0]["gpus"]
+
+    assert (seen[0]["job"]["number"], seen[0]["queue"], seen[0]["color_slot"]) == (
+        job.number,
+        "vision",
+        vision.color_slot,
+    )
+    assert (hidden[0]["job"], hidden[0]["queue"], hidden[0]["color_slot"]) == (None, "another queue", 0)
+    assert [gpu["allocated"] for gpu in seen] == [gpu["allocated"] for gpu in hidden] == [True, False, False]
+    assert (seen[2]["healthy"], seen[2]["health_reason"]) == (False, "fell off the bus")
+    assert (seen[1]["job"], seen[1]["queue"]) == (None, None)
+
+
+def test_map_costs_the_same_for_any_number_of_servers(
+    admin: User, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Servers, GPUs and holders are one query each."""
+    for _ in range(6):
+        job_make(state=JobState.RUNNING, server=server_make(gpus=4))
+    with django_assert_num_queries(3):
+        server_list(admin)
+
+
+def test_server_is_found_by_id_and_name(admin: User) -> None:
+    """One server with what is given of it."""
+    server = server_make("gpu-01", gpus=4)
+    job_make(state=JobState.RUNNING, num_gpus=2, server=server)
+    row = server_detail(admin, "gpu-01")
+
+    assert row == server_detail(admin, server.pk)
+    assert (row["num_gpus"], row["allocated_gpus"], row["allocated_cpus"]) == (4, 2, 2.0)
+    assert "key_hex" not in row
+    with pytest.raises(NotFound):
+        server_detail(admin, "gpu-02")
+
+
+def test_completion_times_are_sorted_with_their_quantiles(admin: User) -> None:
+    """From submission to completion; jobs that failed, or completed before, do not count."""
+    queue = queue_make()
+    for seconds in (30.0, 10.0, 20.0):
+        job_make(queue, state=JobState.COMPLETED, step_s=seconds)
+    job_make(queue, state=JobState.FAILED)
+    job_make(queue, state=JobState.COMPLETED, at=AT - timedelta(days=2))
+    summary = jct_summary(admin, AT)
+
+    assert summary["jct_s"] == [30.0, 60.0, 90.0]
+    assert summary["wait_s"] == [10.0, 20.0, 30.0]
+    assert (summary["count"], summary["mean_s"], summary["p50_s"], summary["p90_s"]) == (3, 60.0, 60.0, 90.0)
+    assert (summary["wait_p50_s"], summary["wait_p90_s"]) == (20.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [([], 0.5, None), ([7.0], 0.99, 7.0), ([1.0, 2.0], 0.5, 1.0), (list(map(float, range(1, 101))), 0.99, 99.0)],
+)
+def test_quantile_is_a_value_that_occurred(values: list[float], share: float, expected: float | None) -> None:
+    """Nearest rank: the smallest value that the share of all do not exceed."""
+    assert quantile(values, share) == expected
+
+
+def test_rho_compares_with_an_equal_share(admin: User) -> None:
+    """Worked example: 2 GPUs, two jobs of one GPU side by side, one waited as long as it ran.
+
+    Both lives overlap wholly, so an equal share is 1 GPU each. The first ran all its 100 s: rho 1. The second waited
+    100 s of 200 s, the first being gone half of its life: 1.5 sharers on average, a share of 1.33 GPUs: rho 2.
+    """
+    server = server_make(gpus=2)
+    first, second = queue_make("first"), queue_make("second")
+    one = job_make(first, state=JobState.COMPLETED, server=server)
+    two = job_make(second, state=JobState.COMPLETED, server=server)
+    for job, life_s in ((one, 100.0), (two, 200.0)):
+        Job.objects.filter(pk=job.pk).update(submitted_at=AT, ended_at=AT + timedelta(seconds=life_s), executed_s=100.0)
+    told = fairness(admin, AT + timedelta(seconds=300))
+    rho = {row["queue"]: row["rho"] for row in told["jobs"]}
+
+    assert rho == {"first": 1.0, "second": 2.0}
+    # Queues at speeds 1 and 1/2: (1.5)^2 / (2 * 1.25).
+    assert told["jain_index"] == 0.9
+
+
+def test_job_larger_than_its_share_may_take_longer(admin: User) -> None:
+    """Alone on half of 2 GPUs a job of 2 GPUs would take twice its run time."""
+    server = server_make(gpus=2)
+    for _ in range(2):
+        job = job_make(state=JobState.COMPLETED, num_gpus=2, server=server)
+        Job.objects.filter(pk=job.pk).update(submitted_at=AT, ended_at=AT + timedelta(seconds=200), executed_s=100.0)
+
+    assert [row["rho"] for row in fairness(admin, AT + timedelta(seconds=200))["jobs"]] == [1.0, 1.0]
+
+
+def test_running_jobs_are_rated_by_what_they_have_so_far(admin: User) -> None:
+    """A job that runs from its first second on an idle cluster is at 1."""
+    job = job_make(state=JobState.RUNNING, server=server_make(gpus=2), step_s=0.0)
+    told = fairness(admin, AT + timedelta(seconds=60))
+
+    assert [(row["number"], row["rho"], row["is_finished"]) for row in told["jobs"]] == [(job.number, 1.0, False)]
+
+
+def test_fairness_costs_the_same_for_any_number_of_jobs(
+    admin: User, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    """A fixed number of queries."""
+    server = server_make(gpus=20)
+    for index in range(9):
+        job_make(state=[JobState.RUNNING, JobState.COMPLETED][index % 2], server=server)
+    with django_assert_max_num_queries(5):
+        fairness(admin, AT + timedelta(hours=1))
+
+
+def test_feed_is_the_newest_visible_news(admin: User) -> None:
+    """Newest first, at most so many, without every new reason to wait."""
+    vision = queue_make("vision")
+    job_make(vision, state=JobState.COMPLETED)
+    Event.objects.create(at=AT, kind="job_wait", actor="scheduler", queue=vision, reason="no_capacity")
+    rows = feed(member_make(vision), 2)
+
+    assert [row["new_state"] for row in rows] == ["completed", "running"]
+
+
+def test_queues_are_a_tree_with_sums(admin: User) -> None:
+    """Parents come before children and count what is below them."""
+    root = queue_make("lab", quota_gpus=8)
+    vision = queue_make("vision", parent=root, quota_gpus=2)
+    queue_make("speech", parent=root, quota_gpus=4)
+    job_make(vision, state=JobState.RUNNING, num_gpus=3, server=server_make(gpus=4))
+    job_make(vision)
+    rows = {row["name"]: row for row in queue_list(admin)}
+
+    assert list(rows) == ["lab", "speech", "vision"]
+    assert [row["depth"] for row in rows.values()] == [0, 1, 1]
+    assert (rows["lab"]["held_gpus"], rows["lab"]["waiting_jobs"], rows["lab"]["running_jobs"]) == (3, 1, 1)
+    assert (rows["vision"]["held_gpus"], rows["vision"]["borrowed_gpus"], rows["vision"]["parent"]) == (3, 1, "lab")
+    assert (rows["lab"]["is_leaf"], rows["vision"]["is_leaf"]) == (False, True)
+
+
+def test_rights_are_in_the_row(admin: User) -> None:
+    """Pages show what the reader may do; a parent that is not visible has no name."""
+    root = queue_make("lab", quota_gpus=8)
+    vision = queue_make("vision", parent=root)
+    row = queue_detail(member_make(vision, Role.LEAD, name="lead"), vision)
+
+    assert (row["role"], row["may_submit"], row["may_change_members"], row["may_change_quota"]) == (
+        "lead",
+        True,
+        True,
+        False,
+    )
+    assert (row["parent"], row["members"], row["inherited_members"]) == (
+        None,
+        [{"username": "lead", "role": "lead"}],
+        [],
+    )
+    member_make(root, Role.MEMBER, name="above")
+    assert queue_detail(admin, vision)["inherited_members"] == [{"username": "above", "role": "member", "queue": "lab"}]
+
+
+def test_queue_list_costs_the_same_for_any_number_of_queues(
+    admin: User, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    """A fixed number of queries."""
+    for index in range(10):
+        queue_make(f"q{index}")
+    with django_assert_max_num_queries(4):
+        queue_list(admin)
+
+
+def test_rounds_are_listed_without_their_decisions(
+    admin: User, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """A list of rounds stays small."""
+    for number in (1, 2, 3):
+        round_make(number, decisions={"grants": [{"job": 1}]})
+    with django_assert_num_queries(1) as captured:
+        rows = [round_row(round_) for round_ in round_list(admin)[:2]]
+
+    assert [row["number"] for row in rows] == [3, 2]
+    assert "decisions" not in captured.captured_queries[0]["sql"]
+
+
+def test_round_names_jobs_and_servers(admin: User) -> None:
+    """Numbers become names; equal decisions are read from the round that took them first."""
+    server = server_make("gpu-01")
+    job, other = job_make(queue_make("vision"), name="resnet"), job_make(queue_make("nlp"), name="t5")
+    decisions = {
+        "grants": [{"job": job.number, "state": "launched", "seats": [{"server": server.number, "gpus": 1}]}],
+        "preemptions": [{"job": other.number, "rule": "policy_order", "by_job": job.number, "evidence": {"a": 1}}],
+        "waiting": [
+            {"job": other.number, "position": 1, "reason": "queue_max", "evidence": {"queue_id": other.queue_id}}
+        ],
+        "waiting_by_reason": {"queue_max": 1},
+    }
+    round_make(1, decisions=decisions)
+    round_make(2, decisions={"same_as": 1})
+    told = round_detail(admin, 2)
+
+    assert (told["number"], told["same_as"]) == (2, 1)
+    assert told["grants"][0]["job"]["name"] == "resnet"
+    assert told["grants"][0]["seats"] == [{"server": "gpu-01", "gpus": 1}]
+    assert told["preemptions"][0]["by_job"]["name"] == "resnet"
+    assert told["waiting"][0]["evidence"] == {"queue": "nlp"}
+    assert not told["is_shortened"]
+
+
+def test_round_with_very_many_decisions_is_shortened(
+    admin: User, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    """A page shows the first 500 of each kind and says so."""
+    entries = [{"job": number, "position": number, "reason": "new", "evidence": {}} for number in range(1, 2001)]
+    round_make(1, decisions={"waiting": entries})
+    with django_assert_max_num_queries(5):
+        told = round_detail(admin, 1)
+
+    assert (len(told["waiting"]), told["is_shortened"]) == (500, True)
+
+
+@pytest.mark.parametrize("number", [0, 7, -1, 2**70])
+def test_round_that_never_was_is_not_found(admin: User, number: int) -> None:
+    """Any number may stand in a URL."""
+    with pytest.raises(NotFound):
+        round_detail(admin, number)
+
+
+def test_queue_that_is_not_visible_is_not_found() -> None:
+    """A stranger gets no detail."""
+    queue: Queue = queue_make("vision")
+    with pytest.raises(NotFound):
+        queue_detail(user_make(), queue)

@@ -1,0 +1,408 @@
+"""Who may do and see what: every service and selector for every kind of actor. Whoever is not named is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+
+from scheduler.core.errors import SchedulerError
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Attempt, Cluster, Event, Job, Queue, Server
+from scheduler.models.queue import Role
+from scheduler.selectors.fairness import fairness, jct_summary
+from scheduler.selectors.jobs import (
+    JobFilters,
+    event_row,
+    job_detail,
+    job_events,
+    job_explain,
+    job_list,
+    job_row,
+    job_timeline,
+)
+from scheduler.selectors.overview import cluster_now, feed, gpu_map, queue_shares
+from scheduler.selectors.queues import queue_detail, queue_list
+from scheduler.selectors.rounds import round_detail, round_list
+from scheduler.selectors.servers import server_detail, server_list
+from scheduler.selectors.visibility import (
+    Actor,
+    groups_allowed,
+    jobs_visible,
+    may_act_on_job,
+    queues_submittable,
+    queues_visible,
+    require_job,
+    require_queue,
+    role_in,
+)
+from scheduler.services.job_state import Wait, job_waits_record
+from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.queues import membership_remove, membership_set, queue_change_quota, queue_create
+from scheduler.services.servers import server_drain, server_register, server_undrain
+from scheduler.services.settings import settings_change
+from scheduler.services.tokens import token_create
+from tests.factories import (
+    AT,
+    SerialIds,
+    job_make,
+    member_make,
+    queue_make,
+    round_make,
+    server_make,
+    spec_make,
+    user_make,
+)
+
+pytestmark = pytest.mark.django_db
+
+ACTORS = ("anonymous", "inactive", "outsider", "viewer", "member", "owner", "lead", "root lead", "admin")
+IDS = SerialIds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Two queues under one root, somebody of every kind, and a job of ``owner`` in vision."""
+
+    root: Queue
+    vision: Queue
+    speech: Queue
+    job: Job
+    server: Server
+    actors: dict[str, Actor]
+
+    def newcomer(self) -> User:
+        """Return somebody without any role."""
+        return user_make()
+
+
+@pytest.fixture
+def world() -> World:
+    """The world that every test here begins with."""
+    root = queue_make("canary-lab", quota_gpus=16)
+    vision = queue_make("vision", parent=root, quota_gpus=8)
+    speech = queue_make("speech", parent=root, quota_gpus=4)
+    inactive = member_make(vision, Role.LEAD)
+    User.objects.filter(pk=inactive.pk).update(is_active=False)
+    inactive.refresh_from_db()
+    actors: dict[str, Actor] = {
+        "anonymous": AnonymousUser(),
+        "inactive": inactive,
+        "outsider": member_make(speech, name="outsider"),
+        "viewer": member_make(vision, Role.VIEWER),
+        "member": member_make(vision, Role.MEMBER),
+        "owner": member_make(vision, Role.MEMBER, name="owner"),
+        "lead": member_make(vision, Role.LEAD),
+        "root lead": member_make(root, Role.LEAD),
+        "admin": user_make(admin=True),
+    }
+    owner = actors["owner"]
+    assert isinstance(owner, User)
+    job = job_make(vision, owner=owner, name="secret-model")
+    return World(root=root, vision=vision, speech=speech, job=job, server=server_make("gpu-01"), actors=actors)
+
+
+def change_quota(actor: Actor, queue: Queue) -> Queue:
+    """Ask for another quota."""
+    return queue_change_quota(
+        actor=actor,
+        queue=queue,
+        quota_gpus=2,
+        max_gpus=None,
+        weight=1.0,
+        may_borrow=True,
+        reason="test",
+        expected_version=1,
+        at=AT,
+    )
+
+
+Do = Callable[[World, Actor], Any]
+Outcomes = dict[str, str]  # actor -> "ok" or the name of the error; who is not named gets what "else" says
+
+ACT_ON_JOB: Outcomes = {
+    "anonymous": "NotFound",
+    "inactive": "NotFound",
+    "outsider": "NotFound",
+    "owner": "ok",
+    "lead": "ok",
+    "root lead": "ok",
+    "admin": "ok",
+    "else": "NotAllowed",
+}
+SEE_JOB: Outcomes = {"anonymous": "NotFound", "inactive": "NotFound", "outsider": "NotFound", "else": "ok"}
+SUBMIT: Outcomes = {"viewer": "NotAllowed", "anonymous": "NotAllowed", "inactive": "NotAllowed", "else": "ok"}
+MEMBERS: Outcomes = {
+    "anonymous": "NotFound",
+    "inactive": "NotFound",
+    "outsider": "NotFound",
+    "lead": "ok",
+    "root lead": "ok",
+    "admin": "ok",
+    "else": "NotAllowed",
+}
+ADMINS: Outcomes = {"admin": "ok", "else": "NotAllowed"}
+READERS: Outcomes = {"anonymous": "NotFound", "inactive": "NotFound", "else": "ok"}
+SIGNED_IN: Outcomes = {"anonymous": "NotAllowed", "inactive": "NotAllowed", "else": "ok"}
+
+MATRIX: dict[str, tuple[Do, Outcomes]] = {
+    "job_check": (
+        lambda w, a: job_check(actor=a, data=spec_make().to_json()),
+        SUBMIT | {"outsider": "SpecInvalid"},
+    ),
+    "job_submit": (
+        lambda w, a: job_submit(actor=a, spec=spec_make(), at=AT, ids=IDS),
+        SUBMIT | {"outsider": "SpecInvalid"},
+    ),
+    "job_cancel": (lambda w, a: job_cancel(actor=a, job=w.job, at=AT), ACT_ON_JOB),
+    "job_suspend": (lambda w, a: job_suspend(actor=a, job=w.job, at=AT), ACT_ON_JOB),
+    "job_resume": (lambda w, a: job_resume(actor=a, job=w.job, at=AT), ACT_ON_JOB),
+    "queue_create": (
+        lambda w, a: queue_create(actor=a, name="vision/x", parent=w.speech, quota_gpus=1, at=AT),
+        ADMINS,
+    ),
+    "queue_create root": (lambda w, a: queue_create(actor=a, name="x", parent=None, quota_gpus=1, at=AT), ADMINS),
+    "queue_change_quota": (lambda w, a: change_quota(a, w.vision), MEMBERS | {"lead": "NotAllowed"}),
+    "queue_change_quota of a root": (
+        lambda w, a: change_quota(a, w.root),
+        {"root lead": "NotAllowed", "admin": "SpecInvalid", "else": "NotFound"},
+    ),
+    "membership_set": (
+        lambda w, a: membership_set(actor=a, queue=w.vision, user=w.newcomer(), role=Role.MEMBER, at=AT),
+        MEMBERS,
+    ),
+    "membership_set lead": (
+        lambda w, a: membership_set(actor=a, queue=w.vision, user=w.newcomer(), role=Role.LEAD, at=AT),
+        MEMBERS | {"lead": "NotAllowed", "root lead": "NotAllowed"},
+    ),
+    "membership_remove": (
+        lambda w, a: membership_remove(actor=a, queue=w.vision, user=_user(w, "viewer"), at=AT),
+        MEMBERS,
+    ),
+    "membership_remove lead": (
+        lambda w, a: membership_remove(actor=a, queue=w.vision, user=_user(w, "lead"), at=AT),
+        MEMBERS | {"lead": "NotAllowed", "root lead": "NotAllowed"},
+    ),
+    "server_register": (lambda w, a: server_register(actor=a, name="gpu-02", at=AT), ADMINS),
+    "server_drain": (lambda w, a: server_drain(actor=a, server=w.server, reason="test", at=AT), ADMINS),
+    "server_undrain": (
+        lambda w, a: server_undrain(actor=a, server=w.server, at=AT),
+        ADMINS | {"admin": "Conflict"},
+    ),
+    "settings_change": (
+        lambda w, a: settings_change(actor=a, changes={"paused": True}, expected_version=1, at=AT),
+        ADMINS,
+    ),
+    "token_create": (
+        lambda w, a: token_create(actor=a, name="t", scopes=["jobs:read"], expires_at=None, at=AT),
+        SIGNED_IN,
+    ),
+    "require_job": (lambda w, a: require_job(a, w.job.pk), SEE_JOB),
+    "require_job by number": (lambda w, a: require_job(a, f"J-{w.job.number}"), SEE_JOB),
+    "require_queue": (lambda w, a: require_queue(a, "vision"), SEE_JOB),
+    "require_queue root": (
+        lambda w, a: require_queue(a, "canary-lab"),
+        {"root lead": "ok", "admin": "ok", "else": "NotFound"},
+    ),
+    "queue_detail": (lambda w, a: queue_detail(a, w.vision), SEE_JOB),
+    "server_detail": (lambda w, a: server_detail(a, "gpu-01"), READERS),
+    "round_detail": (lambda w, a: (round_make(1), round_detail(a, 1)), READERS),
+}
+
+
+def _user(world: World, name: str) -> User:
+    actor = world.actors[name]
+    assert isinstance(actor, User)
+    return actor
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """Return "ok" or the name of the error."""
+    try:
+        call()
+    except SchedulerError as error:
+        return type(error).__name__
+    return "ok"
+
+
+@pytest.mark.parametrize("name", MATRIX)
+@pytest.mark.parametrize("actor", ACTORS)
+def test_right(world: World, name: str, actor: str) -> None:
+    """Each service and each strict selector does what the role allows, and nothing for anybody else."""
+    call, expected = MATRIX[name]
+    events = Event.objects.count()
+    got = outcome(lambda: call(world, world.actors[actor]))
+
+    assert got == expected.get(actor, expected["else"])
+    assert got == "ok" or Event.objects.count() == events
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_predicates_agree_with_each_other(world: World, actor: str) -> None:
+    """Lists, predicates, groups and roles are one truth."""
+    user, job = world.actors[actor], world.job
+    role = role_in(user, world.vision)
+    sees = role is not None
+
+    assert (world.vision in queues_visible(user)) == sees
+    assert (job in jobs_visible(user)) == (job in job_list(user, JobFilters())) == sees
+    assert groups_allowed(user, f"job.{job.pk}") == groups_allowed(user, f"queue.{world.vision.pk}") == sees
+    assert (world.vision in queues_submittable(user)) == (role in (Role.MEMBER, Role.LEAD))
+    assert may_act_on_job(user, job) == (actor in {"owner", "lead", "root lead", "admin"})
+    assert ("vision" in {row["name"] for row in queue_list(user)}) == sees
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_cluster_group_is_for_everybody_who_is_signed_in(world: World, actor: str) -> None:
+    """Its frames name neither jobs nor queues."""
+    assert groups_allowed(world.actors[actor], "cluster") == (actor not in {"anonymous", "inactive"})
+
+
+@pytest.mark.parametrize(
+    "group", ["", "queue.", "queue.x", "queue.-1", "queue." + "9" * 40, "job.", "job.\x00", "queue", "Cluster", "job.%"]
+)
+def test_unknown_groups_are_closed(world: World, group: str) -> None:
+    """No group but the three kinds exists, also for an admin."""
+    assert not groups_allowed(world.actors["admin"], group)
+
+
+def test_roles_are_inherited_downwards_only(world: World) -> None:
+    """A role counts in the whole subtree, the highest on the way up wins, and nothing leaks upwards."""
+    below = queue_make("vision/detection", parent=world.vision)
+    viewer = _user(world, "viewer")
+
+    assert role_in(viewer, below) == Role.VIEWER
+    assert role_in(world.actors["lead"], world.root) is None
+    member_make(below, Role.LEAD, user=viewer)
+    assert (role_in(viewer, below), role_in(viewer, world.vision)) == (Role.LEAD, Role.VIEWER)
+    member_make(world.root, Role.MEMBER, user=viewer)
+    assert (role_in(viewer, below), role_in(viewer, world.vision)) == (Role.LEAD, Role.MEMBER)
+
+
+def test_owner_who_left_the_queue_may_not_act(world: World) -> None:
+    """A job belongs to its queue; who has no role there has no job there."""
+    owner = _user(world, "owner")
+    owner.memberships.all().delete()
+
+    assert not may_act_on_job(owner, world.job)
+    assert world.job not in jobs_visible(owner)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "J-", "J-0", "J-999999999999999999999", "0" * 30, "\x00", "x", "../1", "J-1\n", "१"]
+)
+def test_keys_that_are_none_find_nothing(world: World, text: str) -> None:
+    """Whatever stands in a URL, the answer is: no such job."""
+    assert outcome(lambda: require_job(world.actors["admin"], text)) == "NotFound"
+    assert outcome(lambda: require_queue(world.actors["admin"], text)) == "NotFound"
+    assert outcome(lambda: server_detail(world.actors["admin"], text)) == "NotFound"
+
+
+def everything(user: Actor, own: Job) -> str:
+    """Return all that a reader can get at, as one text."""
+    data: list[Any] = [
+        [job_row(job) for job in job_list(user, JobFilters())],
+        [round_detail(user, round_.number) for round_ in round_list(user)],
+        [queue_detail(user, queue) for queue in queues_visible(user)],
+        [server_detail(user, row["id"]) for row in server_list(user)],
+        [queue_list(user), queue_shares(user), gpu_map(user), feed(user, 100), fairness(user, AT)],
+        [jct_summary(user, AT - timedelta(days=1)), cluster_now(AT)],
+    ]
+    for job in jobs_visible(user):
+        data += [job_detail(user, job), job_explain(user, job, AT), job_timeline(job, AT, user)]
+        data += [job_timeline(job, AT), [event_row(event) for event in job_events(job)], job_row(job)]
+    assert own.name in json.dumps(data) or not jobs_visible(user).exists()
+    return json.dumps(data)
+
+
+def canary_world() -> tuple[User, Job]:
+    """Fill two queues whose jobs meet: one preempts the other, waits behind it, shares rounds and servers with it."""
+    server = server_make("gpu-01", gpus=8)
+    root = queue_make("canary-root", quota_gpus=8)
+    theirs = queue_make("canary-queue", parent=root)
+    ours = queue_make("speech", parent=root)
+    them, we = member_make(theirs, name="canary-owner"), member_make(ours, name="outsider")
+    running = job_make(theirs, owner=them, state=JobState.RUNNING, name="canary-running", server=server)
+    ahead = job_make(theirs, owner=them, name="canary-ahead", wait_position=1)
+    job_make(theirs, owner=them, state=JobState.COMPLETED, name="canary-done", server=server)
+    done = job_make(ours, owner=we, state=JobState.COMPLETED, name="own-done", server=server)
+    own = job_make(ours, owner=we, state=JobState.PREEMPTING, name="own-job", server=server)
+    Attempt.objects.filter(job=own).update(preempted_by=running, preempt_rule="policy_order", stop_requested_at=AT)
+    Event.objects.filter(job=own, new_state="preempting").update(data={"by_job": running.number})
+    waiting = job_make(ours, owner=we, name="own-waiting")
+    evidence = {"queue_id": root.pk, "other_queue_id": theirs.pk, "may_borrow": 1, "queue_held_gpus": 2}
+    wait = Wait(job_id=waiting.pk, reason="queue_quota", evidence=evidence, position=2)  # type: ignore[arg-type]
+    job_waits_record(waits=[wait], round_number=1, at=AT)
+    membership_set(
+        actor=user_make("boss", admin=True), queue=theirs, user=user_make("canary-user"), role=Role.LEAD, at=AT
+    )
+    Event.objects.create(at=AT, kind="token", actor="canary-owner", reason="create", data={"name": "canary-token"})
+    Event.objects.create(at=AT, kind="report_rejected", actor="agent gpu-01", server=server, data={"x": "canary-x"})
+    grants = [
+        {"job": job.number, "state": "kept", "seats": [{"server": server.number, "gpus": 1}]} for job in (running, own)
+    ]
+    round_make(
+        1,
+        decisions={
+            "grants": grants,
+            "preemptions": [
+                {"job": own.number, "rule": "policy_order", "by_job": running.number, "evidence": evidence},
+                {"job": running.number, "rule": "policy_order", "by_job": own.number, "evidence": {"canary": 1}},
+            ],
+            "waiting": [
+                {"job": ahead.number, "position": 1, "reason": "canary_reason", "evidence": {"canary": 1}},
+                {"job": waiting.number, "position": 2, "reason": "queue_quota", "evidence": evidence},
+            ],
+            "waiting_by_reason": {"queue_quota": 2},
+        },
+    )
+    Cluster.objects.filter(pk=1).update(round_number=1, round_finished_at=AT)
+    assert done.state == JobState.COMPLETED
+    return we, own
+
+
+def test_no_reader_meets_anything_of_a_queue_without_a_role() -> None:
+    """Names of other queues, their jobs, owners, members and reasons are in nothing that an outsider can read."""
+    outsider, own = canary_world()
+    text = everything(outsider, own)
+
+    assert "canary" not in text
+    assert "another queue" in text
+    assert "another job" in text
+    assert "other queues" in text
+    assert Server.objects.get().key_hex not in text
+
+
+def test_who_has_no_role_at_all_sees_the_machines_alone() -> None:
+    """Somebody who has just signed in for the first time."""
+    _, own = canary_world()
+    text = everything(user_make(), own)
+
+    assert "canary" not in text
+    assert "own" not in text
+    assert "gpu-01" in text
+
+
+@pytest.mark.parametrize("actor", [AnonymousUser(), User(username="gone", is_active=False)])
+def test_nobody_reads_without_signing_in(actor: Actor) -> None:
+    """Every list is empty for anonymous and deactivated users."""
+    canary_world()
+
+    assert [server_list(actor), gpu_map(actor), queue_list(actor), queue_shares(actor), feed(actor, 10)] == [[]] * 5
+    assert not round_list(actor).exists()
+    assert not job_list(actor, JobFilters()).exists()
+    assert fairness(actor, AT)["jobs"] == []
+    assert jct_summary(actor, AT - timedelta(days=1))["count"] == 0
+
+
+def test_admin_sees_all_of_it() -> None:
+    """The same reads have the names for who may know them; keys are for nobody."""
+    _, own = canary_world()
+    text = everything(User.objects.get(username="boss"), own)
+
+    assert "canary-running" in text
+    assert "canary-token" in text
+    assert Server.objects.get().key_hex not in text
