@@ -19,7 +19,7 @@ from scheduler.live.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.reports import report_apply
 from scheduler.live.telemetry import Telemetry, job_values
 from scheduler.live.watch import Watch
-from scheduler.models import Attempt, Job, Server
+from scheduler.models import Job, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
 
@@ -68,10 +68,10 @@ class Engine:
         server_id = taken.server_id
         self.watch.heard[server_id] = now_s
         self.watch.sequences[server_id] = (taken.stamp.epoch, taken.stamp.sequence)
-        self.watch.note_missing(applied.missing, of=applied.open, now_s=now_s)
+        self.watch.note_missing(applied.missing, of=set(applied.job_of), now_s=now_s)
         for why in applied.refused.elements():
             refuse(server_id, why)
-        job_of = dict(Attempt.objects.filter(pk__in=applied.open).values_list("pk", "job_id"))
+        job_of = applied.job_of
         self.telemetry.take(server_id, taken.report, job_of, at=at)
         own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
         self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})

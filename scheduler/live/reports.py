@@ -37,7 +37,7 @@ class Applied:
         is_behind: The agent works on an older desired state than the present one.
         tell: Servers whose desired state changed by it.
         missing: Open attempts that the report should name and does not.
-        open: All open attempts of the server.
+        job_of: Job of every attempt that was open on the server, by attempt id.
         refused: What was not believed, with counts.
     """
 
@@ -45,7 +45,7 @@ class Applied:
     is_behind: bool = False
     tell: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
-    open: set[str] = field(default_factory=set)
+    job_of: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
 
 
@@ -53,8 +53,7 @@ class Applied:
 def report_apply(taken: Taken, *, at: datetime) -> Applied:
     """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
     applied = Applied()
-    epoch = cluster_row().epoch
-    is_present_epoch = taken.stamp.epoch == epoch
+    is_present_epoch = taken.stamp.epoch == cluster_row().epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
         applied.is_stale = True
         return applied
@@ -85,9 +84,11 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
 def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datetime) -> None:
     leases = {
         lease.attempt_id: lease
-        for lease in Lease.objects.filter(server=server, closed_at=None).select_related("attempt__job")
+        for lease in Lease.objects.filter(server=server, closed_at=None)
+        .select_related("attempt__job")
+        .defer("attempt__job__spec")  # may be large, and nothing here reads it
     }
-    applied.open = set(leases)
+    applied.job_of = {attempt_id: lease.attempt.job_id for attempt_id, lease in leases.items()}
     strangers = []
     for said in taken.report.attempts:
         lease = leases.pop(said.attempt_id, None)
