@@ -48,12 +48,23 @@ class BearerAuthentication(BaseAuthentication):
         return 'Bearer realm="clusterweb"'
 
 
+def signed_in(request: Request) -> User:
+    """Return the user of a request that passed a rule which asks for one."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def token_of(request: Request) -> ApiToken | None:
+    """Return the token of a request; None for a session."""
+    return request.auth if isinstance(request.auth, ApiToken) else None
+
+
 def holds_scope(token: ApiToken | None, scope: str) -> bool:
     """Return whether a request with this token may use ``scope``; a session (None) holds every scope."""
     return token is None or any(scope in IMPLIED.get(held, ()) for held in token.scopes)
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]  # drf-spectacular has no types
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular types little
     """How the OpenAPI document describes tokens."""
 
     target_class = "scheduler.api.authentication.BearerAuthentication"

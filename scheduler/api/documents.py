@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiTypes, extend_schema_field
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduler.core.lifecycle import JobState

@@ -149,7 +149,7 @@ def _of_framework(error: exceptions.APIException) -> Problem:
     if isinstance(error, ParametersInvalid):
         return _problem(400, code, str(error.detail), errors=error.errors)
     if isinstance(error, exceptions.Throttled):
-        headers["Retry-After"] = str(int(error.wait or 1))
+        headers["Retry-After"] = str(int(getattr(error, "wait", None) or 1))
         return _problem(429, code, f"Too many requests. Try again in {headers['Retry-After']} s.", headers=headers)
     if isinstance(error, exceptions.NotFound):
         return _problem(404, "not_found", NOT_FOUND if error.detail == error.default_detail else str(error.detail))

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
@@ -52,18 +52,23 @@ def migrations() -> str:
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
-        raise Unready(f"{len(missing)} migrations are not applied; run manage.py migrate")
+        raise Unready(f"{len(missing)} migration(s) are not applied; run manage.py migrate")
     return "all applied"
 
 
-def broker() -> str:
-    """Ping the Redis-protocol server."""
-    client = redis.Redis.from_url(
+def broker_client() -> redis.Redis:
+    """Return a client that gives up soon: a check that hangs is worse than one that fails."""
+    return redis.Redis.from_url(
         settings.REDIS_URL,
         socket_timeout=BROKER_WITHIN_S,
         socket_connect_timeout=BROKER_WITHIN_S,
         retry=Retry(NoBackoff(), 0),
     )
+
+
+def broker() -> str:
+    """Ping the Redis-protocol server."""
+    client = broker_client()
     try:
         client.ping()
     except redis.RedisError as error:
@@ -99,7 +104,7 @@ def _look(part: Callable[[], str]) -> Part:
         return {"ok": True, "detail": part()}
     except Unready as error:
         return {"ok": False, "detail": str(error)}
-    except DatabaseError as error:
+    except Error as error:
         log.warning("database_unready", exc_info=error)
         return {"ok": False, "detail": "the database does not answer as it should"}
 

@@ -12,6 +12,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from scheduler.api.authentication import signed_in
 from scheduler.api.errors import IdempotencyKeyReused
 from scheduler.core.errors import Conflict
 from scheduler.ports import live_ports
@@ -61,7 +62,7 @@ def _kept_or_made(request: Request, key: str, data: object, made: Make) -> Answe
     try:
         with _in_flight(f"api-in-flight.{name}"):
             return idempotent(
-                user=request.user,
+                user=signed_in(request),
                 route=route,
                 key=key,
                 body_hash=_body_hash(request, data),

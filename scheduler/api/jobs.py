@@ -149,7 +149,7 @@ class _JobAction(ApiView):
             changed = self.service(actor=request.user, job=found, at=live_ports().clock.now())
             return 200, job_detail(request.user, changed), ""
 
-        return once(request, request.data, make)
+        return once(request, None, make)
 
 
 class JobCancel(_JobAction):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Q, QuerySet, Sum
+from django.db.models.expressions import CombinedExpression
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -64,7 +65,7 @@ def _histogram(
     return family
 
 
-def _between(later: str, earlier: str) -> ExpressionWrapper:
+def _between(later: str, earlier: str) -> "ExpressionWrapper[CombinedExpression]":
     return ExpressionWrapper(F(later) - F(earlier), output_field=DurationField())
 
 

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api import parameters
+from scheduler.api.authentication import signed_in, token_of
 from scheduler.api.overview_documents import EventList, MeDocument, OverviewDocument
 from scheduler.api.pagination import whole_list
 from scheduler.api.permissions import READ, SIGNED_IN
@@ -85,7 +86,7 @@ class Me(ApiView):
     @extend_schema(operation_id="me", summary="Read who you are", responses={200: MeDocument})
     def get(self, request: Request) -> Response:
         """Return your name, your queues with your roles, and what the token of this request may be used for."""
-        user, token = request.user, request.auth
+        user, token = signed_in(request), token_of(request)
         body: dict[str, Any] = {
             "id": str(user.pk),
             "username": user.get_username(),

@@ -3,7 +3,7 @@
 The order is total: one column, then the primary order of the table. A cursor names the row it continues from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -83,7 +83,7 @@ def _unpack(order: Order, cursor: str, model: type[Model]) -> _Position:
         raise _wrong_cursor() from None
     if name != order.name:
         raise _wrong_cursor()
-    column = model._meta.get_field(order.column)
+    column: Any = model._meta.get_field(order.column)  # a column of the table, never a relation
     return _Position(value=column.to_python(value), tie=tie, forward=forward)
 
 
@@ -99,7 +99,7 @@ def _beyond(order: Order, position: _Position, *, forward: bool) -> Q:
 class Page(Generic[Row]):
     """One page of a list: its rows and the ways on from it."""
 
-    def __init__(self, *, rows: QuerySet[Row], order: Order, params: dict[str, Any]) -> None:  # parsed parameters
+    def __init__(self, *, rows: QuerySet[Row], order: Order, params: Mapping[str, Any]) -> None:  # parsed parameters
         self.order = order
         self.total = rows.count() if params["count"] else None
         cursor, limit = params["cursor"], params["limit"]

@@ -14,7 +14,7 @@ from rest_framework.exceptions import MethodNotAllowed, NotAuthenticated, Permis
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from scheduler.api.authentication import holds_scope
+from scheduler.api.authentication import holds_scope, token_of
 
 if TYPE_CHECKING:  # the views load this module to find their default rule
     from rest_framework.views import APIView
@@ -83,7 +83,7 @@ class DenyUnlessAllowed(BasePermission):
             return True
         if not request.user.is_authenticated:
             raise NotAuthenticated("Sign in, or send a token: Authorization: Bearer <token>.")
-        if rule.scope and not holds_scope(request.auth, rule.scope):
+        if rule.scope and not holds_scope(token_of(request), rule.scope):
             raise InsufficientScope(rule.scope)
         if rule.admins_only and not request.user.is_superuser:
             raise PermissionDenied("Only an admin may do this.")

@@ -23,7 +23,7 @@ class QueueRow(Shape):
     held_gpus = whole()
     waiting_jobs = whole()
     running_jobs = whole()
-    parent = text(null=True)
+    parent = text(null=True)  # type: ignore[assignment]  # a field; the class takes it away from the attribute
     is_leaf = yes("Jobs are submitted to leaves.")
     borrowed_gpus = whole("Held beyond the quota.")
 

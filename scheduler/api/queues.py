@@ -32,7 +32,7 @@ class QueueBody(Body):
     """A new queue."""
 
     name = serializers.CharField(max_length=120, help_text="Full name; below a parent it begins with the parent's.")
-    parent = serializers.CharField(
+    parent = serializers.CharField(  # type: ignore[assignment]  # a field; the class takes it from the attribute
         max_length=120, allow_null=True, default=None, help_text="Name of the queue above; null for a queue at the top."
     )
     quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, help_text="Guaranteed GPUs.")

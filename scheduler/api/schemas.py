@@ -1,6 +1,7 @@
 """``/schemas/job``, the OpenAPI document and its page. They tell how the API is used and nothing about the cluster."""
 
-from drf_spectacular.utils import OpenApiTypes, extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -24,7 +25,7 @@ class JobSpecSchema(ApiView):
         return Response(job_spec_schema())
 
 
-class OpenApiDocument(SpectacularAPIView):  # type: ignore[misc]  # drf-spectacular has no types
+class OpenApiDocument(SpectacularAPIView):
     """The OpenAPI document, YAML or JSON by ``Accept`` or ``?format=``."""
 
     http_method_names = ["get", "head"]
@@ -33,7 +34,7 @@ class OpenApiDocument(SpectacularAPIView):  # type: ignore[misc]  # drf-spectacu
     throttle_classes = [MinuteThrottle]
 
 
-class DocsPage(SpectacularSwaggerSplitView):  # type: ignore[misc]  # drf-spectacular has no types
+class DocsPage(SpectacularSwaggerSplitView):
     """Swagger UI out of our own static files, its script in a file of its own: the content policy allows no other."""
 
     http_method_names = ["get", "head"]

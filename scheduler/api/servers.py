@@ -93,4 +93,4 @@ class ServerUndrain(ApiView):
             changed = server_undrain(actor=request.user, server=_row(request, server), at=at)
             return 200, server_detail(request.user, changed.pk), ""
 
-        return once(request, request.data, make)
+        return once(request, None, make)

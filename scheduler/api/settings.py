@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -27,12 +27,17 @@ FIELDS = (
 )
 
 
+@extend_schema_field({"type": ["boolean", "number", "array", "null"], "items": {"type": "number"}})
+class OptionValue(serializers.JSONField):
+    """A value of an option."""
+
+
 class OptionDocument(serializers.Serializer[Any]):  # documentation only
     """One option of a policy, locality or mechanism."""
 
     name = serializers.CharField()
     type = serializers.ChoiceField(choices=["boolean", "integer", "number", "numbers"])
-    default = serializers.JSONField(allow_null=True, help_text="null stands for never (infinity).")
+    default = OptionValue(help_text="null stands for never (infinity).")
     minimum = serializers.FloatField(allow_null=True)
     maximum = serializers.FloatField(allow_null=True)
     help = serializers.CharField(allow_blank=True)

@@ -1,5 +1,7 @@
 """A job sent as a form: a part ``spec`` (YAML or JSON, typed or a file) and parts ``file`` for its directory."""
 
+from collections.abc import Sequence
+
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
@@ -28,7 +30,7 @@ def spec_of_form(form: QueryDict) -> object:
     return _with_files(data, form.getlist("file"))
 
 
-def _with_files(data: object, parts: list[object]) -> object:
+def _with_files(data: object, parts: Sequence[object]) -> object:
     given = data.get("files") or {} if isinstance(data, dict) else None
     if not parts or not isinstance(data, dict) or not isinstance(given, dict):
         return data  # what is no mapping is refused by the spec itself

@@ -9,6 +9,7 @@ from rest_framework.exceptions import NotFound, PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from scheduler.api.authentication import signed_in, token_of
 from scheduler.api.bodies import Body, read_body
 from scheduler.api.pagination import PAGE, Order, Page, PageFields
 from scheduler.api.permissions import OWN_ACCESS
@@ -86,7 +87,7 @@ class Tokens(ApiView):
     @extend_schema(operation_id="token_list", summary="List your tokens", responses={200: TokenPage})
     def get(self, request: Request) -> Response:
         """List your tokens, newest first, revoked and expired ones too."""
-        page = Page(rows=ApiToken.objects.filter(user=request.user), order=NEWEST_FIRST, params=self.params)
+        page = Page(rows=ApiToken.objects.filter(user=signed_in(request)), order=NEWEST_FIRST, params=self.params)
         return Response(page.body(request, token_row))
 
     @extend_schema(
@@ -101,7 +102,7 @@ class Tokens(ApiView):
     def post(self, request: Request) -> Response:
         """Make a token of your own. Its text is in this answer and nowhere else, so no Idempotency-Key is taken."""
         body = read_body(request, TokenBody)
-        _refuse_longer_life(request.auth, body["expires_at"])
+        _refuse_longer_life(token_of(request), body["expires_at"])
         token, text = token_create(actor=request.user, at=live_ports().clock.now(), **body)
         return Response({**token_row(token), "token": text}, status=201)
 
@@ -118,7 +119,7 @@ class TokenDetail(ApiView):
     )
     def delete(self, request: Request, token: int) -> Response:
         """End a token at once."""
-        found = ApiToken.objects.filter(user=request.user, pk=token).first()
+        found = ApiToken.objects.filter(user=signed_in(request), pk=token).first()
         if found is None:
             raise NotFound
         token_revoke(actor=request.user, token=found, at=live_ports().clock.now())

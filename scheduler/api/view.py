@@ -20,7 +20,7 @@ from scheduler.api.throttling import MinuteThrottle
 class _ByAcceptHeader(DefaultContentNegotiation):
     """The ``format`` query parameter of DRF means nothing here, so it is refused like any unknown one."""
 
-    settings = SimpleNamespace(URL_FORMAT_OVERRIDE=None)
+    settings = SimpleNamespace(URL_FORMAT_OVERRIDE=None)  # type: ignore[assignment]  # all that it reads
 
 
 class ApiView(APIView):
@@ -54,7 +54,7 @@ class ApiView(APIView):
             raise ParseError("Idempotency-Key means nothing here: it is for POST requests that can be repeated.")
         self.params = parse_parameters(request.query_params, self.query.get(method, ()))
 
-    def finalize_response(
+    def finalize_response(  # type: ignore[override]  # streams and problems are no DRF responses
         self, request: Request, response: HttpResponseBase, *args: object, **kwargs: object
     ) -> HttpResponseBase:
         """Add the headers of the rate limit."""
@@ -62,4 +62,4 @@ class ApiView(APIView):
         for name, value in (allowance.headers() if allowance else {}).items():
             response[name] = value
         response.headers.setdefault("Cache-Control", "no-store")
-        return super().finalize_response(request, response, *args, **kwargs)
+        return super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,18 +17,9 @@ from scheduler.models import ApiToken, Job, Queue, Round, Server
 from scheduler.models.queue import Role
 from scheduler.services.tokens import token_create
 from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
+from tests.fakes import MemoryBell
 
 ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
-
-
-class SilentBell:
-    """Nobody listens: the tests of the API are about answers."""
-
-    def request_round(self, trigger: str) -> None:
-        """Do nothing."""
-
-    def touch(self, name: str) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +101,16 @@ def world_make() -> World:
 
 
 @pytest.fixture(autouse=True)
-def _quiet(settings: Any) -> Iterator[None]:  # pytest-django's settings take any name
-    """No broker, no counts of earlier requests, static files as they lie in the tree."""
+def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:  # pytest-django's settings take any name
+    """No broker, no counts of earlier requests, static files as they lie in the tree, logs of this test alone."""
+    settings.STATIC_ROOT = tmp_path  # WhiteNoise warns of a missing directory
+    settings.SHARED_DIR = tmp_path / "shared"
     settings.STORAGES = {
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
     cache.clear()
-    notify.use_bell(SilentBell())
+    notify.use_bell(MemoryBell())
     yield
     notify.use_bell(None)
 

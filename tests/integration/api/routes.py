@@ -1,5 +1,6 @@
 """Every route of the API with what it needs to be called: found by walking the URL conf, never by a list of our own."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ class Route:
     name: str
     method: str
     view: type[APIView]
+    path: str
+    arguments: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"{self.method}-{self.name}"
@@ -35,28 +38,35 @@ class Call:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def patterns(found: list[URLPattern | URLResolver]) -> Iterator[URLPattern]:
-    """Yield every route below."""
+def _walk(found: list[URLPattern | URLResolver], prefix: str) -> Iterator[tuple[str, URLPattern]]:
     for item in found:
+        path = f"{prefix}{item.pattern}"
         if isinstance(item, URLResolver):
-            yield from patterns(item.url_patterns)
+            yield from _walk(item.url_patterns, path)
         else:
-            yield item
+            yield re.sub(r"<\w+:(\w+)>", r"{\1}", path), item
 
 
-def api_patterns() -> list[URLPattern]:
-    """Return the routes that are defined in ``scheduler.api``."""
-    return [p for p in patterns(get_resolver().url_patterns) if p.callback.__module__.startswith("scheduler.api")]
+def api_patterns() -> list[tuple[str, URLPattern]]:
+    """Return the routes that are defined in ``scheduler.api``, each with its path as OpenAPI writes it."""
+    found = _walk(get_resolver().url_patterns, "/")
+    return [(path, pattern) for path, pattern in found if pattern.callback.__module__.startswith("scheduler.api")]
 
 
 def api_routes() -> list[Route]:
     """Return every method of every view of the API."""
     found = []
-    for pattern in api_patterns():
+    for path, pattern in api_patterns():
         view = getattr(pattern.callback, "cls", None)
         if view is not None:
             found += [
-                Route(name=pattern.name or "", method=method, view=view)
+                Route(
+                    name=pattern.name or "",
+                    method=method,
+                    view=view,
+                    path=path,
+                    arguments=tuple(pattern.pattern.converters),
+                )
                 for method in METHODS
                 if hasattr(view, method) and method in view.http_method_names
             ]
@@ -65,18 +75,14 @@ def api_routes() -> list[Route]:
 
 def call_of(world: World, route: Route, role: str) -> Call:
     """Return a call that succeeds for whoever may do it."""
-    needs: dict[str, dict[str, Any]] = {
-        "api-job": {"job": world.job.pk},
-        "api-queue": {"name": "vision"},
-        "api-members": {"name": "vision"},
-        "api-member": {"name": "vision", "username": "vic"},
-        "api-server": {"server": world.server.pk},
-        "api-round": {"number": 1},
-        "api-token": {"token": world.tokens[role].pk if role in world.tokens else 1},
+    values: dict[str, Any] = {
+        "job": world.job.pk,
+        "name": "vision",
+        "username": "vic",
+        "server": world.server.pk,
+        "number": 1,
+        "token": world.tokens[role].pk if role in world.tokens else 1,
     }
-    kwargs = next((value for name, value in needs.items() if route.name == name), None)
-    if kwargs is None:
-        kwargs = next((v for name, v in needs.items() if route.name.startswith(f"{name}-")), {})
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},
@@ -87,4 +93,4 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-tokens": {"name": "mine", "scopes": ["jobs:read"]},
     }
     headers = {"If-Match": "*"} if route.method == "patch" else {}
-    return Call(kwargs=kwargs, body=bodies.get(str(route)), headers=headers)
+    return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)

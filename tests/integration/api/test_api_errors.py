@@ -1,0 +1,192 @@
+"""One shape for every error, with one entry per bad field, and nothing of our insides."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from scheduler.api import overview, throttling
+from tests.integration.api.conftest import World, spec
+
+KEYS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
+
+
+def problem(answer: Any) -> dict[str, Any]:
+    """Return the problem of an answer, after checking its shape."""
+    body: dict[str, Any] = answer.json()
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert set(body) == KEYS
+    assert body["status"] == answer.status_code
+    assert body["instance"] == answer.wsgi_request.path
+    assert body["request_id"] == answer.headers["X-Request-Id"]
+    assert all(set(error) == {"pointer", "code", "detail"} for error in body["errors"])
+    return body
+
+
+def post(client: Client, body: str | bytes, content_type: str = "application/json") -> Any:
+    """Post to the jobs."""
+    return client.post("/api/v1/jobs", body, content_type=content_type)
+
+
+def test_five_wrong_fields_give_five_entries(world: World) -> None:
+    """Every bad field is named in one answer: of the spec and of what depends on the cluster."""
+    wrong = {
+        "apiVersion": "v1",
+        "name": "",
+        "queue": "nowhere",
+        "command": "python train.py",
+        "resources": {"gpus": 0, "memory": "64"},
+    }
+
+    body = problem(post(world.client("member"), json.dumps(wrong)))
+
+    assert body["status"] == 400
+    assert {error["pointer"] for error in body["errors"]} == {
+        "/name",
+        "/queue",
+        "/command",
+        "/resources/gpus",
+        "/resources/memory",
+    }
+
+
+def test_more_gpus_than_any_server_has_names_the_most(world: World) -> None:
+    """A job that could never run is refused at the door."""
+    body = problem(post(world.client("member"), json.dumps(spec(resources={"gpus": 5}))))
+
+    assert body["errors"][0]["pointer"] == "/resources/gpus"
+    assert "1 and 4" in body["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "content_type", "status"),
+    [
+        ("{", "application/json", 400),
+        ("[" * 100_000, "application/json", 400),
+        ('{"name": NaN}', "application/json", 400),
+        ('{"name": 1e999}', "application/json", 400),
+        ('{"name": "a", "name": "b"}', "application/json", 400),
+        ("\xff".encode("latin-1"), "application/json", 400),
+        ('{"name": "\\u0000"}', "application/json", 400),
+        ('{"name": "\\ud800"}', "application/json", 400),
+        ("[1, 2]", "application/json", 400),
+        ("a: [", "application/yaml", 400),
+        ("&a [*a, *a]", "application/yaml", 400),
+        ("when: 2026-01-01\nblob: !!binary aGk=", "application/yaml", 400),
+        ("!!python/object/apply:os.system [id]", "application/yaml", 400),
+        (" " * (2 * 1024 * 1024 + 1), "application/json", 413),
+        ("name=x", "application/x-www-form-urlencoded", 415),
+        ("<a/>", "text/xml", 415),
+    ],
+)
+def test_body_that_is_no_spec_is_refused_in_one_shape(
+    world: World, text: str | bytes, content_type: str, status: int
+) -> None:
+    """Whatever comes in, the answer is a problem and never a 500."""
+    assert problem(post(world.client("member"), text, content_type))["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v1/nothing", 404),
+        ("POST", "/api/v1/nothing", 404),
+        ("GET", "/api/v2/jobs", 404),
+        ("GET", "/api/", 404),
+        ("GET", "/api/v1/jobs/J-999999", 404),
+        ("GET", "/api/v1/jobs/%00", 404),
+        ("GET", "/api/v1/queues/%00", 404),
+        ("GET", "/api/v1/servers/%00", 404),
+        ("GET", "/api/v1/rounds/99999999999999999999999", 404),
+        ("DELETE", "/api/v1/tokens/99999999999999999999999", 404),
+        ("DELETE", "/api/v1/jobs", 405),
+        ("OPTIONS", "/api/v1/jobs", 405),
+        ("TRACE", "/api/v1/jobs", 405),
+    ],
+)
+def test_what_is_not_there_is_a_problem(world: World, method: str, path: str, status: int) -> None:
+    """Unknown routes, objects and methods, for signed-in users."""
+    assert problem(world.client("admin").generic(method, path))["status"] == status
+
+
+def test_missing_or_needless_slash_is_named(world: World) -> None:
+    """A wrong slash costs one look, not an afternoon."""
+    client = Client()
+
+    assert problem(client.get("/api/v1/jobs/"))["detail"] == "The path is /api/v1/jobs."
+    assert problem(client.get("/api/v1/docs"))["detail"] == "The path is /api/v1/docs/."
+
+
+def test_unknown_and_bad_parameters_are_all_named(world: World) -> None:
+    """Silently ignoring a parameter would hide a mistake."""
+    answer = world.client("member").get("/api/v1/jobs?stat=queued&limit=0&state=sleeping&submitted_after=soon&count=1")
+
+    errors = {error["pointer"]: error["code"] for error in problem(answer)["errors"]}
+
+    assert errors == {
+        "?stat": "unknown",
+        "?limit": "invalid",
+        "?state": "invalid",
+        "?submitted_after": "invalid",
+        "?count": "invalid",
+    }
+    assert problem(world.client("member").get("/api/v1/me?format=json"))["status"] == 400
+
+
+def test_unknown_key_of_a_body_is_named(world: World) -> None:
+    """Small bodies are as strict as a spec."""
+    answer = world.client("admin").post(
+        f"/api/v1/servers/{world.server.pk}/drain", json.dumps({"why": "fans"}), content_type="application/json"
+    )
+
+    assert {error["pointer"] for error in problem(answer)["errors"]} == {"/why", "/reason"}
+
+
+def test_defect_of_ours_tells_nothing_but_the_request_id(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The traceback is in the log, under the request's id, and not in the answer."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret of the database")
+
+    monkeypatch.setattr(overview, "cluster_now", broken)
+
+    answer = world.client("member").get("/api/v1/overview")
+
+    assert problem(answer)["status"] == 500
+    assert b"secret" not in answer.content
+    assert "secret of the database" in caplog.text
+
+
+def test_database_that_does_not_answer_is_503_and_can_be_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A locked database is no defect."""
+
+    def locked(*_: object) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(overview, "cluster_now", locked)
+
+    answer = world.client("member").get("/api/v1/overview")
+
+    assert problem(answer)["status"] == 503
+    assert answer.headers["Retry-After"] == "1"
+    assert b"locked" not in answer.content
+
+
+def test_too_many_requests_are_told_when_to_come_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is per user and shown before it is reached."""
+    monkeypatch.setattr(throttling, "USER_REQUESTS", 2)
+    client = world.client("member")
+
+    first, _, third = (client.get("/api/v1/me") for _ in range(3))
+    other = world.client("lead").get("/api/v1/me")
+
+    assert [first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]] == ["2", "1"]
+    assert problem(third)["status"] == 429
+    assert 1 <= int(third.headers["Retry-After"]) <= 61
+    assert other.status_code == 200

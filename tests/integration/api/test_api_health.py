@@ -1,0 +1,181 @@
+"""Health, readiness, version and metrics."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import redis
+from django.db import DatabaseError
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from scheduler.api import health
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Cluster
+from scheduler.services.settings import cluster_row
+from tests.factories import job_make
+from tests.integration.api.conftest import World
+
+
+class Broker:
+    """A Redis client that answers, or does not."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+
+    def ping(self) -> bool:
+        """Answer as told."""
+        if not self._answers:
+            raise redis.ConnectionError("refused")
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def working(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world in which every part works."""
+    cluster_row()
+    Cluster.objects.update(round_number=7, round_finished_at=datetime.now(UTC))
+    monkeypatch.setattr(health, "broker_client", lambda: Broker(answers=True))
+    return world
+
+
+def parts() -> tuple[int, dict[str, Any]]:
+    """Return status and parts of the readiness."""
+    answer = Client().get("/readyz")
+    return answer.status_code, answer.json()["parts"]
+
+
+def test_ready_when_every_part_works(working: World) -> None:
+    """Each part says what was seen."""
+    status, found = parts()
+
+    assert status == 200
+    assert set(found) == {"database", "migrations", "broker", "rounds"}
+    assert all(part["ok"] and part["detail"] for part in found.values())
+    assert "round 7" in found["rounds"]["detail"]
+
+
+def test_not_ready_without_a_broker(working: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents cannot be reached."""
+    monkeypatch.setattr(health, "broker_client", lambda: Broker(answers=False))
+
+    status, found = parts()
+
+    assert status == 503
+    assert [name for name, part in found.items() if not part["ok"]] == ["broker"]
+
+
+@pytest.mark.parametrize(("age_rounds", "status"), [(2.9, 200), (3.9, 503)])
+def test_not_ready_when_rounds_stopped(working: World, settings: Any, age_rounds: float, status: int) -> None:
+    """Three missed rounds and five seconds are too many."""
+    settings.ROUND_S = 10.0
+    Cluster.objects.update(round_finished_at=datetime.now(UTC) - timedelta(seconds=10.0 * age_rounds))
+
+    assert parts()[0] == status
+
+
+def test_not_ready_before_the_first_round(working: World) -> None:
+    """A scheduler that never planned is no scheduler."""
+    Cluster.objects.update(round_finished_at=None)
+
+    assert parts()[0] == 503
+
+
+def test_not_ready_with_migrations_to_apply(working: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new version on an old database must not serve."""
+
+    class Behind:
+        def __init__(self, connection: object) -> None:
+            self.loader = type("Loader", (), {"graph": type("Graph", (), {"leaf_nodes": staticmethod(list)})})
+
+        def migration_plan(self, targets: object) -> list[object]:
+            return [object()]
+
+    monkeypatch.setattr(health, "MigrationExecutor", Behind)
+
+    status, found = parts()
+
+    assert status == 503
+    assert "1 migration" in found["migrations"]["detail"]
+
+
+def test_not_ready_without_a_database_and_says_no_more_than_that(
+    working: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of the database's error may hold a host or a user."""
+
+    class Gone:
+        vendor = "postgresql"
+
+        def cursor(self) -> object:
+            raise DatabaseError("password of clusterweb@db failed")
+
+    monkeypatch.setattr(health, "connection", Gone())
+
+    answer = Client().get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["parts"]["database"]["ok"] is False
+    assert b"password" not in answer.content
+
+
+def test_alive_and_version_need_nothing() -> None:
+    """No database, no sign-in; a failing database must not make a load balancer restart the process."""
+    assert Client().get("/healthz").json() == {"ok": True}
+    assert Client().get("/version").json()["api"] == "v1"
+    assert Client().post("/healthz").status_code == 405
+
+
+def samples(client: Client) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Return every sample of the metrics by name and labels."""
+    text = client.get("/metrics").content.decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_count_what_is_in_the_database(working: World) -> None:
+    """Two scrapes of two processes say the same, as the database does."""
+    job_make(working.vision, wait_reason="no_capacity")
+    job_make(working.vision, state=JobState.COMPLETED)
+
+    found = samples(Client())
+
+    assert found["clusterweb_jobs", (("queue", "vision"), ("state", "running"))] == 1
+    assert found["clusterweb_job_submissions_total", (("queue", "vision"),)] == 3
+    assert found["clusterweb_pending_jobs", (("queue", "vision"), ("reason", "no_capacity"))] == 1
+    assert found["clusterweb_job_completion_seconds_count", ()] == 1
+    assert found["clusterweb_job_completion_seconds_sum", ()] == 180
+    assert found["clusterweb_job_completion_seconds_bucket", (("le", "60.0"),)] == 0
+    assert found["clusterweb_job_completion_seconds_bucket", (("le", "300.0"),)] == 1
+    assert found["clusterweb_queue_wait_seconds_count", ()] == 2
+    assert found["clusterweb_round_duration_seconds_count", ()] == 1
+    assert found["clusterweb_queue_gpus", (("kind", "allocated"), ("queue", "vision"))] == 1
+    assert found["clusterweb_gpu_seconds_total", (("queue", "vision"), ("use", "allocated"))] > 60
+    states = {labels[0][1]: value for (name, labels), value in found.items() if name == "clusterweb_gpus"}
+    assert states == {"busy": 0, "allocated_not_busy": 1, "free": 4, "broken": 0}
+
+
+def test_metrics_name_no_job_and_no_user(working: World) -> None:
+    """What a monitoring system stores for years must not grow with every job."""
+    text = Client().get("/metrics").content.decode()
+
+    assert "canary" not in text
+    assert working.job.pk not in text
+    assert not any(user.username in text for user in working.users.values())
+
+
+def test_metrics_are_open_to_this_machine_alone(working: World) -> None:
+    """From elsewhere, and through a proxy beside us, an admin's token is needed."""
+    far = Client(REMOTE_ADDR="192.0.2.7")
+
+    assert Client().get("/metrics").status_code == 200
+    assert far.get("/metrics").status_code == 401
+    assert Client().get("/metrics", headers={"X-Forwarded-For": "192.0.2.7"}).status_code == 401
+    assert far.get("/metrics", headers=working.bearer("lead")).status_code == 403
+    assert far.get("/metrics", headers=working.bearer("admin", "admin")).status_code == 200
