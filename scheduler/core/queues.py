@@ -60,6 +60,14 @@ def queue_tree(queues: QueueTable) -> QueueTree:
     return QueueTree(paths=paths, children=children, quota=quota, cap=cap, weight=queues.weight.tolist())
 
 
+def subtrees(tree: QueueTree) -> BoolArray:
+    """Return (k, k) whether the queue of the column is the queue of the row or below it."""
+    within = np.zeros((len(tree.paths), len(tree.paths)), dtype=np.bool_)
+    for queue, path in enumerate(tree.paths):
+        within[list(path), queue] = True
+    return within
+
+
 def subtree_sums(tree: QueueTree, queues: IntArray, gpus: IntArray) -> IntArray:
     """Return (k,) GPUs of each queue and the queues below it.
 
@@ -179,19 +187,18 @@ def _cover(tree: QueueTree, jobs: JobTable, sequence: IntArray, counts_anyway: B
     """Return (n,) the nearest queue on the path of each job that has quota for it."""
     cover = np.full(len(jobs), NO_ROW, dtype=np.int64)
     used = [0] * len(tree.quota)
-    level_of = [list(path) for path in tree.paths]
-    left = sequence
-    while len(left) and any(level_of):
-        # One pass a level: first everybody tries its own queue, then who is left the queue above, and so on.
-        nodes = np.array([path.pop(0) if path else NO_ROW for path in level_of], dtype=np.int64)[jobs.queue[left]]
-        for node in np.unique(nodes[nodes != NO_ROW]).tolist():
-            rows = left[nodes == node]
-            taken = _take_quota(rows, jobs, counts_anyway, tree.quota[node] - used[node])
-            cover[taken] = node
-            gpus = int(jobs.num_gpus[taken].sum())
-            for above in tree.paths[node]:
-                used[above] += gpus
-        left = left[(cover[left] == NO_ROW) & (nodes != NO_ROW)]
+    within = subtrees(tree)
+    # Children first: what a queue leaves of its quota is there for its siblings and for jobs of the queue above.
+    for node in range(len(tree.quota) - 1, -1, -1):
+        quota = tree.quota[node] - used[node]
+        if quota <= 0:
+            continue
+        left = sequence[within[node][jobs.queue[sequence]] & (cover[sequence] == NO_ROW)]
+        taken = _take_quota(left, jobs, counts_anyway, quota)
+        cover[taken] = node
+        gpus = int(jobs.num_gpus[taken].sum())
+        for above in tree.paths[node]:
+            used[above] += gpus
     return cover
 
 

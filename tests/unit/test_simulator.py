@@ -1,0 +1,162 @@
+"""Small workloads replayed: worked examples of the papers, and what a replay must always be."""
+
+import csv
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from scheduler.choices import build_config
+from scheduler.core.profile import Profile, parse_profile
+from scheduler.simulator.engine import Outcome, SimulationStuckError, simulate
+from scheduler.simulator.world import SimJob
+from tests.strategies import QueueRow, ServerRow, snapshot_of
+
+PROFILES = {
+    name: parse_profile(data)
+    for name, data in json.loads(Path("fixtures/profiles/synergy.json").read_text(encoding="utf-8")).items()
+}
+# tiresias.md 5.A: (GPUs, run time)
+TALK = {"J1": (2, 2.0), "J2": (1, 8.0), "J3": (2, 6.0)}
+
+
+def run(
+    jobs: list[SimJob],
+    servers: list[ServerRow],
+    policy: str,
+    *,
+    mechanism: str = "proportional",
+    options: dict[str, object] | None = None,
+    round_s: float | None = None,
+    restart_s: float = 0.0,
+) -> Outcome:
+    """Replay a workload on one queue."""
+    tables = snapshot_of([], servers, [QueueRow()])
+    config = build_config(policy=policy, policy_options=options, mechanism=mechanism)
+    return simulate(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=restart_s)
+
+
+def _gpus(count: int) -> ServerRow:
+    return ServerRow(num_gpus=count, num_cpus=3.0 * count, memory_bytes=62.5e9 * count)
+
+
+def _job(arrival_s: float, num_gpus: int, run_s: float, profile: Profile | None = None) -> SimJob:
+    return SimJob(arrival_s=arrival_s, num_gpus=num_gpus, run_s=run_s, profile=profile or Profile())
+
+
+@pytest.mark.parametrize(
+    ("order", "average"),
+    [
+        (("J1", "J2", "J3"), 10.00),
+        (("J1", "J3", "J2"), 10.00),
+        (("J3", "J1", "J2"), 10.67),
+        (("J2", "J1", "J3"), 11.33),
+        (("J2", "J3", "J1"), 12.00),
+        (("J3", "J2", "J1"), 12.00),
+    ],
+)
+def test_the_tiresias_example_in_every_order_of_arrival(order: tuple[str, ...], average: float) -> None:
+    """tiresias.md 5.A: discretized 2D-LAS with K=2 and Q=4 on two GPUs."""
+    jobs = [_job(0.0, *TALK[name]) for name in order]
+
+    outcome = run(jobs, [_gpus(2)], "las", options={"queue_limits_gpu_s": [4]})
+
+    assert round(outcome.jct.mean_s, 2) == average
+
+
+def test_the_tiresias_example_step_by_step() -> None:
+    """tiresias.md 5.A: J1 [0,2), J2 [2,6), J3 [6,8), J2 [8,12), J3 [12,16)."""
+    outcome = run([_job(0.0, *TALK[name]) for name in TALK], [_gpus(2)], "las", options={"queue_limits_gpu_s": [4]})
+
+    assert [record.end_s for record in outcome.records] == [2, 12, 16]
+    assert [record.first_start_s for record in outcome.records] == [0, 2, 6]
+    assert [record.preemptions for record in outcome.records] == [0, 1, 1]
+
+
+def test_a_promoted_job_begins_again_at_the_top() -> None:
+    """tiresias.md 5.C: after 600 s of running and 1200 s of waiting it runs again although newer jobs keep coming."""
+    jobs = [_job(0, 1, 10_000.0), *[_job(600.0 * n, 1, 600.0) for n in range(1, 12)]]
+
+    never = run(jobs, [_gpus(1)], "las", options={"queue_limits_gpu_s": [600]})
+    promoted = run(jobs, [_gpus(1)], "las", options={"queue_limits_gpu_s": [600], "promote_after": 2})
+
+    assert max(record.queueing_s for record in never.records[1:]) == 0
+    assert promoted.records[0].preemptions > never.records[0].preemptions
+    assert promoted.records[3].first_start_s == 1_800 + 600
+
+
+@pytest.mark.parametrize(("mechanism", "seconds"), [("proportional", 2_400.0), ("tune", 1_000.0)])
+def test_synergy_example_b_runs_its_jobs_faster(mechanism: str, seconds: float) -> None:
+    """synergy.md 7.B: two ResNet18 of 2400 s run at 2.4 times their speed under tune, the others at 1."""
+    names = ["resnet18"] * 2 + ["gnmt"] * 3 + ["lstm"] * 3
+    jobs = [_job(0.0, 1, 2_400.0 if name == "resnet18" else 1_000.0, PROFILES[name]) for name in names]
+
+    outcome = run(jobs, [ServerRow()], "fifo", mechanism=mechanism)
+
+    assert outcome.makespan_s == pytest.approx(seconds)
+
+
+def test_shortest_first_beats_first_come_on_average() -> None:
+    """A long and three short jobs on one GPU: FIFO and SRTF by hand."""
+    jobs = [_job(0, 1, 100), _job(1, 1, 10), _job(1, 1, 20), _job(1, 1, 30)]
+
+    fifo, srtf = run(jobs, [_gpus(1)], "fifo"), run(jobs, [_gpus(1)], "srtf")
+
+    assert [record.end_s for record in fifo.records] == [100, 110, 130, 160]
+    assert [record.end_s for record in srtf.records] == [160, 11, 31, 61]
+    assert srtf.records[0].preemptions == 1
+
+
+def test_rounds_start_jobs_at_their_boundaries() -> None:
+    """With a period jobs start at its multiples only; they end whenever they are done."""
+    outcome = run([_job(10, 1, 100), _job(20, 1, 100)], [_gpus(1)], "fifo", round_s=300)
+
+    assert [(record.first_start_s, record.end_s) for record in outcome.records] == [(300, 400), (600, 700)]
+
+
+def test_a_restart_costs_what_it_costs() -> None:
+    """Every start after the first loses restart_s; the first costs nothing."""
+    jobs = [_job(0, 1, 100), _job(10, 1, 10)]
+
+    assert run(jobs, [_gpus(1)], "srtf", restart_s=30).records[0].end_s == 140
+
+
+def test_the_same_workload_gives_the_same_plans() -> None:
+    """Deterministic to the hash of every plan."""
+    jobs = [_job(float(7 * n % 50), 1 + n % 4, 40.0 + n) for n in range(20)]
+
+    first, second = (run(jobs, [_gpus(4)] * 2, "las", mechanism="tune") for _ in range(2))
+
+    assert first == second
+    assert len(set(first.plan_hashes)) > 10
+
+
+def test_jobs_that_can_never_run_are_an_error() -> None:
+    """A gang wider than the cluster is left over, and the replay says so instead of ending well."""
+    for round_s in (None, 60.0):
+        with pytest.raises(SimulationStuckError, match="1 of 2"):
+            run([_job(0, 16, 10), _job(0, 1, 10)], [_gpus(8)], "fifo", round_s=round_s)
+
+
+def test_service_is_conserved() -> None:
+    """Waiting plus running is the completion time; without profiles running is the run time."""
+    jobs = [_job(float(n % 5), 1 + n % 3, 10.0 + n) for n in range(30)]
+    for policy in ("fifo", "srtf", "las"):
+        outcome = run(jobs, [_gpus(4)], policy)
+        for job, record in zip(jobs, outcome.records, strict=True):
+            assert record.jct_s == pytest.approx(record.queueing_s + job.run_s)
+
+
+def test_a_public_trace_gives_the_published_completion_times() -> None:
+    """60 jobs of the Tiresias simulator on 16 GPUs: 190.7 s on average under discretized 2D-LAS, makespan 3271 s."""
+    path = Path("fixtures/traces/tiresias_60_job.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    jobs = [_job(float(row["submit_time"]), int(row["num_gpu"]), float(row["duration"])) for row in rows]
+
+    outcome = run(jobs, [_gpus(4)] * 4, "las", options={"queue_limits_gpu_s": [3250, 7200, 18_000]})
+
+    assert outcome.jct.mean_s == pytest.approx(190.7, rel=0.03)
+    assert outcome.makespan_s == pytest.approx(3271, rel=0.03)
+    assert all(before <= after for before, after in pairwise(record.arrival_s for record in outcome.records))
