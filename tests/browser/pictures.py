@@ -1,12 +1,13 @@
 """Take the pictures of ``docs/pictures``: ``make pictures``.
 
-Starts the demo, waits until it shows running, waiting and preempted jobs, and photographs dashboard, job page, list and form in both
-themes and at both widths.
+Starts the demo, waits until it shows running, waiting and preempted jobs, and photographs dashboard, job page, list and
+form in both themes and at both widths.
 """
 
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -17,17 +18,21 @@ SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 THEMES = ("light", "dark")
 
 
+def running_jobs(demo: Stack) -> list[dict[str, Any]]:
+    """Return the running jobs in full."""
+    admin = demo.client("admin")
+    return [admin.job(row["id"]) for row in admin.get("/api/v1/jobs?state=running")["results"]]
+
+
 def interesting_job(demo: Stack) -> str:
-    """Return a running job that was preempted before, or else one that runs."""
-    jobs = demo.client("admin").get("/api/v1/jobs?state=running")["results"]
-    return str(max(jobs, key=lambda job: (job["preemptions"], job["step"] or 0))["id"]) if jobs else ""
+    """Return the running job with most to show: preempted before, then far on."""
+    return str(max(running_jobs(demo), key=lambda job: (job["preemptions"], job["step"] or 0))["id"])
 
 
 def busy(demo: Stack) -> bool:
-    """Return whether the demo shows a running, a waiting and a preempted job."""
-    jobs = demo.client("admin").get("/api/v1/jobs")["results"]
-    states = {job["state"] for job in jobs}
-    return {"running", "queued"} <= states and any(j["preemptions"] and j["state"] == "running" for j in jobs)
+    """Return whether the demo shows a waiting job, and a running one that was preempted before and reports again."""
+    waiting = demo.client("admin").get("/api/v1/jobs?state=queued")["results"]
+    return bool(waiting) and any(job["preemptions"] and job["steps_per_s"] for job in running_jobs(demo))
 
 
 def photograph(page: Page, demo: Stack, path: str, file: Path) -> None:

@@ -40,9 +40,9 @@ def test_killed_server_hands_its_job_to_the_other(stack: Stack, tmp_path: Path) 
     member = stack.client("member")
     record = tmp_path / "moved"
     job_id = counting(member, record, name="moved", queue="vision", steps=120)
-    wait_for("a checkpoint", lambda: member.job(job_id)["checkpoint_step"], within_s=40)
+    wait_for("a checkpoint", lambda: member.job(job_id)["checkpoint"], within_s=40)
     attempt = member.get(f"/api/v1/jobs/{job_id}/attempts")["results"][-1]
-    server = attempt["servers"][0]
+    server = attempt["servers"][0]["server"]
     config = stack.var_dir / "agents" / f"{server}.json"
     kill_whole_server(stack, config, attempt["id"])
 
@@ -52,7 +52,7 @@ def test_killed_server_hands_its_job_to_the_other(stack: Stack, tmp_path: Path) 
     assert job["state"] == "completed"
     assert sorted(set(steps_of(record))) == list(range(120))
     assert attempts[0]["end_cause"] == "server_lost"
-    assert attempts[1]["servers"] != attempts[0]["servers"]
+    assert attempts[1]["servers"][0]["server"] != server
     wait_for("the server is back", lambda: stack.servers_up() == 2, within_s=60)
 
 

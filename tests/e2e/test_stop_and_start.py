@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 def test_jobs_continue_after_ctrl_c_and_a_second_start(tmp_path: Path) -> None:
     """Nothing runs between the two, and no step is trained twice or left out."""
-    product = Stack(tmp_path / "var")
+    product = Stack(tmp_path / "var", LEASE_TTL_S="20")
     record = tmp_path / "steps"
     try:
         product.start()
