@@ -1,0 +1,466 @@
+"""The agent's life cycle: what it believes, launches, tells to end, reports and forgets."""
+
+from dataclasses import replace
+
+import pytest
+
+from agents import events as ev
+from agents.records import LAUNCH_FILE, STATE_FILE
+from tests.agent_fakes import FakeHost, Job
+from tests.agent_server import wanted
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    """A server whose agent has reported once."""
+    host = FakeHost()
+    host.start()
+    return host
+
+
+def test_wanted_attempt_is_launched_once_and_reported(host: FakeHost) -> None:
+    """Desired state in, process out, report back."""
+    order = wanted(("train",))
+
+    host.send(order)
+    host.run(0.5)
+
+    assert host.starts == [order.attempt_id]
+    assert host.phase(order) == "running"
+    assert host.reports[-1][0].generation == 1
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_repeated_desired_state_launches_once(host: FakeHost, times: int) -> None:
+    """The same message again, and the same wish with a higher sequence, change nothing."""
+    order = wanted(("train",))
+    message = host.want(order)
+
+    for _ in range(times):
+        host.deliver(message)
+        host.deliver(host.message())
+        host.run(0.3)
+
+    assert host.spawns == [order.attempt_id]
+
+
+def test_older_desired_state_changes_nothing(host: FakeHost) -> None:
+    """A message that comes late cannot bring back what a newer one ended."""
+    first, second = wanted(("train",)), wanted(("train",))
+    late = host.want(first)
+    host.send(second)
+    host.deliver(late)
+    host.run(1)
+
+    assert host.starts == [second.attempt_id]
+    assert host.agent.core.rejected["stale"] == 1
+
+
+def test_newer_epoch_wins_over_a_higher_generation(host: FakeHost) -> None:
+    """A restored database starts its generations again, in a new epoch."""
+    first, second = wanted(("train",)), wanted(("train",))
+    host.generation = 50
+    host.send(first)
+    host.epoch, host.generation, host.sequence = 2, 0, 0
+    host.send(second)
+    host.run(1)
+
+    assert second.attempt_id in host.starts
+    assert (host.reports[-1][0].epoch, host.reports[-1][0].generation) == (2, 1)
+
+
+@pytest.mark.parametrize("bad", ["", "{}", "x" * 10_000, "[" * 50_000])
+def test_bad_message_is_counted_and_nothing_else(host: FakeHost, bad: str) -> None:
+    """What is not genuine raises a counter, launches nothing, and the agent lives."""
+    host.deliver(bad)
+    host.run(1)
+
+    assert host.spawns == []
+    assert host.agent.core.rejected["malformed"] == 1
+    host.send(order := wanted(("train",)))
+    assert host.phase(order) == "starting"
+
+
+def test_expired_message_is_refused(host: FakeHost) -> None:
+    """A message that lay about for more than ten minutes says nothing any more."""
+    message = host.want(wanted(("train",)))
+    host.clock.advance(601)
+    host.deliver(message)
+
+    assert host.spawns == []
+    assert host.agent.core.rejected["expired"] == 1
+
+
+def test_flood_of_bad_messages_is_logged_seldom(host: FakeHost) -> None:
+    """One line in ten seconds, however many come."""
+    notes = []
+    for _ in range(100):
+        notes += [c for c in host.agent.core.handle(ev.DesiredReceived(message="?")) if isinstance(c, ev.Note)]
+        host.clock.advance(0.15)
+
+    assert len(notes) == 2
+    assert host.agent.core.rejected["malformed"] == 100
+
+
+def test_stamp_and_claim_are_on_disk_before_the_launch(host: FakeHost) -> None:
+    """Whatever is started can be found again, and an old message is old after a crash too."""
+    order = wanted(("train",))
+    host.agent.core.handle(ev.Tick())
+
+    commands = host.agent.core.handle(ev.DesiredReceived(message=host.want(order)))
+    [persist] = [c for c in commands if isinstance(c, ev.Persist)]
+    others = [c for c in commands if not isinstance(c, ev.Persist | ev.Note)]
+
+    assert others == []
+    assert order.attempt_id.encode() in persist.content
+    [create] = [c for c in host.agent.core.handle(ev.Persisted(stamp=persist.stamp)) if isinstance(c, ev.CreateLaunch)]
+    assert create.attempt_id == order.attempt_id
+
+
+def test_full_disk_means_not_accepted(host: FakeHost) -> None:
+    """What cannot be remembered is not acted on and not acknowledged; the next message does it."""
+    order = wanted(("train",))
+    host.files.is_full = True
+    host.send(order)
+    host.run(2)
+    during = (list(host.spawns), host.reports[-1][0].generation)
+    host.files.is_full = False
+    host.deliver(host.message())
+    host.run(1)
+
+    assert during == ([], 0)
+    assert host.starts == [order.attempt_id]
+    assert host.reports[-1][0].generation == 1
+
+
+def test_attempt_not_named_any_more_is_ended_and_forgotten(host: FakeHost) -> None:
+    """The scheduler's silence about an attempt is an order to end it."""
+    order = wanted(("train",), grace_s=3.0)
+    host.send(order)
+    host.run(1)
+    host.send()
+    host.run(1)
+
+    assert host.jobs[order.attempt_id].exit is not None
+    assert host.report(order) is None
+    assert host.processes.supervisors == {}
+
+
+def test_ended_attempt_stays_in_reports_until_omitted(host: FakeHost) -> None:
+    """An end is said until it was heard."""
+    order = wanted(("train",))
+    host.jobs[order.attempt_id] = Job(run_s=0.5)
+    host.send(order)
+    host.run(3)
+    before = host.report(order)
+    host.deliver(host.message())
+    host.run(3)
+    still = host.phase(order)
+    host.send()
+    host.run(1)
+
+    assert before is not None
+    assert (before.phase, before.end_cause, before.exit_code) == ("ended", "completed", 0)
+    assert still == "ended"
+    assert host.report(order) is None
+
+
+def test_known_attempt_is_never_started_again(host: FakeHost) -> None:
+    """Not after its end, not after the agent forgot it, not after a restart of the agent."""
+    order = wanted(("train",))
+    host.jobs[order.attempt_id] = Job(run_s=0.5)
+    host.send(order)
+    host.run(2)
+    host.send()
+    host.run(1)
+    host.send(order)
+    host.run(1)
+    after_forgetting = host.phase(order)
+    host.start()
+    host.send(order)
+    host.run(1)
+
+    assert host.spawns == [order.attempt_id]
+    assert after_forgetting == "ended"
+    assert host.phase(order) == "ended"
+
+
+def test_restarted_agent_adopts_what_runs(host: FakeHost) -> None:
+    """Training goes on while the agent is away, and is reported again at once."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(1)
+    host.run(2, with_agent=False)
+    host.start()
+    host.run(0.2)
+
+    assert host.phase(order) == "running"
+    assert host.spawns == [order.attempt_id]
+    assert host.jobs[order.attempt_id].ran_s > 2
+
+
+def test_restarted_agent_reports_what_ended_meanwhile(host: FakeHost) -> None:
+    """An end while the agent was away is not lost."""
+    order = wanted(("train",))
+    host.jobs[order.attempt_id] = Job(run_s=2, exit_code=3)
+    host.send(order)
+    host.run(1)
+    host.run(3, with_agent=False)
+    host.start()
+    host.run(1)
+    report = host.report(order)
+
+    assert report is not None
+    assert (report.phase, report.end_cause, report.exit_code) == ("ended", "exit_code", 3)
+
+
+def test_report_sequence_rises_over_a_restart_with_the_clock_set_back(host: FakeHost) -> None:
+    """The scheduler never sees an old sequence, whatever the wall clock does."""
+    before = host.reports[-1][0].sequence
+    host.clock.wall = host.clock.wall.replace(year=2016)
+    host.start()
+
+    assert host.reports[-1][0].sequence > before
+
+
+def test_old_message_is_still_old_after_a_restart(host: FakeHost) -> None:
+    """The stamp survives a crash."""
+    order = wanted(("train",))
+    message = host.want(order)
+    host.send()
+    host.start()
+    host.deliver(message)
+    host.run(1)
+
+    assert host.spawns == []
+    assert host.agent.core.rejected["stale"] == 1
+
+
+def test_crash_between_claim_and_launch_never_launches_later(host: FakeHost) -> None:
+    """Nobody knows whether it was started, so it is ended, for a reason that costs the job nothing."""
+    order = wanted(("train",))
+    core = host.agent.core
+    for command in core.handle(ev.DesiredReceived(message=host.want(order))):
+        if isinstance(command, ev.Persist):
+            host.files.write_own(command.content)
+    host.start()
+    host.run(1)
+    host.deliver(host.message())
+    host.run(1)
+    report = host.report(order)
+
+    assert host.spawns == []
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", "launch_failed")
+
+
+def test_supervisor_slow_to_start_is_fenced_by_a_restarted_agent(host: FakeHost) -> None:
+    """Spawned but unknown to the new agent: whoever makes the state file first decides, and nothing starts twice."""
+    order = wanted(("train",))
+    host.send(order)
+    [identity] = host.processes.supervisors
+    kept = host.files.own
+    assert kept is not None
+    host.files.own = kept.replace(
+        b'{"boot_id":"boot","pid":%d,"start_ticks":%d}' % (identity.pid, identity.start_ticks), b"null"
+    )
+    host.start()
+    host.agent.look()
+    host.run(1)
+    report = host.report(order)
+
+    assert host.starts == []
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", "launch_failed")
+
+
+def test_supervisor_that_dies_at_once_is_a_failed_launch(host: FakeHost) -> None:
+    """No state file and no process: it never began."""
+    order = wanted(("train",))
+    host.send(order)
+    [identity] = host.processes.supervisors
+    host.processes.kill(identity)
+    host.run(1)
+    report = host.report(order)
+
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", "launch_failed")
+
+
+def test_supervisor_that_cannot_be_started_is_a_failed_launch(host: FakeHost) -> None:
+    """No process could be made."""
+    order = wanted(("train",))
+    host.processes.cannot_spawn = True
+    host.send(order)
+    host.run(1)
+    report = host.report(order)
+
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", "launch_failed")
+    assert "temporarily unavailable" in report.end_detail
+
+
+def test_killed_supervisor_is_reported_lost(host: FakeHost) -> None:
+    """Its job died with it; where it stood is still known."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(2)
+    [identity] = host.processes.supervisors
+    host.processes.kill(identity)
+    host.run(1)
+    report = host.report(order)
+
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", "supervisor_lost")
+    assert report.run_s > 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "cause"), [("preempt", "preempted"), ("suspend", "suspended"), ("cancel", "cancelled")]
+)
+def test_attempt_that_is_to_end_before_it_was_heard_of_never_starts(host: FakeHost, wish: str, cause: str) -> None:
+    """Its launch was lost; the scheduler still learns that it is over."""
+    order = wanted(("train",), wanted=wish)
+    host.send(order)
+    host.run(1)
+    report = host.report(order)
+
+    assert host.spawns == []
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", cause)
+
+
+@pytest.mark.parametrize(
+    ("wish", "cause"), [("preempt", "preempted"), ("suspend", "suspended"), ("cancel", "cancelled")]
+)
+def test_running_attempt_ends_as_wanted(host: FakeHost, wish: str, cause: str) -> None:
+    """The wish reaches the job and comes back as the end cause."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(1)
+    host.send(replace(order, wanted=wish))  # type: ignore[arg-type]  # a literal of the list above
+    host.run(2)
+    report = host.report(order)
+
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", cause)
+
+
+def test_directory_of_another_server_is_left_alone(host: FakeHost) -> None:
+    """Two servers never run one attempt, even when the scheduler errs."""
+    order = wanted(("train",))
+    other = FakeHost()
+    other.files.content = host.files.content
+    host.send(order)
+    host.run(1)
+    launch = host.files.read(order.attempt_id, LAUNCH_FILE)
+    assert launch is not None
+    host.files.content[order.attempt_id, LAUNCH_FILE] = launch.replace(b"s0123456789a", b"szzzzzzzzzzz")
+    other.start()
+    other.send(order)
+    other.run(1)
+    report = other.report(order)
+
+    assert other.spawns == []
+    assert report is not None
+    assert (report.phase, report.end_cause) == ("ended", "launch_failed")
+
+
+def test_agent_that_lost_its_memory_finds_its_attempts(host: FakeHost) -> None:
+    """The launch files say whose they are."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(1)
+    host.files.own = b"\x00garbage"
+    host.start()
+    host.run(0.3)
+
+    assert host.phase(order) == "running"
+
+
+def test_nothing_is_launched_without_a_lease(host: FakeHost) -> None:
+    """An acknowledgement of a report that this agent did not send grants nothing; the next renewal does."""
+    order = wanted(("train",))
+    host.generation += 1
+    host.orders = {order.attempt_id: order}
+    host.deliver(host.message(acknowledged=1))
+    host.run(1)
+    before = list(host.spawns)
+    host.deliver(host.message())
+    host.run(0.5)
+
+    assert before == []
+    assert host.starts == [order.attempt_id]
+
+
+def test_lease_counts_from_sending_the_acknowledged_report(host: FakeHost) -> None:
+    """However late the acknowledgement comes, the job stops ttl after the report was sent."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(1)
+    stamp = host.reports[-1][0]
+    host.run(10)
+    host.deliver(host.message(acknowledged=stamp.sequence))
+    host.run(9)
+    before = host.phase(order)
+    host.run(2)
+
+    assert before == "running"
+    assert host.phase(order) == "frozen"
+
+
+def test_renewal_thaws_and_training_continues(host: FakeHost) -> None:
+    """A lease that ran out freezes the job; a renewal of the same generation lets it go on."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(25)
+    frozen = (host.phase(order), host.jobs[order.attempt_id].is_stopped)
+    host.deliver(host.message())
+    host.run(1)
+
+    assert frozen == ("frozen", True)
+    assert host.phase(order) == "running"
+    assert not host.jobs[order.attempt_id].is_stopped
+    assert [event for _, event, _ in host.journal] == ["start", "stop", "continue"]
+
+
+def test_frozen_attempt_that_is_fenced_never_runs_again(host: FakeHost) -> None:
+    """A newer generation without the attempt kills it where it stands."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(25)
+    ran_s = host.jobs[order.attempt_id].ran_s
+    host.generation += 1
+    host.orders = {}
+    host.deliver(host.message(acknowledged=1))
+    host.run(1)
+
+    assert host.jobs[order.attempt_id].ran_s == ran_s
+    assert host.processes.supervisors == {}
+    assert [event for _, event, _ in host.journal] == ["start", "stop", "exit"]
+
+
+def test_regular_renewals_keep_a_job_running(host: FakeHost) -> None:
+    """With a renewal every quarter of the ttl nothing ever freezes or is asked for a checkpoint."""
+    order = wanted(("train",))
+    host.jobs[order.attempt_id] = Job(uses_runtime=True)
+    host.send(order)
+    for _ in range(12):
+        host.run(5)
+        host.deliver(host.message())
+
+    assert host.jobs[order.attempt_id].requests == []
+    assert "stop" not in [event for _, event, _ in host.journal]
+
+
+def test_job_cannot_end_its_attempt_by_writing_the_state_file(host: FakeHost) -> None:
+    """An end is believed when the supervisor itself is gone."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(1)
+    state = host.files.read(order.attempt_id, STATE_FILE)
+    assert state is not None
+    host.files.content[order.attempt_id, STATE_FILE] = state.replace(b'"running"', b'"ended"')
+    host.agent.look()
+
+    assert host.phase(order) == "stopping"
