@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduler.core.errors import SchedulerError
 from scheduler.ports import live_ports
+from scheduler.services.permission import OPERATOR
 from scheduler.services.servers import agent_config, server_register
 
 
@@ -48,7 +49,7 @@ class Command(BaseCommand):
         memory_gib = options["memory_gib"]
         try:
             server = server_register(
-                actor=None, name=options["name"], rack=options["rack"], at=live_ports().clock.now()
+                actor=OPERATOR, name=options["name"], rack=options["rack"], at=live_ports().clock.now()
             )
         except SchedulerError as error:
             raise CommandError(str(error)) from None
