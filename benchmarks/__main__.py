@@ -2,7 +2,7 @@
 
     python -m benchmarks [NAME ...]
 
-Each ``bench_<name>.py`` has a ``QUESTION`` and ``run() -> dict`` (JSON). Results go to ``benchmarks/results/<name>.json``
+Each ``bench_<name>.py`` has a ``QUESTION`` and ``run() -> dict`` (JSON). Results go to ``benchmarks/results`` as JSON
 together with what the machine was, because a figure without its machine says little.
 """
 

@@ -1,5 +1,7 @@
 """What a person sees and does, in a real browser."""
 
+from typing import Literal
+
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -61,7 +63,7 @@ def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
-def test_no_page_scrolls_sideways(browser: Browser, demo: Stack, width: int, theme: str) -> None:
+def test_no_page_scrolls_sideways(browser: Browser, demo: Stack, width: int, theme: Literal["light", "dark"]) -> None:
     """Every page fits its window, in both themes."""
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=theme)
     watched = Watched(context, demo, "member")
