@@ -97,15 +97,16 @@ def _whole(seconds: float) -> float:
     return max(1.0, float(int(seconds)))
 
 
-def clock(at: datetime, now: datetime, zone: tzinfo) -> str:
+def clock(at: datetime, now: datetime, zone: tzinfo, *, seconds: bool = False) -> str:
     """Return the time of day, 24 h; with the weekday or the date once it is not today."""
     local, today = at.astimezone(zone), now.astimezone(zone)
+    time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
     if local.date() == today.date():
-        return f"{local:%H:%M}"
+        return time
     if abs((local.date() - today.date()).days) < 7:
-        return f"{local:%a %H:%M}"
+        return f"{local:%a} {time}"
     day = f"{local.day} {local:%b}"
-    return f"{day} {local:%H:%M}" if local.year == today.year else f"{day} {local.year}"
+    return f"{day} {time}" if local.year == today.year else f"{day} {local.year}"
 
 
 def iso(at: datetime) -> str:

@@ -34,6 +34,12 @@ def counted(count: int, nouns: str) -> str:
 
 
 @register.filter
+def middle(name: str, most: int) -> str:
+    """Write a long name with its middle left out; what uses it shows the whole as a title."""
+    return name if len(name) <= most else f"{name[: most // 2]}\u2026{name[-(most - most // 2 - 1) :]}"
+
+
+@register.filter
 def key(values: dict[str, Any], name: str) -> Any:  # a template's own lookup with a variable as key
     """Return ``values[name]`` or None."""
     return values.get(name)
@@ -128,13 +134,21 @@ def countdown(at: datetime | None) -> SafeString:
     return format_html('<time datetime="{}" data-time="countdown">{}</time>', formats.iso(at), text)
 
 
+@register.simple_tag
+def since(at: datetime | str) -> SafeString:
+    """Write how long something has lasted; a script counts on."""
+    at = as_time(at)
+    lasted_s = max(0.0, (now_utc() - at).total_seconds())
+    return format_html('<span data-since="{}">{}</span>', formats.iso(at), formats.duration(float(int(lasted_s))))
+
+
 @register.simple_tag(takes_context=True)
-def clock(context: template.Context, at: datetime | str | None, missing: str = "") -> SafeString:
+def clock(context: template.Context, at: datetime | str | None, missing: str = "", seconds: bool = False) -> SafeString:
     """Write a time of day in the reader's zone, with the exact time on hover."""
     if at is None:
         return format_html("{}", missing)
     at = as_time(at)
-    text = formats.clock(at, now_utc(), viewer_zone(context["request"]))
+    text = formats.clock(at, now_utc(), viewer_zone(context["request"]), seconds=seconds)
     return format_html(
         '<time datetime="{}" title="{}" data-time="clock">{}</time>', formats.iso(at), formats.iso(at), text
     )

@@ -9,7 +9,7 @@ from frontend.components.charts import Chart, layout, plain, time_axis, token, w
 from frontend.components.formats import percent
 from frontend.components.times import as_time
 
-BUCKETS = 120
+BUCKETS = 90
 ROW_PX = 13
 SCALE = [[edge, token(f"u{step}")] for step in range(7) for edge in (step / 7, (step + 1) / 7)]
 
@@ -29,14 +29,14 @@ class HeatRow:
 
 
 def bucketed(
-    at: Sequence[str], values: Sequence[float | None], *, since: datetime, until: datetime, buckets: int = BUCKETS
+    at: Sequence[str], values: Sequence[float | None], *, since: datetime, until: datetime
 ) -> list[float | None]:
     """Return means of the values in equal parts of [since, until)."""
-    width_s = (until - since).total_seconds() / buckets
-    sums = [(0.0, 0)] * buckets
+    width_s = (until - since).total_seconds() / BUCKETS
+    sums = [(0.0, 0)] * BUCKETS
     for moment, value in zip(at, values, strict=True):
         index = int((as_time(moment) - since).total_seconds() / width_s)
-        if value is not None and 0 <= index < buckets:
+        if value is not None and 0 <= index < BUCKETS:
             total, count = sums[index]
             sums[index] = (total + value, count + 1)
     return [round(total / count, 3) if count else None for total, count in sums]

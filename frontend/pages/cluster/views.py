@@ -34,7 +34,7 @@ from scheduler.services.servers import server_drain, server_undrain
 
 VIEWS = ("utilization", "queue", "job", "temperature", "table")
 HEAT_SPAN = timedelta(minutes=30)
-HEAT_MOST = 12
+HEAT_MOST = 16
 SPANS = {"1h": timedelta(hours=1), "6h": timedelta(hours=6), "24h": timedelta(hours=24)}
 
 
@@ -50,9 +50,9 @@ def cluster(request: HttpRequest) -> HttpResponse:
     servers = gpu_map(request.user)
     zone, until = viewer_zone(request), now_utc()
     view = request.GET.get("view", "utilization")
-    view = view if view in VIEWS else "utilization"
-    if view == "temperature" and all(gpu["temperature_c"] is None for row in servers for gpu in row["gpus"]):
-        view = "utilization"
+    has_heat = any(gpu["temperature_c"] is not None for row in servers for gpu in row["gpus"])
+    shown = [name for name in VIEWS if name != "table" and (name != "temperature" or has_heat)]
+    view = view if view in (*shown, "table") else "utilization"
     chosen = request.GET.get("server", "")
     selected = next((row for row in servers if row["id"] == chosen), servers[0] if servers else None)
     device = device_word(row["device_kind"] for row in servers)
@@ -70,7 +70,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "soft": soft,
         "state_line": state_line(servers),
         "view": view,
-        "views": [name for name in VIEWS if name != "table"],
+        "views": shown,
         "racks": _racks(cells),
         "selected": selected,
         "device": device,

@@ -1,6 +1,7 @@
 """The chart of completion and waiting times: how many jobs are through after how long."""
 
 from collections.abc import Sequence
+from math import log10
 from typing import Any
 
 from frontend.components.charts import Chart, LegendEntry, layout, line, token
@@ -34,7 +35,7 @@ def completion(summary: dict[str, Any], span: str) -> Chart:
             "x": [max(1.0, at) for at, _ in points],
             "y": [share for _, share in points],
             "text": [f"<b>{duration(at)}</b>" for at, _ in points],
-            "textposition": ["bottom right", "top left"],
+            "textposition": "bottom right",
             "textfont": {"color": token("text")},
             "marker": {"size": 9, "color": token("surface"), "line": {"width": 2, "color": token("accent")}},
             "hoverinfo": "skip",
@@ -52,6 +53,7 @@ def completion(summary: dict[str, Any], span: str) -> Chart:
                     "type": "log",
                     "showgrid": True,
                     "gridcolor": token("grid"),
+                    "range": [log10(max(1.0, min(x[0], wait_x[0]))) - 0.05, log10(x[-1]) + 0.7],
                     "tickvals": TICKS_S,
                     "ticktext": TICK_WORDS,
                 },

@@ -12,6 +12,7 @@ from frontend.components.formats import number, significant
 
 Job = dict[str, Any]  # one row of selectors.overview.fairness
 LEAST_RHO = 0.05
+RHO_TICKS = [0.05, 0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
 
 
 def _groups(jobs: list[Job]) -> dict[str, list[Job]]:
@@ -67,7 +68,7 @@ def _figure(groups: dict[str, list[Job]], jobs: list[Job]) -> dict[str, Any]:
         "data": [trace for row, (name, of) in enumerate(groups.items()) for trace in _traces(row, name, of)],
         "layout": layout(
             left=68,
-            x={"type": "log", "tickvals": [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32], "range": _range(jobs)},
+            x={"type": "log", "tickvals": RHO_TICKS, "range": _range(jobs)},
             y={
                 "tickvals": list(range(len(groups))),
                 "ticktext": [plain(_short(name)) for name in groups],

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, counted, duration, number
+from frontend.components.formats import clock, duration, number
 from frontend.components.happenings import CAUSES
 from frontend.components.states import look
 from frontend.components.times import as_time
@@ -35,7 +35,7 @@ def own_jobs(user: Actor, zone: tzinfo, device: DeviceWord) -> tuple[list[dict[s
     rows = [{**row, "what": device.said(what(row)), "when": when(row, now, zone)} for row in rows]
     counts = {state: sum(job.state == state for job in live) for state in ORDER}
     words = [f"{count} {look(state).word.lower()}" for state, count in counts.items() if count]
-    return rows, " · ".join(words) if words else (counted(len(rows), "job") if rows else "")
+    return rows, " · ".join(words) if words else ("none runs or waits" if rows else "")
 
 
 def what(row: dict[str, Any]) -> str:
@@ -44,6 +44,8 @@ def what(row: dict[str, Any]) -> str:
         return str(row["wait_sentence"])
     if row["end_detail"]:
         return str(row["end_detail"])
+    if row["state"] == JobState.COMPLETED:
+        return f"Took {duration((as_time(row['ended_at']) - as_time(row['submitted_at'])).total_seconds())}"
     step = f" at step {number(row['step'])}" if row["step"] is not None else ""
     return f"{CAUSES.get(row['end_cause'], look(row['state']).word).capitalize()}{step}" if row["ended_at"] else ""
 

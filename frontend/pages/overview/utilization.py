@@ -100,8 +100,17 @@ def _labels(x: list[str], parts: dict[str, list[float]], total: float) -> list[d
     first = max(0, len(x) // 40)
     if parts["busy"][first] > total * 0.2:
         made.append(note("Busy", x[first], parts["busy"][first] / 2, bold=True, xanchor="left", xshift=8))
-    middle = max(range(len(x)), key=lambda index: parts["free"][index])
+    middle = _middle_of_top(parts["free"])
     if parts["free"][middle] > total * 0.2 and len(x) // 12 < middle < len(x) * 11 // 12:
         height = total - parts["broken"][middle] - parts["free"][middle] / 2
         made.append(note("Free", x[middle], height, color="text-2", bold=True))
     return made
+
+
+def _middle_of_top(values: list[float]) -> int:
+    """Return the middle of the longest stretch that is (almost) as high as the highest value."""
+    best, start, enough = (0, 0), 0, max(values) * 0.9
+    for index, value in enumerate([*values, -1.0]):
+        if value < enough:
+            best, start = max(best, (index - start, start)), index + 1
+    return best[1] + best[0] // 2

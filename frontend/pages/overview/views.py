@@ -16,10 +16,11 @@ from frontend.pages.overview.own_jobs import own_jobs
 from frontend.pages.overview.utilization import utilization
 from frontend.pages.overview.words import SPANS, bar_scale, consequence, finding, shares_title, tiles
 from scheduler.selectors.overview import cluster_now, cluster_series, fairness, feed, gpu_map, jct_summary, queue_shares
-from scheduler.selectors.visibility import queues_visible
+from scheduler.selectors.visibility import queues_submittable, queues_visible
 
 POINTS = 120
 STRIP_MOST = 64
+ROOMY_MOST = 6  # so few servers are drawn larger
 QUEUES_MOST = 8
 
 
@@ -49,6 +50,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "range_s": span_s,
             "tiles": tiles(frame=frame, series=series, summary=summary, span=span, device=device),
             "servers": server_cells(servers[:STRIP_MOST]),
+            "roomy": len(servers) <= ROOMY_MOST,
             "hidden_servers": max(0, len(servers) - STRIP_MOST),
             "free_words": free_words(servers),
             "utilization": utilization(
@@ -61,8 +63,9 @@ def overview(request: HttpRequest) -> HttpResponse:
             "completion": completion(summary, f"last {span}"),
             "jobs": jobs,
             "jobs_note": jobs_note,
-            "feed": happenings(feed(user, 8)),
+            "feed": happenings(feed(user, 6)),
             "groups": ["cluster", *(f"queue.{pk}" for pk in queues_visible(user).values_list("pk", flat=True)[:50])],
+            "first_queue": queues_submittable(user).values_list("name", flat=True).first() or "my-queue",
             "submit_url": request.build_absolute_uri("/api/v1/jobs"),
         },
     )

@@ -137,7 +137,9 @@ def shares_title(shares: list[dict[str, Any]], device: DeviceWord) -> str:
         most = max(over, key=lambda share: share["held_gpus"] - share["quota_gpus"])
         return f"{most['name']} borrows {device.counted(most['held_gpus'] - most['quota_gpus'])}"
     unused = sum(max(0, (share["quota_gpus"] or 0) - share["held_gpus"]) for share in shares)
-    return f"No queue borrows, {device.counted(unused)} of quota unused" if shares else "No queue yet"
+    if not shares:
+        return "No queue yet"
+    return f"No queue borrows, {device.counted(unused)} unused" if unused else "Every queue holds its quota"
 
 
 def bar_scale(shares: list[dict[str, Any]]) -> int:

@@ -198,7 +198,7 @@ def _show(
         "quota_form": quota_form or QuotaForm(initial=initial),
         "member_form": member_form or MemberForm(),
         "conflict": conflict,
-        "feed": happenings([event_row(event) for event in _events(shown)[:8]]),
+        "feed": happenings([event_row(event) for event in _events(shown)[:6]]),
         "groups": ["cluster", f"queue.{shown.pk}"],
     }
     return render(request, "queues/queue.html", context, status=status)

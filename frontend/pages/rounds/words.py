@@ -5,7 +5,6 @@ from typing import Any
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, data_size, duration, joined, number
 from frontend.components.happenings import RULES
-from scheduler.core.plan import WaitReason
 from scheduler.core.reasons import sentence
 
 Row = dict[str, Any]  # selectors.rounds.round_row or round_detail
@@ -45,11 +44,17 @@ def what_it_did(row: Row) -> str:
 
 def seat_words(seats: list[Row], device: DeviceWord) -> str:
     """Return where a job got its place: ``2 GPUs, 6 cores, 24 GiB on gpu-07``."""
-    return "; ".join(
-        f"{device.counted(seat['gpus'])}, {number(seat['cpus'], 1 if seat['cpus'] % 1 else 0)} "
-        f"{'core' if seat['cpus'] == 1 else 'cores'}, {data_size(seat['memory_bytes'])} on {seat['server'] or 'a server that left'}"
-        for seat in seats
-    )
+    return "; ".join(_seat(seat, device) for seat in seats)
+
+
+def _seat(seat: Row, device: DeviceWord) -> str:
+    cores, memory = _cores(seat["cpus"]), data_size(seat["memory_bytes"])
+    return f"{device.counted(seat['gpus'])}, {cores}, {memory} on {seat['server'] or 'a server that left'}"
+
+
+def _cores(cores: float) -> str:
+    """Return a number of cores, which may be a part of one."""
+    return f"{number(cores, 1 if cores % 1 else 0)} {'core' if cores == 1 else 'cores'}"
 
 
 def preemption_words(entry: Row) -> str:
@@ -61,7 +66,7 @@ def preemption_words(entry: Row) -> str:
 
 def wait_words(entry: Row, device: DeviceWord) -> str:
     """Return why a job waits; nothing about the jobs of queues that the reader may not see."""
-    if entry["reason"] not in WaitReason:
+    if not entry["reason"]:
         return ""
     return device.said(sentence(entry["reason"], entry["evidence"]))
 

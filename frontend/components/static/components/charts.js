@@ -34,8 +34,9 @@ const Charts = (() => {
     element.dataset.drawn = "1";
   };
 
-  /* Adds points to traces: values is {trace index: [y, ...]} for the times in x; keeps points from ``keepFrom`` on. */
-  const extend = (id, x, values, keepFrom) => {
+  /* Adds points to traces: values is {trace index: [y, ...]} for the times in x; keeps points from ``keepFrom`` on.
+     With ``replaceLast`` the newest point moves to the new time instead of staying beside it. */
+  const extend = (id, x, values, keepFrom, { replaceLast = false } = {}) => {
     const element = document.getElementById(id);
     const script = document.getElementById(`${id}-figure`);
     if (!element?.dataset.drawn || !script) return;
@@ -43,6 +44,7 @@ const Charts = (() => {
     for (const [index, ys] of Object.entries(values)) {
       const trace = figure.data[index];
       if (!trace) continue;
+      if (replaceLast) { trace.x.pop(); trace.y.pop(); }
       trace.x.push(...x);
       trace.y.push(...ys);
       const drop = keepFrom ? trace.x.findIndex((at) => at >= keepFrom) : 0;

@@ -16,6 +16,7 @@ const Live = (() => {
   const write = (name, text) => fresh(name).forEach((element) => { if (element.textContent !== text) element.textContent = text; });
 
   const dispatch = (kind, data) => {
+    if (kind === "cluster" && cluster && data.at < cluster.at) return; // a snapshot that frames have overtaken
     lastFrameAt = Date.now();
     if (kind === "cluster") takeCluster(data);
     if (kind === "jobs") data.jobs?.forEach(speak);
@@ -186,7 +187,9 @@ const Live = (() => {
     if (planned) return;
     planned = true;
     for (const slot of document.querySelectorAll("[data-job] .badge")) states.set(slot.closest("[data-job]").dataset.job, slot.dataset.state);
-    queueMicrotask(open); // after all scripts of the page have named their groups
+    /* Deferred scripts run before this event: all of them have named their groups by then. */
+    if (document.readyState === "complete") open();
+    else document.addEventListener("DOMContentLoaded", open);
     setInterval(show, 1000);
   };
   document.addEventListener("visibilitychange", () => { if (!document.hidden && planned) refresh(); });

@@ -48,16 +48,20 @@
     if (!known) Live.refresh();
   };
 
-  /* At most one point in 1/500 of the range, so that a day's chart does not grow without end. */
-  let lastPoint = 0;
+  /* The right end always shows now. A point stays behind only every 1/500 of the range, so that the chart of a day does
+     not grow without end. */
+  let keptAt = 0, drawnAt = 0;
+  document.addEventListener("liverefresh", () => { keptAt = 0; });
   const chart = (frame) => {
     const now = Date.now();
-    if (now - lastPoint < Math.max(900, rangeS * 2)) return;
-    lastPoint = now;
+    if (now - drawnAt < 900) return;
+    drawnAt = now;
+    const replaceLast = now - keptAt < rangeS * 2;
+    if (!replaceLast) keptAt = now;
     const busy = Math.min(frame.busy_gpus, frame.allocated_gpus);
     Charts.extend("utilization", [Shell.wall(now)],
       { 0: [busy], 1: [frame.allocated_gpus - busy], 2: [frame.free_gpus], 3: [frame.broken_gpus] },
-      Shell.wall(now - rangeS * 1000));
+      Shell.wall(now - rangeS * 1000), { replaceLast });
   };
 
   const queue = (row) => {
