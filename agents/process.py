@@ -18,8 +18,8 @@ class HostProcesses:
     """Processes of this machine."""
 
     def __init__(self) -> None:
-        # Kept so that ended supervisors are reaped; those adopted from an earlier agent are reaped by init.
-        self._children: list[subprocess.Popen[bytes]] = []
+        # Ended supervisors are reaped by pid; those adopted from an earlier agent are reaped by init.
+        self._children: list[int] = []
 
     def spawn(self, request: SpawnRequest) -> ProcessIdentity:
         """Start a detached process in a session of its own. Raises OSError."""
@@ -41,7 +41,8 @@ class HostProcesses:
             )
         finally:
             os.close(output)
-        self._children.append(child)
+        child.returncode = 0  # it outlives this object and is no concern of the subprocess module any more
+        self._children.append(child.pid)
         # Not reaped yet, so the pid is still its own even when it has ended already.
         identity = identity_of(child.pid)
         if identity is None:
@@ -67,7 +68,14 @@ class HostProcesses:
         return len(marked)
 
     def _reap(self) -> None:
-        self._children = [child for child in self._children if child.poll() is None]
+        self._children = [pid for pid in self._children if _is_unreaped(pid)]
+
+
+def _is_unreaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
 
 
 def _pids() -> list[int]:
