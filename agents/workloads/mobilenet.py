@@ -55,7 +55,7 @@ def _model(options: Options) -> nn.Module:
 
 WORKLOAD = Workload(
     about="Train a MobileNet on generated pictures. Depth is in blocks a stage.",
-    defaults=Options(steps=300, batch=32, width=16, depth=2, lr=0.004, rows=1152, size=32),
+    defaults=Options(steps=300, batch=32, width=24, depth=2, lr=0.004, rows=1152, size=32),
     model=_model,
     data=_data,
 )
