@@ -173,14 +173,36 @@ def admit(
     num_jobs, num_queues = len(jobs), len(tree.quota)
     own_demand = np.bincount(jobs.queue[sequence], weights=jobs.num_gpus[sequence], minlength=num_queues)
     shares = fair_shares(tree, own_demand.astype(np.int64), capacity_gpus)
-    cover = _cover(tree, jobs, sequence, counts_anyway)
+    eligible = sequence[_within_caps(tree, jobs, sequence)]
+    cover = _cover(tree, jobs, eligible, counts_anyway)
     standing = np.full(num_jobs, Standing.BEYOND, dtype=np.int64)
     covered = cover != NO_ROW
     standing[covered] = Standing.COVERED
     used = subtree_sums(tree, jobs.queue[covered], jobs.num_gpus[covered]).tolist()
-    rest = sequence[~covered[sequence]]
+    rest = eligible[~covered[eligible]]
     standing[_within_shares(tree, shares.tolist(), used, jobs, rest)] = Standing.BORROWS
     return Admission(standing=standing, cover=cover, shares=shares)
+
+
+def _within_caps(tree: QueueTree, jobs: JobTable, sequence: IntArray) -> BoolArray:
+    """Return for each row of ``sequence`` whether its queues may hold it beside those before it.
+
+    The others would only use up quota and share that jobs of other queues can use.
+    """
+    queue, gpus = jobs.queue[sequence], jobs.num_gpus[sequence]
+    inside = np.ones(len(sequence), dtype=np.bool_)
+    cap = tree.cap
+    short = set(np.flatnonzero(subtree_sums(tree, queue, gpus) > np.array(cap, dtype=np.int64)).tolist())
+    binding = [[node for node in path if node in short] for path in tree.paths]
+    used = [0] * len(cap)
+    for at in np.flatnonzero(np.array([bool(nodes) for nodes in binding], dtype=np.bool_)[queue]).tolist():
+        nodes, num_gpus = binding[queue[at]], int(gpus[at])
+        if any(used[node] + num_gpus > cap[node] for node in nodes):
+            inside[at] = False
+            continue
+        for node in nodes:
+            used[node] += num_gpus
+    return inside
 
 
 def _cover(tree: QueueTree, jobs: JobTable, sequence: IntArray, counts_anyway: BoolArray) -> IntArray:
