@@ -1,15 +1,19 @@
 """What happened to a job, as icon, words and details: one line an event."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from frontend.components.formats import data_size, duration, number
+from frontend.components.devices import DeviceWord
+from frontend.components.formats import data_size, duration, number, percent
 from frontend.components.states import look
 from frontend.components.times import as_time
+from frontend.pages.jobs.subject import in_words
 from frontend.pages.jobs.why import WORDS
 from scheduler.core.reasons import sentence
 
+_UNITS: dict[str, Callable[[float], str]] = {"_s": duration, "_bytes": data_size, "_frac": percent}
 DONE = {"cancel": "asked to cancel it", "suspend": "asked to suspend it", "resume": "asked to resume it"}
 Row = dict[str, Any]  # JSON of event_row
 
@@ -28,7 +32,7 @@ class Happening:
     details: str
 
 
-def happening(row: Row) -> Happening:
+def happening(row: Row, device: DeviceWord) -> Happening:
     """Return one event in words."""
     tone, icon, words = _words(row)
     return Happening(
@@ -36,10 +40,10 @@ def happening(row: Row) -> Happening:
         at=as_time(row["at"]),
         tone=tone,
         icon=icon,
-        words=words,
+        words=in_words(words, device),
         reason=row["reason"],
         actor=row["actor"],
-        details=", ".join(f"{key.replace('_', ' ')} {_value(key, value)}" for key, value in row["data"].items()),
+        details=", ".join(_detail(key, value, device) for key, value in row["data"].items()),
     )
 
 
@@ -68,13 +72,18 @@ def _wait_sentence(row: Row) -> str:
         return ""
 
 
-def _value(key: str, value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        if key.endswith("_s"):
-            return duration(value)
-        return data_size(value) if key.endswith("_bytes") else number(value, 0 if value == int(value) else 2)
-    return str(value)[:200]
+def _detail(key: str, value: object, device: DeviceWord) -> str:
+    """Return one number of an event with its unit, which is the end of its name: ``needed 8 GPUs``, ``lost 3.2 s``."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        words = {None: "none", True: "yes", False: "no"}.get(value, "") if value in (None, True, False) else str(value)
+        return f"{_spaced(key)} {words[:200]}"
+    for ending, write in _UNITS.items():
+        if key.endswith(ending):
+            return f"{_spaced(key.removesuffix(ending))} {write(value)}"
+    if key.endswith("_gpus"):
+        return f"{_spaced(key.removesuffix('_gpus'))} {device.counted(int(value))}"
+    return f"{_spaced(key)} {number(value, 0 if value == int(value) else 2)}"
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")

@@ -8,8 +8,10 @@ from itertools import pairwise
 from statistics import median
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, note, time_axis, token, wall
-from frontend.components.formats import clock, data_size, number, percent, significant
+from frontend.components.formats import NBSP, clock, data_size, number, percent, significant
 
+HEIGHT = 206  # pixels
+EMPTY_HEIGHT = 56  # of a chart without values: a sentence needs no more
 MOST_POINTS = 500
 TABLE_ROWS = 60
 STEADY_FRAC = 0.05  # changes below this are not worth a headline
@@ -52,7 +54,7 @@ def thin(count: int) -> list[int]:
 
 def smoothing_weight(count: int) -> float:
     """Return the weight of a new value in a smoothed series of ``count`` values."""
-    return min(0.4, max(0.03, 12 / max(1, count)))
+    return min(0.5, max(0.1, 12 / max(1, count)))
 
 
 def smoothed(values: Sequence[float]) -> list[float]:
@@ -69,15 +71,15 @@ def smoothed(values: Sequence[float]) -> list[float]:
 
 def steps_words(steps: float) -> str:
     """Return a number of steps as an axis names it: ``640``, ``61.2 k``."""
-    if steps < 10_000:
+    if steps < 1000:
         return number(steps)
-    return f"{number(steps / 1000, 0 if steps % 1000 == 0 or steps >= 100_000 else 1)} k"
+    return f"{number(steps / 1000, 0 if steps % 1000 == 0 or steps >= 100_000 else 1)}{NBSP}k"
 
 
 def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, empty: str) -> Chart:
     """Return loss over steps, raw and smoothed, with what preemptions cost."""
     if len(losses) < 2:
-        return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty, height=206)
+        return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty, height=EMPTY_HEIGHT)
     points = thin(len(losses))
     x, raw = [steps[i] for i in points], [losses[i] for i in points]
     smooth = smoothed(raw)
@@ -93,8 +95,8 @@ def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, e
             line("smoothed", x_gaps, smooth_gaps, color="accent", width=2),
         ],
         "layout": layout(
-            height=206,
-            x={"tickformat": "~s", "nticks": 7},
+            height=HEIGHT,
+            x=_step_axis(max(x)),
             y=_log_axis(min(raw), max(raw)) if log else {},
             shapes=shapes,
             annotations=notes,
@@ -109,7 +111,7 @@ def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, e
         legend=(LegendEntry(label="smoothed", token="accent", kind="line"),),  # noqa: S106  (a colour)
         table_head=("Step", "Loss", "Smoothed"),
         table_rows=_rows(x, raw, smooth),
-        height=206,
+        height=HEIGHT,
     )
 
 
@@ -146,6 +148,15 @@ def _loss_finding(x: Sequence[int], smooth: Sequence[float]) -> str:
         return f"Loss has been level at {now} {span}"
     digits = 1 if abs(change) < 0.1 else 0
     return f"Loss is {'still falling' if change < 0 else 'rising'}, {percent(abs(change), digits)} {span}"
+
+
+def _step_axis(most: int) -> Json:
+    """Return an axis of steps from 0 with about six round values; it goes on beyond ``most`` for what still comes."""
+    rough = max(1, most / 6)
+    size = 10 ** math.floor(math.log10(rough))
+    stride = max(1, next(digit * size for digit in (1, 2, 5, 10) if digit * size >= rough))
+    ticks = [index * stride for index in range(40)]
+    return {"tickvals": ticks, "ticktext": [steps_words(tick) for tick in ticks], "range": [0, most * 1.005]}
 
 
 def _log_axis(low: float, high: float) -> Json:
@@ -187,7 +198,7 @@ def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: Sce
     """Return mini-batches a second over time, with the times it did not train."""
     known = [rate for rate in rates if rate is not None]
     if len(known) < 2:
-        return Chart(id="rate", title="Throughput", sub="Steps a second", figure=None, empty=empty, height=206)
+        return Chart(id="rate", title="Throughput", sub="Steps a second", figure=None, empty=empty, height=EMPTY_HEIGHT)
     chart = _time_chart(
         "rate", at, rates, scene, title=_rate_finding(known), sub="Steps a second", unit=significant, color="accent"
     )
@@ -206,12 +217,13 @@ def frac_chart(key: str, label: str, at: Sequence[datetime], values: Sequence[fl
     """Return a share (0 to 1, in per cent) over time."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
-        return Chart(id=key, title=label, sub="Per cent", figure=None, height=160)
-    title = f"{label} is {percent(median(known[-5:]))}, {percent(median(known))} in the middle"
+        return Chart(id=key, title=label, sub="Per cent", figure=None, height=EMPTY_HEIGHT)
+    title = f"{label} is {percent(median(known[-5:]))}, median {percent(median(known))}"
     most = max(1.0, *known)
-    axis: Json = {"range": [0, most * 1.04], "tickformat": ".0%", "rangemode": "tozero"}
+    ticks = [0, 0.25, 0.5, 0.75, 1]
+    axis: Json = {"range": [0, most * 1.04], "tickvals": ticks, "ticktext": [percent(tick) for tick in ticks]}
     return _time_chart(
-        key, at, values, scene, title=title, sub="Of what it was given", unit=percent, color="u4", y=axis, height=160
+        key, at, values, scene, title=title, sub="Of what it was given", unit=percent, color="u4", y=axis, height=HEIGHT
     )
 
 
@@ -219,7 +231,7 @@ def memory_chart(at: Sequence[datetime], values: Sequence[float | None], scene: 
     """Return the memory of the whole process tree over time, with what the job was given as a line."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
-        return Chart(id="memory", title="Memory", sub="Of the process tree", figure=None, height=160)
+        return Chart(id="memory", title="Memory", sub="Of the process tree", figure=None, height=EMPTY_HEIGHT)
     top = max([*known, granted or 0])
     scale, unit = (2**30, "GiB") if top >= 2**30 else (2**20, "MiB")
     scaled = [None if value is None else value / scale for value in values]
@@ -239,7 +251,7 @@ def memory_chart(at: Sequence[datetime], values: Sequence[float | None], scene: 
         unit=significant,
         color="u4",
         y={"rangemode": "tozero"},
-        height=160,
+        height=HEIGHT,
         shapes=shapes,
         scale=scale,
     )
@@ -256,7 +268,7 @@ def _time_chart(
     unit: Callable[[float | None], str],
     color: str,
     y: Json | None = None,
-    height: int = 206,
+    height: int = HEIGHT,
     shapes: Sequence[Json] = (),
     scale: float = 1.0,
 ) -> Chart:
@@ -265,7 +277,7 @@ def _time_chart(
     since, until = at[0], max(at[-1], at[0])
     marks = [_band(wall(gap.start, scene.zone), wall(gap.end, scene.zone), "warn") for gap in scene.gaps]
     figure: Json = {
-        "data": [line(title.split(" ")[0], xs, ys, color=color, width=2)],
+        "data": [line(title.split(" ")[0], xs, ys, color=color, width=1.5)],
         "layout": layout(
             height=height,
             left=44,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from frontend.components.formats import data_size, number
+from frontend.components.formats import counted, data_size
 from frontend.pages.jobs.log_text import LogLine, log_lines
 from frontend.pages.jobs.subject import Subject
 from scheduler.models import Attempt
@@ -11,6 +11,7 @@ from scheduler.selectors.logs import LogChunk, log_from, log_tail
 TAIL_LINES = 1000
 SHORT_LINES = 12
 AROUND_BYTES = 64 * 1024
+COUNTED_BYTES = 1024 * 1024  # a log whose shown part begins further on has bytes in its gutter, not line numbers
 LEVELS = {"": "All levels", "warn": "Warnings and errors", "bad": "Errors"}
 
 
@@ -97,7 +98,7 @@ def _page(
     numbers = list(range(newest["number"], 0, -1)) if newest else []
     chunk = _chunk(attempt, lines=lines, at=at, before=before)
     is_end = at is None and before is None
-    first = 1 if chunk.start_offset == 0 else None
+    first = _first_number(attempt, chunk)
     found = log_lines(chunk.text, start_offset=chunk.start_offset, first_number=first)
     shown = [line for line in found if _fits(line, words.lower(), level)]
     return LogPage(
@@ -107,14 +108,14 @@ def _page(
         all_lines=len(found),
         start_offset=chunk.start_offset,
         end_offset=chunk.end_offset,
-        next_number=len(found) + 1 if first else "",
+        next_number=first + len(found) if first else "",
         earlier=chunk.start_offset if chunk.start_offset > 0 else None,
         at=at,
         is_end=is_end,
         follows=is_end
         and not subject.is_over
         and (newest is None or attempt is None or attempt.number == newest["number"]),
-        note=_note(chunk, len(found)),
+        note=_note(chunk, len(found), has_numbers=first is not None),
         empty=_empty(subject, chunk, attempt, len(found)),
     )
 
@@ -128,6 +129,18 @@ def _chunk(attempt: Attempt | None, *, lines: int, at: int | None, before: int |
     start = max(0, place - AROUND_BYTES)
     size = 2 * AROUND_BYTES if at is not None else place - start
     return _from_line_start(log_from(attempt, start, most_bytes=max(1, size)), is_cut=start > 0)
+
+
+def _first_number(attempt: Attempt | None, chunk: LogChunk) -> int | None:
+    """Return the number of the first line of a chunk; None where it would take long to count, or a part is gone."""
+    if chunk.start_offset == 0 or attempt is None:
+        return 1
+    if chunk.start_offset > COUNTED_BYTES:
+        return None
+    before = log_from(attempt, 0, most_bytes=chunk.start_offset)
+    if before.start_offset != 0 or before.end_offset != chunk.start_offset:
+        return None
+    return before.text.count("\n") + 1
 
 
 def _from_line_start(chunk: LogChunk, *, is_cut: bool) -> LogChunk:
@@ -148,13 +161,11 @@ def _fits(line: LogLine, words: str, level: str) -> bool:
     return level_fits and (not words or words in line.text.lower())
 
 
-def _note(chunk: LogChunk, lines: int) -> str:
+def _note(chunk: LogChunk, lines: int, *, has_numbers: bool) -> str:
     if chunk.start_offset == 0:
         return ""
-    return (
-        f"{number(lines)} lines. {data_size(chunk.start_offset)} of log come before them, "
-        "so the numbers at the left count bytes."
-    )
+    words = f"{counted(lines, 'line')}. {data_size(chunk.start_offset)} of log come before"
+    return f"{words}." if has_numbers else f"{words}, so the numbers at the left count bytes."
 
 
 def _empty(subject: Subject, chunk: LogChunk, attempt: Attempt | None, lines: int) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
+from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, data_size, duration, number, rough, significant
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import CAUSES, cause_words
@@ -112,7 +113,7 @@ def _running_tiles(subject: Subject) -> list[Tile]:
     gpu, cpu = newest(series, "gpu_frac", at), newest(series, "cpu_frac", at)
     memory = newest(series, "memory_bytes", at)
     rate = job.steps_per_s
-    use = ("GPU use", gpu) if gpu is not None else ("CPU use", cpu)
+    use = ("GPU use", gpu) if subject.device == GPUS else ("CPU use", cpu)
     size = data_size(memory).split("\u00a0") if memory is not None else ["", ""]
     granted = granted_bytes(subject)
     checkpoint = subject.detail["checkpoint"]

@@ -224,7 +224,7 @@ def _page(
         "templates": TEMPLATES.values(),
         "template": request.GET.get("template", ""),
         "preview": preview,
-        "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) else "",
+        "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) and draft.data.get("command") else "",
         "once": request.POST.get("once", "")[:64] or secrets.token_hex(16),
     }
     return render(request, "jobs/new.html", context, status=status)

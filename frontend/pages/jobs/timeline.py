@@ -161,7 +161,7 @@ def _title(subject: Subject) -> str:
     """Return what the course shows: how often it was preempted, and how long it waited."""
     attempts, preemptions = subject.attempts, [a for a in subject.attempts if a["end_cause"] == EndCause.PREEMPTED]
     if preemptions:
-        gone_s = sum(gap_s for gap_s in _gaps_s(subject.timeline))
+        gone_s = sum((gap.end - gap.start).total_seconds() for gap in gaps_of(subject))
         times = f"{number(len(preemptions))} preemptions" if len(preemptions) > 1 else "One preemption"
         return f"{times}, {duration(gone_s)}" if gone_s >= 1 else times
     waited_s = sum(entry["duration_s"] for entry in subject.timeline if entry["kind"] == "wait")
@@ -170,14 +170,6 @@ def _title(subject: Subject) -> str:
     if len(attempts) > 1:
         return f"{counted(len(attempts), 'attempt')}, waited {duration(waited_s)} in all"
     return f"Started after {duration(waited_s)} of waiting" if waited_s >= 1 else "Started at once"
-
-
-def _gaps_s(entries: list[Row]) -> list[float]:
-    gaps: list[float] = []
-    for before, entry in pairwise(_merged(entries)):
-        if before.get("end_cause") == EndCause.PREEMPTED and entry["kind"] == "wait":
-            gaps.append(entry["duration_s"])
-    return gaps
 
 
 def gaps_of(subject: Subject) -> tuple[Gap, ...]:

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, duration, number
-from frontend.components.gpu_cells import free_by_server, free_words
+from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.plan import WaitReason
 
 MOST_SERVERS = 64
+LABEL_FRAC = 0.12  # of the width; a narrower piece has its words on hover alone
 # Reasons that free devices are evidence for.
 OF_PLACE = frozenset(
     {
@@ -42,8 +44,21 @@ WORDS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One server of the mini map; a cell is open, taken or broken."""
+
+    name: str
+    title: str
+    slots: bool
+    columns: int
+    cells: list[str]
+    free: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One stretch of waiting for one reason."""
+    """One stretch of waiting for one reason; ``words`` are empty where they do not fit."""
 
     span: float
     words: str
@@ -65,9 +80,27 @@ def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
         "code": explain["reason"],
         "sentence": subject.words(explain["sentence"]),
         "numbers": numbers_words(subject),
-        "servers": subject.servers[:MOST_SERVERS] if evidence else [],
+        "servers": evidence_cells(subject.servers[:MOST_SERVERS]) if evidence else [],
         "evidence_label": evidence_words(subject),
+        "slot_word": "" if subject.device == GPUS else f"Circles are {subject.device.many}.",
     }
+
+
+def evidence_cells(rows: list[dict[str, Any]]) -> list[Evidence]:
+    """Return the servers as cells, with how many each has free."""
+    cells = server_cells(rows)
+    return [
+        Evidence(
+            name=drawn.short,
+            title=drawn.label,
+            slots=drawn.device_kind == "cpu_slot",
+            columns=drawn.columns,
+            cells=["broken" if not gpu["healthy"] else "taken" if gpu["allocated"] else "open" for gpu in row["gpus"]],
+            free=sum(is_free(gpu) for gpu in row["gpus"]) if row["state"] == "up" else 0,
+            state="" if row["state"] == "up" else row["state"],
+        )
+        for drawn, row in zip(cells, rows, strict=True)
+    ]
 
 
 def numbers_words(subject: Subject) -> str:
@@ -105,15 +138,16 @@ def pieces_of(subject: Subject) -> tuple[list[Piece], str]:
     """Return what the job waited for, reason by reason, and a line that sums it up."""
     waits = [entry for entry in subject.timeline if entry["kind"] == "wait" and entry["duration_s"] >= 1]
     made: list[Piece] = []
+    whole_s = sum(entry["duration_s"] for entry in waits)
     for entry in waits:
         words, tone = WORDS.get(entry["reason"], (entry["reason"].replace("_", " "), "mute"))
         start = subject.time(entry["start"])
         if start is None:
             continue
         title = f"{words}, {duration(entry['duration_s'])} from {clock(start, subject.at, subject.zone)}"
-        made.append(Piece(span=entry["duration_s"], words=words, tone=tone, title=title, start=start))
-    total_s = sum(piece.span for piece in made)
-    return made, duration(total_s) if made else ""
+        label = words if entry["duration_s"] >= whole_s * LABEL_FRAC else ""
+        made.append(Piece(span=entry["duration_s"], words=label, tone=tone, title=title, start=start))
+    return made, duration(whole_s) if made else ""
 
 
 def checks_title(checks: list[dict[str, Any]]) -> str:

@@ -21,5 +21,5 @@ def context(subject: Subject) -> dict[str, Any]:
     if before.isascii() and before.isdigit() and len(before) < 10:
         events = events.filter(number__lt=int(before))
     found = list(events.order_by("-number")[: MOST + 1])
-    shown = [happening(event_row(event)) for event in found[:MOST]]
+    shown = [happening(event_row(event), subject.device) for event in found[:MOST]]
     return {"happenings": shown, "older_href": f"?before={shown[-1].number}" if len(found) > MOST else ""}

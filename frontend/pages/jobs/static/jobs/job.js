@@ -77,6 +77,7 @@
     const now = before + layout.meta.weight * (row.loss - before);
     raw.x.push(row.step); raw.y.push(row.loss);
     smooth.x.push(row.step); smooth.y.push(now);
+    layout.xaxis.range[1] = Math.max(layout.xaxis.range[1], row.step * 1.005);
     const note = layout.annotations.at(-1);
     note.x = row.step;
     note.y = layout.yaxis.type === "log" ? Math.log10(now) : now;

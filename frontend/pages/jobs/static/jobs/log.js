@@ -58,8 +58,9 @@ class LogView {
     const state = this.part("state");
     if (state) {
       state.hidden = this.source === undefined;
-      state.querySelector("[data-log-part=words]").textContent = this.source === null ? "ended" : this.follow ? "following" : "not following";
-      state.classList.toggle("on", this.source !== null && this.follow);
+      const words = this.source === null ? "ended" : !this.attempt ? "waits for the first line" : this.follow ? "following" : "not following";
+      state.querySelector("[data-log-part=words]").textContent = words;
+      state.classList.toggle("on", this.source !== null && this.follow && this.attempt > 0);
     }
     if (this.pill) {
       this.pill.hidden = this.follow || !this.fresh;
