@@ -7,6 +7,7 @@ agent's user may not touch, and what comes over them is not signed.
 import logging
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,12 +26,30 @@ log = logging.getLogger(__name__)
 
 
 class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
-    """Goes back to a broker that was away within seconds: jobs are frozen when their lease is not renewed."""
+    """Goes back to a broker that was away within seconds, and survives what is no message at all.
+
+    Jobs are frozen when their lease is not renewed, so Celery's half a minute is too long.
+    """
+
+    loop: Callable[..., Any]  # Celery's event loop
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # Celery's own
+        super().__init__(*args, **kwargs)
+        self.loop = partial(_loop_past_garbage, self.loop)
 
     def ensure_connected(self, conn: Any) -> Any:  # kombu's connection
         """Connect, trying every two seconds at most instead of every thirty."""
         conn.ensure_connection = partial(conn.ensure_connection, interval_start=0.5, interval_step=0.5, interval_max=2)
         return super().ensure_connected(conn)
+
+
+def _loop_past_garbage(loop: Callable[..., Any], *args: Any) -> Any:  # Celery's own
+    """Run Celery's event loop. An item of the queue that kombu cannot read would end the worker; it is gone by then."""
+    try:
+        return loop(*args)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("unreadable_item_in_queue", extra={"problem": f"{type(error).__name__}: {error}"[:200]})
+        raise ConnectionError("unreadable item in the queue") from error
 
 
 class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
@@ -91,7 +110,6 @@ def make_app(config: AgentConfig) -> Celery:
         worker_enable_remote_control=False,
         worker_send_task_events=False,
         worker_hijack_root_logger=False,
-        worker_cancel_long_running_tasks_on_connection_loss=False,
     )
     made.steps["worker"].add(AgentStep)
     return made
