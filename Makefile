@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Nothing outside this directory is written.
+export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
+export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 
 .PHONY: run setup test test-browser bench lint pictures clean
 .DEFAULT_GOAL := run
