@@ -72,7 +72,7 @@ def broker() -> str:
     try:
         client.ping()
     except redis.RedisError as error:
-        log.warning("broker_unready", exc_info=error)
+        log.warning("broker_unready", extra={"error": str(error)})
         raise Unready("the Redis-protocol server does not answer") from None
     finally:
         client.close()

@@ -48,6 +48,12 @@ SUBMIT_EXAMPLES = [
         media_type="application/json",
     ),
     OpenApiExample(
+        "The same as YAML",
+        "apiVersion: v1\nname: resnet-cifar\nqueue: vision\ncommand: [python, train.py, --epochs, '3']\n",
+        request_only=True,
+        media_type="application/yaml",
+    ),
+    OpenApiExample(
         "The least there can be",
         {"apiVersion": "v1", "name": "hello", "queue": "vision", "command": ["python", "-c", "print('hello')"]},
         request_only=True,

@@ -1,19 +1,21 @@
 """Follows the log of a job and says what is new, as server-sent events.
 
-One follower is one coroutine: it holds no thread while it waits. Its right to read is checked again while it runs.
+One follower is one coroutine. It looks for new text in a thread of the loop's pool, a millisecond at a time, and holds
+no thread while it waits. Its right to read is checked again while it runs.
 """
 
 import asyncio
 import json
+import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import SyncToAsync, sync_to_async
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser
-from django.db import close_old_connections
+from django.db import Error, close_old_connections, connections
 from rest_framework.request import Request
 
 from scheduler.api.authentication import bearer_text, holds_scope
@@ -26,9 +28,13 @@ from scheduler.selectors.logs import LogChunk, log_from
 from scheduler.selectors.visibility import Actor, require_job
 from scheduler.services.tokens import token_user
 
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 POLL_S = 0.3
 STATE_AGAIN_S = 0.9
-USER_AGAIN_S = 5.0
+RIGHTS_AGAIN_S = 4.0
 HEARTBEAT_S = 15.0
 CHUNK_BYTES = 64 * 1024
 END = "end"
@@ -68,25 +74,41 @@ def present_user(request: Request) -> Actor:
     return found[0] if found and holds_scope(found[1], "jobs:read") else AnonymousUser()
 
 
+def in_pool(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return ``function`` as a coroutine that runs in any thread of the loop's pool."""
+    return sync_to_async(function, thread_sensitive=False)
+
+
+def give_back_thread() -> None:
+    """End the thread that Django keeps for this request: its answer may take hours and needs it no more.
+
+    Django does the same once an answer is sent (``asgiref.sync.ThreadSensitiveContext``).
+    """
+    context = SyncToAsync.thread_sensitive_context.get(None)
+    executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context else None
+    if executor is not None:
+        executor.submit(connections.close_all)
+        executor.shutdown(wait=False)
+
+
 class Follower:
     """One reader of the log of one job: where it is, and what comes next."""
 
     def __init__(self, *, request: Request, job: Job, place: Place, only_attempt: int | None) -> None:
         self._request = request
-        self._user: Actor = request.user
-        self._job = job
+        self._job_id, self._state = job.pk, JobState(job.state)
         self._attempt: Attempt | None = None
         self._place = place
         self._only_attempt = only_attempt
-        self._user_due_s = self._state_due_s = 0.0
+        self._rights_due_s = self._state_due_s = 0.0
 
     async def events(self) -> AsyncIterator[bytes]:
         """Yield events until the job (or the one attempt) has ended and everything is sent."""
+        give_back_thread()
         loop = asyncio.get_running_loop()
         quiet_since_s = loop.time()
         while True:
-            # Thread-sensitive: the thread that Django keeps for this request anyway, so that no other is held.
-            message, ended = await sync_to_async(self._look)(loop.time())
+            message, ended = await in_pool(self._look)(loop.time())
             if message:
                 yield message
                 quiet_since_s = loop.time()
@@ -105,23 +127,24 @@ class Follower:
             return self._next()
         except NotFound:  # the right to read it has ended
             return b"", True
-        finally:
-            close_old_connections()  # a follower that waits holds no connection
+        except Error as error:  # the next look may find the database again
+            log.warning("follower_without_database", extra={"job_id": self._job_id, "error": str(error)})
+            close_old_connections()
+            return b"", False
 
     def _refresh(self, now_s: float) -> None:
-        """Read who the reader is and how the job stands, each when it is due."""
-        if now_s >= self._user_due_s:
-            self._user = present_user(self._request)
-            self._user_due_s = now_s + USER_AGAIN_S
+        """Read whether the reader still may, and how the job stands, each when it is due."""
+        if now_s >= self._rights_due_s:
+            require_job(present_user(self._request), self._job_id)
+            self._rights_due_s = now_s + RIGHTS_AGAIN_S
         if now_s >= self._state_due_s:
-            self._job = require_job(self._user, self._job.pk)
-            self._attempt = self._job.attempts.filter(number=self._place.attempt).first()
+            self._state = JobState(Job.objects.values_list("state", flat=True).get(pk=self._job_id))
+            self._attempt = Attempt.objects.filter(job_id=self._job_id, number=self._place.attempt).first()
             self._state_due_s = now_s + STATE_AGAIN_S
 
     def _next(self) -> tuple[bytes, bool]:
         # The state was read before the log is: what a job wrote before its end is sent before the end is told.
-        over = JobState(self._job.state) in TERMINAL
-        attempt = self._attempt
+        over, attempt = self._state in TERMINAL, self._attempt
         if attempt is None:
             return self._end() if over else (b"", False)
         chunk = log_from(attempt, self._place.offset, most_bytes=CHUNK_BYTES)
@@ -131,7 +154,8 @@ class Follower:
             return b"", False
         if self._only_attempt is not None:
             return self._end()
-        following = self._job.attempts.filter(number__gt=attempt.number).order_by("number").first()
+        later = Attempt.objects.filter(job_id=self._job_id, number__gt=attempt.number)
+        following = later.order_by("number").first()
         if following is None:
             return self._end() if over else (b"", False)
         self._attempt, self._place = following, Place(attempt=following.number, offset=0)
@@ -148,4 +172,4 @@ class Follower:
         return event("log", self._place, data)
 
     def _end(self) -> tuple[bytes, bool]:
-        return event("end", END, {"state": self._job.state}), True
+        return event("end", END, {"state": self._state.value}), True

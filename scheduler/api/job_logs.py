@@ -90,7 +90,7 @@ class JobLogs(ApiView):
                 "reason": chunk.reason,
                 "text": chunk.text,
             }
-        return Response(body, headers={"X-Content-Type-Options": "nosniff"})
+        return Response(body)
 
 
 class JobLogStream(ApiView):
@@ -145,5 +145,5 @@ class JobLogStream(ApiView):
         return StreamingHttpResponse(
             follower.events(),
             content_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"},
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )

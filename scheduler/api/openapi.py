@@ -35,6 +35,25 @@ MEANING = {
     "428": "If-Match is missing.",
     "429": "Too many requests; see `Retry-After`.",
 }
+EXAMPLES: dict[str, dict[str, Any]] = {  # OpenAPI
+    "400": {
+        "example": {
+            "type": "urn:clusterweb:problem:invalid",
+            "title": "Bad request",
+            "status": 400,
+            "detail": "One field is wrong.",
+            "instance": "/api/v1/jobs",
+            "request_id": "9f2c4e6a8b0d",
+            "errors": [
+                {
+                    "pointer": "/resources/gpus",
+                    "code": "capacity",
+                    "detail": "GPUs must be between 1 and 8. You asked for 64.",
+                }
+            ],
+        }
+    }
+}
 
 
 class FieldProblem(serializers.Serializer[Any]):  # documentation only
@@ -75,6 +94,10 @@ class ApiSchema(AutoSchema):
             found.append(IF_MATCH)
         return found
 
+    def get_tags(self) -> list[str]:
+        """Return the resource: the first word of the path after the version."""
+        return [self.path.removeprefix("/api/v1/").split("/")[0]]
+
     def get_auth(self) -> list[dict[str, Any]]:  # OpenAPI security requirements
         """Return what signs a caller in; nothing for public operations."""
         rule = self._rule()
@@ -99,7 +122,10 @@ class ApiSchema(AutoSchema):
         for status in self._problems():
             operation["responses"].setdefault(
                 status,
-                {"description": MEANING[status], "content": {"application/problem+json": {"schema": shape}}},
+                {
+                    "description": MEANING[status],
+                    "content": {"application/problem+json": {"schema": shape} | EXAMPLES.get(status, {})},
+                },
             )
         return operation
 

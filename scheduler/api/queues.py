@@ -44,6 +44,12 @@ class QueueBody(Body):
     )
     may_borrow = serializers.BooleanField(default=True, help_text="Whether it may use idle quota of others.")
 
+    def validate_name(self, value: str) -> str:
+        """Keep the word that follows a queue's name in our own paths out of the names."""
+        if "members" in value.split("/")[1:]:
+            raise serializers.ValidationError("members cannot be a part of the name below the first.", code="reserved")
+        return value
+
 
 class QuotaBody(Body):
     """A change of what a queue may hold; what is left out stays."""

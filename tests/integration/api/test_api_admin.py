@@ -90,6 +90,14 @@ def test_queue_with_a_slash_in_its_name_has_all_its_routes(world: World) -> None
     assert client.get("/api/v1/queues/org/new/members").json() == members.json()
 
 
+def test_name_that_would_hide_a_route_is_refused(world: World) -> None:
+    """``/queues/org/members`` are the members of org, for ever."""
+    answer = send(world.client("admin"), "POST", "/queues", {"name": "org/members", "parent": "org", "quota_gpus": 0})
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == "/name"
+
+
 def test_lead_makes_no_leads(world: World) -> None:
     """Nobody gives a role as high as the own one."""
     lead = world.client("lead")

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import SyncToAsync, sync_to_async
+from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
+from django.core.handlers.asgi import ASGIHandler
 from django.test import AsyncClient
 
 from scheduler.api import job_log_stream
+from scheduler.api.job_log_stream import in_pool
 from scheduler.core.lifecycle import JobState
 from scheduler.models import Attempt, Membership
 from tests.factories import AT, attempt_make, job_move
@@ -22,10 +25,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look often, so that the tests need not wait."""
+    """Look often, so that the tests need not wait, and in the thread that the tests write in: SQLite in memory."""
+    monkeypatch.setattr(job_log_stream, "in_pool", sync_to_async)
     monkeypatch.setattr(job_log_stream, "POLL_S", 0.01)
     monkeypatch.setattr(job_log_stream, "STATE_AGAIN_S", 0.0)
-    monkeypatch.setattr(job_log_stream, "USER_AGAIN_S", 0.0)
+    monkeypatch.setattr(job_log_stream, "RIGHTS_AGAIN_S", 0.0)
 
 
 @pytest.fixture
@@ -197,6 +201,37 @@ async def test_stream_ends_when_the_right_to_read_ends(world: World) -> None:
 
     for reader in (by_role, by_session):
         assert "secret" not in "".join(event.get("text", "") for event in await reader.rest())
+
+
+async def test_follower_holds_no_thread_while_it_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the real ASGI handler, a thousand open logs are not a thousand threads."""
+    monkeypatch.setattr(job_log_stream, "in_pool", in_pool)
+    write(log_of(await attempt_of(world)), "one\n")
+    headers = await sync_to_async(world.bearer)("member")
+    path = f"/api/v1/jobs/{world.job.pk}/logs/stream"
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"authorization", headers["Authorization"].encode())],
+        "client": ("127.0.0.1", 5),
+        "server": ("127.0.0.1", 80),
+    }
+    communicator: Any = ApplicationCommunicator  # asgiref has no types for it
+    reader = communicator(ASGIHandler(), scope)
+    await reader.send_input({"type": "http.request", "body": b"", "more_body": False})
+
+    start, part = await reader.receive_output(10), await reader.receive_output(10)
+    held = len(SyncToAsync.context_to_thread_executor)
+    await reader.send_input({"type": "http.disconnect"})
+    await reader.wait(10)
+
+    assert start["status"] == 200
+    assert b"one" in part["body"]
+    assert held == 0
 
 
 async def test_waiting_job_is_followed_into_its_first_attempt(world: World) -> None:

@@ -133,6 +133,13 @@ def test_method_without_a_rule_is_refused_to_admins_too(world: World) -> None:
     assert Forgotten.as_view()(request).status_code == 403
 
 
+def test_head_is_ruled_like_get(world: World) -> None:
+    """The headers of an answer are no less private than its body."""
+    path = f"/api/v1/jobs/{world.job.pk}"
+
+    assert [world.client(role).head(path).status_code for role in ROLES] == [401, 404, 200, 200, 200, 200]
+
+
 def test_unknown_token_is_401_even_beside_a_session(world: World) -> None:
     """A wrong token is never ignored."""
     answer = world.client("admin").get("/api/v1/me", headers={"Authorization": "Bearer cw_wrong"})
