@@ -148,7 +148,7 @@ def _checks(job: Job, cluster: Cluster, at: datetime) -> list[Row]:
 
 def _check_scheduler(cluster: Cluster, at: datetime) -> Row:
     stale_since = scheduler_stale_since(cluster, at)
-    text = f"round {cluster.round_number}"
+    text = f"round {cluster.round_number}" if cluster.round_number else "no round yet"
     if cluster.paused:
         text = "paused by an admin"
     elif stale_since is not None:

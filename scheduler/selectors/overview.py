@@ -34,23 +34,19 @@ def cluster_now(at: datetime | None = None) -> Row:
     """
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     allocated = set(LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu_id", flat=True))
-    servers = {server.pk: _server_frame(server) for server in Server.objects.defer("key_hex").order_by("number")}
+    columns = Server.objects.only("pk", "name", "state", "device_kind").order_by("number")
+    servers = {server.pk: _server_frame(server) for server in columns}
     counts: Counter[str] = Counter()
-    for gpu in Gpu.objects.order_by("server_id", "index"):
-        frame = servers[gpu.server_id]
-        is_allocated, is_used = gpu.pk in allocated, (gpu.utilization_frac or 0.0) >= BUSY_FROM_FRAC
-        is_offered = gpu.healthy and frame["state"] in (ServerState.UP, ServerState.DRAINING)
+    gpus = Gpu.objects.order_by("server_id", "index")
+    for pk, server_pk, index, healthy, used in gpus.values_list(
+        "pk", "server_id", "index", "healthy", "utilization_frac"
+    ):
+        frame, is_allocated = servers[server_pk], pk in allocated
+        is_offered = healthy and frame["state"] in (ServerState.UP, ServerState.DRAINING)
         counts["num"] += 1
         counts["allocated" if is_allocated else "free" if is_offered else "broken"] += 1
-        counts["busy"] += is_allocated and is_used
-        frame["gpus"].append(
-            {
-                "index": gpu.index,
-                "healthy": gpu.healthy,
-                "allocated": is_allocated,
-                "utilization_frac": gpu.utilization_frac,
-            }
-        )
+        counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
+        frame["gpus"].append({"index": index, "healthy": healthy, "allocated": is_allocated, "utilization_frac": used})
     return {"at": iso(at or timezone.now()), **_round_frame(cluster), **_gpu_counts(counts), **_job_counts()} | {
         "servers": list(servers.values())
     }

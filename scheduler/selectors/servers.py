@@ -24,6 +24,13 @@ def server_list(user: Actor) -> list[Row]:
     return _rows(list(Server.objects.defer("key_hex").order_by("number")), access_of(user))
 
 
+def device_kinds(user: Actor) -> list[str]:
+    """Return the device kind of every server, in the order in which they were added, by one query."""
+    if not (user.is_authenticated and user.is_active):
+        return []
+    return list(Server.objects.order_by("number").values_list("device_kind", flat=True))
+
+
 def gpu_map(user: Actor) -> list[Row]:
     """Return every server with its GPUs and who holds them: the rows of ``server_list``."""
     return server_list(user)

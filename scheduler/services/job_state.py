@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from scheduler.core.errors import InvalidTransition, JobChanged
 from scheduler.core.lifecycle import TERMINAL, JobState, check_transition
@@ -20,6 +20,7 @@ from scheduler.notify import touch_job, touch_queue
 # Values of an event's ``data`` and of a job's columns are JSON and column values: the edge to the database.
 Data = Mapping[str, Any]
 BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
+TOUCHED_MOST = 100  # jobs whose live pages one round of waits wakes, new reasons first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +123,21 @@ def job_event(
 def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) -> list[str]:
     """Write why the queued jobs wait after a round; a new reason is an event of kind ``job_wait``.
 
-    Jobs that are no longer queued are left alone.
+    Jobs that are no longer queued are left alone. Of very many changes only the most telling reach live pages at once.
 
     Returns:
         Ids of the jobs whose reason, numbers or position changed.
     """
     changed: list[str] = []
+    news: list[str] = []
     for start in range(0, len(waits), BATCH):
+        batch = {wait.job_id: wait for wait in waits[start : start + BATCH]}
         with transaction.atomic():
-            changed += _record_batch({wait.job_id: wait for wait in waits[start : start + BATCH]}, round_number, at)
+            changed_here, news_here = _record_batch(batch, round_number, at)
+        changed += changed_here
+        news += news_here
+    for job_id in dict.fromkeys([*news, *changed][: 2 * TOUCHED_MOST]):
+        touch_job(job_id)
     return changed
 
 
@@ -172,39 +179,65 @@ def _advance(job: Job, columns: dict[str, Any]) -> None:
         setattr(job, name, value)
 
 
-def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> list[str]:
-    """Write one batch of reasons; see ``job_waits_record``."""
+def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> tuple[list[str], list[str]]:
+    """Write one batch of reasons; return the ids of the jobs that changed, and of those with a new reason."""
+    rows: list[tuple[str, int, datetime | None, Wait]] = []
+    events: list[Event] = []
+    changed: list[str] = []
     queued = Job.objects.select_for_update().filter(pk__in=waits, state=JobState.QUEUED)
     queued.update(wait_round=round_number)
-    changed: list[Job] = []
-    events: list[Event] = []
-    for job in queued.order_by("number"):
-        wait = waits[job.pk]
-        if job.wait_reason != wait.reason:
-            job.event_count += 1
-            job.wait_since = at
-            events.append(_wait_event(job, wait, at))
-        now = (wait.reason, wait.evidence, wait.position)
-        if (job.wait_reason, job.wait_evidence, job.wait_position) != now:
-            job.wait_reason, job.wait_evidence, job.wait_position = now
-            changed.append(job)
-    if changed:
-        columns = ["event_count", "wait_since", "wait_reason", "wait_evidence", "wait_position"]
-        Job.objects.bulk_update(changed, columns)
-        Event.objects.bulk_create(events)
-    for job in changed:
-        touch_job(job.pk)
-    return [job.pk for job in changed]
+    for pk, queue_id, number, since, *before in queued.order_by("number").values_list(
+        "pk", "queue_id", "event_count", "wait_since", "wait_reason", "wait_evidence", "wait_position"
+    ):
+        wait = waits[pk]
+        if before == [wait.reason, wait.evidence, wait.position]:
+            continue
+        if before[0] != wait.reason:
+            number, since = number + 1, at
+            events.append(_wait_event(wait, queue_id=queue_id, number=number, at=at))
+        changed.append(pk)
+        rows.append((pk, number, since, wait))
+    _update_waits(rows)
+    Event.objects.bulk_create(events)
+    return changed, [event.job_id for event in events if event.job_id is not None]
 
 
-def _wait_event(job: Job, wait: Wait, at: datetime) -> Event:
+def _update_waits(rows: Sequence[tuple[str, int, datetime | None, Wait]]) -> None:
+    """Write many different rows with one prepared statement.
+
+    Django's ``bulk_update`` builds a CASE for every column: measured at 25 s for 10,000 jobs, this at about one.
+    """
+    if not rows:
+        return
+    columns = ("event_count", "wait_since", "wait_reason", "wait_evidence", "wait_position")
+    quote = connection.ops.quote_name
+    assigned = ", ".join(f"{quote(column)} = %s" for column in columns)
+    statement = f"UPDATE {quote(Job._meta.db_table)} SET {assigned} WHERE {quote('id')} = %s"  # noqa: S608  (our names)
+    since_column: Any = Job._meta.get_field("wait_since")  # Any: the stubs do not know which kind of field it is
+    evidence_column: Any = Job._meta.get_field("wait_evidence")
+    values = [
+        (
+            number,
+            since_column.get_db_prep_save(since, connection),
+            str(wait.reason),  # a plain text: psycopg writes the name of an enum member, not its value
+            evidence_column.get_db_prep_save(dict(wait.evidence), connection),
+            wait.position,
+            pk,
+        )
+        for pk, number, since, wait in rows
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(statement, values)
+
+
+def _wait_event(wait: Wait, *, queue_id: int, number: int, at: datetime) -> Event:
     return Event(
         at=at,
         kind="job_wait",
         actor="scheduler",
-        job=job,
-        number=job.event_count,
-        queue_id=job.queue_id,
+        job_id=wait.job_id,
+        number=number,
+        queue_id=queue_id,
         reason=wait.reason,
         data=dict(wait.evidence),
     )
