@@ -12,7 +12,7 @@ from frontend.components.devices import device_word
 from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.lifecycle import TERMINAL
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import jobs_visible, queues_visible
 from scheduler.services.settings import cluster_row
 
@@ -53,12 +53,12 @@ def _nav(request: HttpRequest, counts: dict[str, int]) -> list[NavItem]:
 def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
     user = request.user
     cluster = cluster_row()
-    servers = server_list(user)
+    kinds = device_kinds(user)
     queues = list(queues_visible(user))
     counts = {
         "Jobs": jobs_visible(user).exclude(state__in=[state.value for state in TERMINAL]).count(),
         "Queues": len(queues),
-        "Cluster": len(servers),
+        "Cluster": len(kinds),
     }
     finished_at = cluster.round_finished_at
     period = timedelta(seconds=settings.ROUND_S)
@@ -74,7 +74,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
         "paused": cluster.paused,
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
-        "device": device_word(server["device_kind"] for server in servers),
+        "device": device_word(kinds),
     }
 
 
