@@ -11,7 +11,7 @@ from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.select import Selection, select
-from scheduler.core.plan import Plan, Preemption, PreemptRule, plan_digest
+from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, plan_digest
 from scheduler.core.queues import queue_tree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Placements, Snapshot, in_server_order
 from scheduler.core.waiting import explain
@@ -89,22 +89,22 @@ def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
 
 
 def _preemptions(jobs: JobTable, line: Line, selection: Selection, seated: BoolArray) -> list[Preemption]:
-    position = line.position
-    held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(line.admission.shares))
+    position: list[int] = line.position.tolist()
+    shares = line.admission.shares.tolist()
+    held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
     preemptions = []
     for row in line.order[jobs.running[line.order]].tolist():
         if row in selection.kept:
             continue
         by_job = selection.displaced.get(row, NO_ROW)
-        queue = int(jobs.queue[row])
+        evidence: Evidence = {"num_gpus": int(jobs.num_gpus[row]), "unsaved_s": float(jobs.unsaved_s[row])}
         if by_job == NO_ROW:
-            rule, evidence = PreemptRule.SERVER_GONE, {"num_gpus": int(jobs.num_gpus[row])}
+            rule = PreemptRule.SERVER_GONE
         elif row in selection.reclaimed or position[by_job] > position[row]:
-            rule = PreemptRule.QUOTA_RECLAIM
-            evidence = {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(line.admission.shares[queue])}
+            rule, queue = PreemptRule.QUOTA_RECLAIM, int(jobs.queue[row])
+            evidence |= {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(shares[queue])}
         else:
             rule = PreemptRule.POLICY_ORDER
-            evidence = {"position": int(position[row]) + 1, "by_position": int(position[by_job]) + 1}
-        evidence_s = {"unsaved_s": float(jobs.unsaved_s[row])}
-        preemptions.append(Preemption(job=row, rule=rule, by_job=by_job, evidence={**evidence, **evidence_s}))
+            evidence |= {"position": position[row] + 1, "by_position": position[by_job] + 1}
+        preemptions.append(Preemption(job=row, rule=rule, by_job=by_job, evidence=evidence))
     return preemptions

@@ -118,7 +118,8 @@ class Board:
 
     def gpus_on(self, row: int, server: int) -> int:
         """Return the GPUs of the row on the server."""
-        return sum(gpus for at, gpus in self.seats[row] if at == server)
+        seats = self.seats[row]
+        return seats[0][1] if len(seats) == 1 else sum(gpus for at, gpus in seats if at == server)
 
     def path(self, row: int) -> tuple[int, ...]:
         """Return the queue of the row and those above it, nearest first."""

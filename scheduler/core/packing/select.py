@@ -107,6 +107,7 @@ class _Walk:
         self._reclaimed: set[int] = set()
         self._on_free: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
+        self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._in_quota = True
         self._spare: Sequence[int] = ()
         self._spare_in: dict[int, list[int]] = {}
@@ -189,6 +190,8 @@ class _Walk:
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
                 full = node  # the nearest full queue: room made inside it is room in all above it
         board.starved = False
+        if board.open_gpus < gpus:
+            return self._refuse(row)
         if full != NO_ROW:
             return self._claim_in_full_queue(row, full, scope)
         seats = self._home(row) or self._choose(board.space, row, board.fits(row))
@@ -295,6 +298,9 @@ class _Walk:
             board.seats[row], board.seats[taker] = home, seats
 
     def _refuse(self, row: int, *, full_queue: int = NO_ROW) -> bool:
-        board = self._board
-        self._refusals[row] = Refusal(full_queue=full_queue, open_gpus=board.open_gpus, starved=board.starved)
+        board, last = self._board, self._refusal
+        if (last.full_queue, last.open_gpus, last.starved) != (full_queue, board.open_gpus, board.starved):
+            last = Refusal(full_queue=full_queue, open_gpus=board.open_gpus, starved=board.starved)
+            self._refusal = last  # many jobs in a row are refused for the same cause
+        self._refusals[row] = last
         return False

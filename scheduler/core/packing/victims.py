@@ -26,7 +26,7 @@ class VictimSearch:
         starved: Whether it ever met a server with the GPUs but not the cores or memory.
     """
 
-    __slots__ = ("_at", "_board", "_found", "_gpus", "_order", "_passed", "_spent", "_stride", "starved")
+    __slots__ = ("_at", "_board", "_found", "_gain", "_gpus", "_order", "_passed", "_spent", "_stride", "starved")
 
     def __init__(self, board: Board, *, order: Sequence[int], num_gpus: int) -> None:
         """Prepare a search for ``num_gpus`` over the rows of ``order``, least important first."""
@@ -37,15 +37,17 @@ class VictimSearch:
         self._stride = _FIRST_STRIDE
         self._spent = False  # no set of servers had room; there is only less room later
         self.starved = False
-        # Rows passed that may still be moved, by server, in the order in which they were passed.
+        # Rows passed that may still be moved, by server, in the order in which they were passed, and their GPUs.
         self._passed: dict[int, list[int]] = {}
+        self._gain: dict[int, int] = {}
         # Servers that had enough when last looked at.
         self._found: list[int] = []
 
     def forget(self, row: int, seats: Seats) -> None:
         """Take a row that leaves or became firm off the passed ones."""
-        for server, _ in seats:
+        for server, gpus in seats:
             self._passed[server].remove(row)
+            self._gain[server] -= gpus
 
     def notice(self, server: int) -> None:
         """Look at a server again whose free GPUs have grown."""
@@ -70,8 +72,8 @@ class VictimSearch:
         board = self._board
         while not self._spent:
             free = list(board.space.free)
-            for server, rows in self._passed.items():
-                free[server] += sum(board.gpus_on(other, server) for other in rows)
+            for server, gain in self._gain.items():
+                free[server] += gain
             if sum(free) >= self._gpus:
                 seats = choose(Space(free), self._fits_without(row) if board.tight else None)
                 if seats:
@@ -107,17 +109,18 @@ class VictimSearch:
         if board.firm[row] or row not in board.seats:
             return []
         board.watch(row, self)
-        servers = [server for server, _ in board.seats[row]]
-        for server in servers:
+        servers = []
+        for server, gpus in board.seats[row]:
+            servers.append(server)
             self._passed.setdefault(server, []).append(row)
+            self._gain[server] = self._gain.get(server, 0) + gpus
         return servers
 
     def _enough(self, row: int, server: int) -> bool:
         board = self._board
-        passed = self._passed.get(server, [])
-        if board.space.free[server] + sum(board.gpus_on(other, server) for other in passed) < self._gpus:
+        if board.space.free[server] + self._gain.get(server, 0) < self._gpus:
             return False
-        if board.fits_after(row, server, self._gpus, passed):
+        if not board.tight or board.fits_after(row, server, self._gpus, self._passed.get(server, ())):
             return True
         self.starved = True
         return False
