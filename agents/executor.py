@@ -56,7 +56,7 @@ class Executor:
 
     def look(self) -> None:
         """Look at every supervisor."""
-        for watch in self.core.watched():
+        for watch in self.core.book.watched():
             alive = self._processes.alive(watch.identity) if watch.identity is not None else None
             state = self._state(watch.attempt_id)
             if alive is None and state is not None and state.supervisor is not None:

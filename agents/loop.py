@@ -134,7 +134,7 @@ class AgentLoop:
                 tick_s = tick_s + TICK_S if tick_s + TICK_S > now_s else now_s + TICK_S
                 self._guarded(self._tick)
             self._guarded(self.executor.look)
-            look_s = LOOK_SOON_S if self.executor.core.is_in_transition else LOOK_S
+            look_s = LOOK_SOON_S if self.executor.core.book.is_in_transition else LOOK_S
             self._drain(min(look_s, max(0.0, tick_s - time.monotonic())))
 
     def _drain(self, wait_s: float) -> None:
@@ -158,7 +158,7 @@ class AgentLoop:
     def _sample(self) -> None:
         self.executor.dispatch(
             ev.Sampled(
-                devices=self._probe.sample(self.executor.core.slot_usage()),
+                devices=self._probe.sample(self.executor.core.book.slot_usage()),
                 cpu_frac=self._load.sample(),
                 used_memory_bytes=used_memory_bytes(),
             )
