@@ -13,6 +13,8 @@ from frontend.pages.jobs.spec_fields import field_of, unix_lines
 from scheduler.core.errors import FieldError
 from scheduler.models import Queue
 
+# Fields that most jobs leave alone.
+FOLDED = ("total_steps", "max_duration", "grace", "priority", "retry", "profile", "env", "labels")
 MOST_FILES = 80  # rows that are read; the spec allows fewer and says so
 
 
@@ -82,6 +84,13 @@ class SpecForm(forms.Form):
         select.choices = [("", "Choose a queue"), *choices] if len(choices) != 1 else choices
         self.fields["gpus"].label = device_many
 
+    def opens_more(self) -> bool:
+        """Return whether a field that is folded away holds something or is wrong."""
+        filled = any(self[name].value() for name in FOLDED)
+        return (
+            filled or not self["preemptible"].value() or any(name in self.errors for name in (*FOLDED, "preemptible"))
+        )
+
     def texts(self) -> dict[str, str]:
         """Return what was typed, by field name."""
         values = {name: self.data.get(name, "") for name in self.fields if name != "upload"}
@@ -99,13 +108,13 @@ class SpecForm(forms.Form):
             name = field_of(error.pointer)
             self.add_error(name, error.detail)
             if name is not None:
-                self.fields[name].help_text = ""  # the error stands in its place
+                self[name].help_text = ""  # the error stands in its place
 
 
 class YamlForm(forms.Form):
     """The spec as one text."""
 
-    spec = _area("Spec, YAML or JSON", "The same that the REST API takes.", 24)
+    spec = _area("Spec", "YAML or JSON, the same that the REST API takes.", 24)
 
 
 def file_rows(

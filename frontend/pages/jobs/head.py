@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from frontend.components.formats import counted, duration, joined, number
-from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.subject import Subject, whole_s
 from scheduler.core.lifecycle import HOLDING, JobState
 from scheduler.core.spec_units import parse_duration_s
 
@@ -79,7 +79,7 @@ def moment(subject: Subject) -> Moment:
 def _since(subject: Subject, words: str, at: str, after: str = "") -> Moment:
     begun = subject.time(at)
     took_s = max(0.0, (subject.at - begun).total_seconds()) if begun else 0.0
-    return Moment(words=f"{words} ", since=at, took=duration(float(int(took_s))), after=after)
+    return Moment(words=f"{words} ", since=at, took=duration(whole_s(took_s)), after=after)
 
 
 def actions(subject: Subject) -> list[Action]:

@@ -18,7 +18,7 @@ from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.filters import GROUPS, MINE, JobsPage, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.job import act
 from frontend.pages.jobs.progress import ends_at
-from frontend.pages.jobs.subject import found_job, in_words
+from frontend.pages.jobs.subject import found_job, in_words, whole_s
 from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
@@ -142,8 +142,8 @@ def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord) ->
     row, state = job_row(job), JobState(job.state)
     since_change_s = max(0.0, (now - job.state_changed_at).total_seconds())
     is_waiting, is_running = state is JobState.QUEUED, state is JobState.RUNNING
-    waited_s = job.queueing_s + (since_change_s if is_waiting else 0.0)
-    ran_s = job.executed_s + (since_change_s if is_running else 0.0)
+    waited_s = whole_s(job.queueing_s + (since_change_s if is_waiting else 0.0))
+    ran_s = whole_s(job.executed_s + (since_change_s if is_running else 0.0))
     at = ends_at(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s, now=now)
     ends = clock(at, now, zone) if at is not None and is_running else ""
     return Line(

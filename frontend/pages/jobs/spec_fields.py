@@ -67,14 +67,15 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         pairs = _pairs(values.get(name, ""), name, noun, errors)
         if pairs:
             spec[name] = pairs
-    spec["resources"] = _part(values, numbers=("gpus", "cpus"), texts=("memory", "disk"))
-    spec["schedule"] = _part(values, numbers=("priority",), texts=("max_duration",))
-    spec["schedule"]["preemptible"] = bool(values.get("preemptible"))
-    spec["checkpoint"] = _part(values, texts=("grace",))
-    if _given(values, "retry"):
-        spec["retry"] = {"max": _number(values["retry"])}
-    spec["progress"] = _part(values, numbers=("total_steps",))
-    return spec, errors
+    parts = {
+        "resources": _part(values, numbers=("gpus", "cpus"), texts=("memory", "disk")),
+        "schedule": _part(values, numbers=("priority",), texts=("max_duration",))
+        | ({} if values.get("preemptible") else {"preemptible": False}),
+        "checkpoint": _part(values, texts=("grace",)),
+        "retry": {"max": _number(values["retry"])} if _given(values, "retry") else {},
+        "progress": _part(values, numbers=("total_steps",)),
+    }
+    return spec | {name: part for name, part in parts.items() if part}, errors
 
 
 def _given(values: Mapping[str, str], name: str) -> bool:

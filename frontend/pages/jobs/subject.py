@@ -30,6 +30,11 @@ def found_job(request: HttpRequest, key: str) -> Job:
         raise Http404(str(error)) from None
 
 
+def whole_s(seconds: float) -> float:
+    """Return seconds as a page counts them: whole ones, and never none, since no one reads milliseconds of a wait."""
+    return max(1.0, float(int(seconds)))
+
+
 def in_words(text: str, device: DeviceWord) -> str:
     """Return a sentence of the scheduler with its GPUs called what they are here."""
     if device == GPUS:

@@ -75,7 +75,7 @@ class Draft:
         for error in errors:
             line = line_of(text, error.pointer)
             self.form.add_error("spec", f"Line {line}: {error.detail}" if line else error.detail)
-        self.form.fields["spec"].help_text = ""
+        self.form["spec"].help_text = ""
 
 
 @never_cache
@@ -96,7 +96,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
         return _page(request, offer, _as_fields(request, offer, draft))
     spec = _checked(request, draft)
     if spec is None:
-        return _page(request, offer, draft, status=400)
+        return _page(request, offer, draft)
     if action == "check":
         return _page(request, offer, draft, preview=preview_of(request, spec))
     return _submitted(request, spec)
@@ -211,13 +211,12 @@ def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
     return HttpResponseRedirect(answer.location)
 
 
-def _page(
-    request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview | None = None, status: int = 200
-) -> HttpResponse:
+def _page(request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview | None = None) -> HttpResponse:
     context = {
         "draft": draft,
         "form": draft.form,
         "mode": draft.mode,
+        "more_open": isinstance(draft.form, SpecForm) and draft.form.opens_more(),
         "rows": draft.rows,
         "new_row": len(draft.rows),
         "queues": offer.queues,
@@ -227,4 +226,4 @@ def _page(
         "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) and draft.data.get("command") else "",
         "once": request.POST.get("once", "")[:64] or secrets.token_hex(16),
     }
-    return render(request, "jobs/new.html", context, status=status)
+    return render(request, "jobs/new.html", context)

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.components.formats import clock, counted, duration, joined, number
 from frontend.pages.jobs.figures import Gap
-from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.subject import Subject, whole_s
 from scheduler.core.lifecycle import EndCause
 from scheduler.core.plan import PreemptRule
 
@@ -126,13 +126,14 @@ def _merged(entries: list[Row]) -> list[Row]:
 
 
 def _without_dust(entries: list[Row]) -> list[Row]:
-    """Leave out waits of less than a second: a bar would be wider than what it shows."""
-    return [entry for entry in entries if entry["kind"] == "attempt" or entry["duration_s"] >= 1]
+    """Leave out waits of less than a second beside what lasted: a bar would be wider than what it shows."""
+    lasting = [entry for entry in entries if entry["kind"] == "attempt" or entry["duration_s"] >= 1]
+    return lasting or entries
 
 
 def _bar(entry: Row, before: Row | None, subject: Subject, total_s: float) -> Bar:
     frac = entry["duration_s"] / total_s
-    took = duration(entry["duration_s"])
+    took = duration(whole_s(entry["duration_s"]))
     if entry["kind"] == "attempt":
         css, words = _attempt_bar(entry, subject)
     elif entry["kind"] == "suspended":
@@ -166,7 +167,7 @@ def _title(subject: Subject) -> str:
         return f"{times}, {duration(gone_s)}" if gone_s >= 1 else times
     waited_s = sum(entry["duration_s"] for entry in subject.timeline if entry["kind"] == "wait")
     if not attempts:
-        return f"Waits for {duration(waited_s)}, no attempt yet" if not subject.is_over else "It never ran"
+        return f"Waits for {duration(whole_s(waited_s))}, no attempt yet" if not subject.is_over else "It never ran"
     if len(attempts) > 1:
         return f"{counted(len(attempts), 'attempt')}, waited {duration(waited_s)} in all"
     return f"Started after {duration(waited_s)} of waiting" if waited_s >= 1 else "Started at once"

@@ -8,7 +8,7 @@ from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, duration, number
 from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
 from frontend.pages.jobs.head import ordinal
-from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.subject import Subject, whole_s
 from scheduler.core.plan import WaitReason
 
 MOST_SERVERS = 64
@@ -76,7 +76,7 @@ def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
     evidence = explain["reason"] in OF_PLACE
     return {
         "since": since,
-        "waited_s": max(0.0, (subject.at - since).total_seconds()) if since else 0.0,
+        "waited_s": whole_s((subject.at - since).total_seconds()) if since else 0.0,
         "code": explain["reason"],
         "sentence": subject.words(explain["sentence"]),
         "numbers": numbers_words(subject),
