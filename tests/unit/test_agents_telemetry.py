@@ -1,0 +1,157 @@
+"""What a server says of its devices: GPUs through a driver that misbehaves, CPU slots, the machine's load."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from agents.config import AgentConfig
+from agents.telemetry import find_probe, nvml
+from agents.telemetry.cpu import CpuSlots
+from agents.telemetry.machine import CpuLoad, used_memory_bytes
+from agents.telemetry.nvml import NvmlGpus
+from tests.agent_server import AgentServer
+
+
+class FakeDriver:
+    """An NVML with a few GPUs, any of which may fall off the bus or not know an answer."""
+
+    def __init__(self, *, num_gpus: int, problem: type[pynvml.NVMLError] | None = None) -> None:
+        self.num_gpus = num_gpus
+        self.problem = problem
+        self.lost: set[str] = set()
+        self.silent: set[str] = set()
+
+    NVMLError = pynvml.NVMLError
+    NVML_TEMPERATURE_GPU = pynvml.NVML_TEMPERATURE_GPU
+
+    def nvmlInit(self) -> None:
+        """Start, or fail as without a driver."""
+        if self.problem is not None:
+            raise self.problem()
+
+    def nvmlDeviceGetCount(self) -> int:
+        """Return how many there are."""
+        return self.num_gpus
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        """Return a handle."""
+        return f"GPU-{index}"
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        """Return a handle, or fail as for a lost GPU."""
+        if uuid in self.lost:
+            raise pynvml.NVMLError_GpuIsLost()
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle: str) -> bytes:
+        """Return its UUID as old releases do."""
+        return handle.encode()
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        """Return its model."""
+        return "NVIDIA A100"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
+        """Return its memory."""
+        return SimpleNamespace(total=40 << 30, used=10 << 30)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
+        """Return its load, or fail as under MIG."""
+        if handle in self.silent:
+            raise pynvml.NVMLError_NotSupported()
+        return SimpleNamespace(gpu=87)
+
+    def nvmlDeviceGetTemperature(self, handle: str, kind: int) -> int:
+        """Return its temperature."""
+        return 61
+
+
+@pytest.fixture
+def config(tmp_path: Any) -> AgentConfig:
+    """A configuration with two CPU slots."""
+    return AgentServer(tmp_path).config
+
+
+def use(monkeypatch: pytest.MonkeyPatch, driver: FakeDriver) -> FakeDriver:
+    """Put a driver in the place of NVML."""
+    monkeypatch.setattr(nvml, "pynvml", driver)
+    return driver
+
+
+@pytest.mark.parametrize(
+    "problem", [pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded, pynvml.NVMLError_NoPermission]
+)
+def test_without_a_working_driver_cpu_slots_are_offered(
+    monkeypatch: pytest.MonkeyPatch, config: AgentConfig, problem: type[pynvml.NVMLError]
+) -> None:
+    """Any trouble of NVML at the start means: no GPUs."""
+    use(monkeypatch, FakeDriver(num_gpus=2, problem=problem))
+
+    assert find_probe(config).device_kind == "cpu_slot"
+
+
+def test_driver_without_a_gpu_means_cpu_slots(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
+    """A driver alone trains nothing."""
+    use(monkeypatch, FakeDriver(num_gpus=0))
+
+    assert find_probe(config).device_kind == "cpu_slot"
+
+
+def test_gpus_are_measured(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
+    """Each with what it is and what it does."""
+    use(monkeypatch, FakeDriver(num_gpus=2))
+    first, second = find_probe(config).sample({})
+
+    assert (first.index, first.uuid, first.model, first.memory_bytes) == (0, "GPU-0", "NVIDIA A100", 40 << 30)
+    assert (first.healthy, first.utilization_frac, first.temperature_c) == (True, 0.87, 61.0)
+    assert (second.index, second.used_memory_bytes) == (1, 10 << 30)
+
+
+def test_lost_gpu_is_reported_unhealthy_and_recovers(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
+    """It stays in the report with the reason, and the others keep their indexes."""
+    driver = use(monkeypatch, FakeDriver(num_gpus=2))
+    probe = NvmlGpus.find(config)
+    assert probe is not None
+    driver.lost = {"GPU-0"}
+    lost, other = probe.sample({})
+    driver.lost = set()
+    back, _ = probe.sample({})
+
+    assert (lost.healthy, lost.index, lost.utilization_frac) == (False, 0, None)
+    assert "lost" in lost.health_reason.lower()
+    assert (other.healthy, other.index) == (True, 1)
+    assert back.healthy
+
+
+def test_gpu_that_does_not_tell_its_load_is_healthy(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
+    """What is not measured is None, not zero."""
+    driver = use(monkeypatch, FakeDriver(num_gpus=1))
+    driver.silent = {"GPU-0"}
+    probe = NvmlGpus.find(config)
+    assert probe is not None
+    [device] = probe.sample({})
+
+    assert device.healthy
+    assert device.utilization_frac is None
+
+
+def test_slot_utilization_is_clipped(config: AgentConfig) -> None:
+    """A measure a little above one is one."""
+    devices = CpuSlots.find(config).sample({0: 1.2})
+
+    assert [device.utilization_frac for device in devices] == [1.0, 0.0]
+    assert len({device.uuid for device in devices}) == 2
+
+
+def test_load_and_memory_of_the_machine_are_in_range(config: AgentConfig) -> None:
+    """Fractions are fractions."""
+    load = CpuLoad(config.cpu_ids)
+    sum(range(2_000_000))
+    measured = load.sample()
+    used = used_memory_bytes()
+
+    assert measured is None or 0 <= measured <= 1
+    assert used is not None
+    assert used > 0
