@@ -176,6 +176,7 @@ def _submitted(queue: Queue, owner: User, *, num_gpus: int, at: datetime, name: 
         event_count=1,
         wait_reason=WaitReason.NEW,
         wait_since=at,
+        told_at=at,
         submitted_at=at,
     )
     Event.objects.create(

@@ -40,6 +40,9 @@ class Job(models.Model):
     wait_evidence = models.JSONField(default=dict)
     wait_position = models.PositiveIntegerField(null=True)
     wait_since = models.DateTimeField(null=True)  # since when it waits for this reason
+    # The reason of the newest event about its wait, and when that was: reasons that flicker are not told each time.
+    told_reason = models.CharField(max_length=30, choices=REASONS, default=WaitReason.NEW)
+    told_at = models.DateTimeField(null=True)
     wait_round = models.PositiveBigIntegerField(null=True)
     retry_after = models.DateTimeField(null=True)
     # Times.

@@ -6,7 +6,7 @@ when ended), the closed waiting time, and event numbers without gaps. When a job
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -20,7 +20,9 @@ from scheduler.notify import touch_job, touch_queue
 # Values of an event's ``data`` and of a job's columns are JSON and column values: the edge to the database.
 Data = Mapping[str, Any]
 BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
-TOUCHED_MOST = 100  # jobs whose live pages one round of waits wakes, new reasons first
+TOUCHED_MOST = 200  # jobs whose live pages one round of waits wakes, new reasons first
+# A job tells a new reason at most so often: with thousands of waiting jobs one freed GPU may change the reason of all.
+TOLD_EVERY = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ def job_event(
 def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) -> list[str]:
     """Write why the queued jobs wait after a round; a new reason is an event of kind ``job_wait``.
 
+    The first reason of a wait is told at once, later ones at most once in TOLD_EVERY; one that lasts is told at last.
     Jobs that are no longer queued are left alone. Of very many changes only the most telling reach live pages at once.
 
     Returns:
@@ -136,7 +139,7 @@ def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) 
             changed_here, news_here = _record_batch(batch, round_number, at)
         changed += changed_here
         news += news_here
-    for job_id in dict.fromkeys([*news, *changed][: 2 * TOUCHED_MOST]):
+    for job_id in list(dict.fromkeys([*news, *changed]))[:TOUCHED_MOST]:
         touch_job(job_id)
     return changed
 
@@ -150,6 +153,8 @@ def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> d
             "wait_evidence": {},
             "wait_position": None,
             "wait_since": at,
+            "told_reason": WaitReason.NEW,
+            "told_at": at,
         }
     elif before is JobState.QUEUED:
         columns |= {
@@ -179,52 +184,74 @@ def _advance(job: Job, columns: dict[str, Any]) -> None:
         setattr(job, name, value)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """The columns of a queued job that its wait is about."""
+
+    pk: str
+    event_count: int
+    wait_since: datetime | None
+    told_reason: str
+    told_at: datetime | None
+    wait: Wait
+
+
 def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> tuple[list[str], list[str]]:
-    """Write one batch of reasons; return the ids of the jobs that changed, and of those with a new reason."""
-    rows: list[tuple[str, int, datetime | None, Wait]] = []
+    """Write one batch of reasons; return the ids of the jobs that changed, and of those with an event."""
+    changed: list[_Waiting] = []
     events: list[Event] = []
-    changed: list[str] = []
     queued = Job.objects.select_for_update().filter(pk__in=waits, state=JobState.QUEUED)
     queued.update(wait_round=round_number)
-    for pk, queue_id, number, since, *before in queued.order_by("number").values_list(
-        "pk", "queue_id", "event_count", "wait_since", "wait_reason", "wait_evidence", "wait_position"
+    for pk, queue_id, number, since, told, told_at, *before in queued.order_by("number").values_list(
+        *("pk", "queue_id", "event_count", "wait_since", "told_reason", "told_at"),
+        *("wait_reason", "wait_evidence", "wait_position"),
     ):
         wait = waits[pk]
-        if before == [wait.reason, wait.evidence, wait.position]:
+        is_news = told != wait.reason and (told == WaitReason.NEW or told_at is None or at - told_at >= TOLD_EVERY)
+        if not is_news and before == [wait.reason, wait.evidence, wait.position]:
             continue
-        if before[0] != wait.reason:
-            number, since = number + 1, at
+        if is_news:
+            number, told, told_at = number + 1, str(wait.reason), at
             events.append(_wait_event(wait, queue_id=queue_id, number=number, at=at))
-        changed.append(pk)
-        rows.append((pk, number, since, wait))
-    _update_waits(rows)
+        row = _Waiting(
+            pk=pk,
+            event_count=number,
+            wait_since=since if before[0] == wait.reason else at,
+            told_reason=told,
+            told_at=told_at,
+            wait=wait,
+        )
+        changed.append(row)
+    _update_waits(changed)
     Event.objects.bulk_create(events)
-    return changed, [event.job_id for event in events if event.job_id is not None]
+    return [row.pk for row in changed], [event.job_id for event in events if event.job_id is not None]
 
 
-def _update_waits(rows: Sequence[tuple[str, int, datetime | None, Wait]]) -> None:
+def _update_waits(rows: Sequence[_Waiting]) -> None:
     """Write many different rows with one prepared statement.
 
     Django's ``bulk_update`` builds a CASE for every column: measured at 25 s for 10,000 jobs, this at about one.
     """
     if not rows:
         return
-    columns = ("event_count", "wait_since", "wait_reason", "wait_evidence", "wait_position")
+    columns = ("event_count", "wait_since", "told_reason", "told_at", "wait_reason", "wait_evidence", "wait_position")
     quote = connection.ops.quote_name
     assigned = ", ".join(f"{quote(column)} = %s" for column in columns)
     statement = f"UPDATE {quote(Job._meta.db_table)} SET {assigned} WHERE {quote('id')} = %s"  # noqa: S608  (our names)
-    since_column: Any = Job._meta.get_field("wait_since")  # Any: the stubs do not know which kind of field it is
-    evidence_column: Any = Job._meta.get_field("wait_evidence")
+    time: Any = Job._meta.get_field("wait_since")  # Any: the stubs do not know which kind of field it is
+    json: Any = Job._meta.get_field("wait_evidence")
     values = [
         (
-            number,
-            since_column.get_db_prep_save(since, connection),
-            str(wait.reason),  # a plain text: psycopg writes the name of an enum member, not its value
-            evidence_column.get_db_prep_save(dict(wait.evidence), connection),
-            wait.position,
-            pk,
+            row.event_count,
+            time.get_db_prep_save(row.wait_since, connection),
+            row.told_reason,
+            time.get_db_prep_save(row.told_at, connection),
+            str(row.wait.reason),  # a plain text: psycopg writes the name of an enum member, not its value
+            json.get_db_prep_save(dict(row.wait.evidence), connection),
+            row.wait.position,
+            row.pk,
         )
-        for pk, number, since, wait in rows
+        for row in rows
     ]
     with connection.cursor() as cursor:
         cursor.executemany(statement, values)

@@ -32,8 +32,8 @@ def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
     """
     cluster_row()
     with transaction.atomic():
-        checked = spec_check(actor=actor, spec=spec)
-        job = _new_job(checked, number=_next_number(), at=at, ids=ids)
+        number = _next_number()  # first: from here on no queue gets queues under it, see queue_create
+        job = _new_job(spec_check(actor=actor, spec=spec), number=number, at=at, ids=ids)
         job.save(force_insert=True)
         Event.objects.create(
             at=at,
@@ -154,6 +154,7 @@ def _new_job(checked: Checked, *, number: int, at: datetime, ids: Ids) -> Job:
         event_count=1,
         wait_reason=WaitReason.NEW,
         wait_since=at,
+        told_at=at,
         submitted_at=at,
     )
 

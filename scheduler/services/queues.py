@@ -13,13 +13,14 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, F, Sum
 
 from scheduler.core.errors import Conflict, NotAllowed, NotFound
-from scheduler.models import Event, Membership, Queue
+from scheduler.models import Cluster, Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_cluster, touch_queue
 from scheduler.selectors.visibility import RANK, Access, access_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer, Operator, require_admin
+from scheduler.services.settings import cluster_row
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 NAME_CHARS = 120
@@ -52,8 +53,10 @@ def queue_create(
     problems.name("name", name, pattern=NAME, most=NAME_CHARS, right=right)
     _check_quota(problems, quota_gpus=quota_gpus, max_gpus=max_gpus, weight=weight)
     problems.refuse()
+    cluster_row()
     try:
         with transaction.atomic():
+            Cluster.objects.select_for_update().get(pk=1)  # no job is submitted to the parent meanwhile
             if parent is not None:
                 parent = Queue.objects.select_for_update().get(pk=parent.pk)
                 _check_parent(problems, parent)

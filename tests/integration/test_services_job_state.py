@@ -167,6 +167,25 @@ def test_waits_are_written_and_a_new_reason_is_an_event() -> None:
     assert stored.event_count == 2
 
 
+def test_flickering_reasons_are_told_once_a_minute() -> None:
+    """The page always shows the reason of the last round; the history has one entry a minute at most, and the last."""
+    job = job_make()
+    two = [WaitReason.NO_CAPACITY, WaitReason.FRAGMENTATION]
+    for seconds in range(0, 140, 10):
+        reason = two[seconds // 10 % 2] if seconds < 90 else WaitReason.NO_SERVER
+        wait = Wait(job_id=job.pk, reason=reason, evidence={}, position=1)
+        job_waits_record(waits=[wait], round_number=1, at=AT + timedelta(seconds=seconds))
+
+        assert Job.objects.get(pk=job.pk).wait_reason == reason
+    told = Event.objects.filter(job=job, kind="job_wait").order_by("number")
+
+    assert [((event.at - AT).total_seconds(), event.reason) for event in told] == [
+        (0.0, "no_capacity"),
+        (70.0, "fragmentation"),
+        (130.0, "no_server"),
+    ]
+
+
 def test_same_wait_again_changes_nothing_but_the_round() -> None:
     """A round that finds nothing new tells nobody."""
     job = job_make()

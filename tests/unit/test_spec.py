@@ -4,7 +4,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # comes without stubs
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.core import spec_limits as limit
@@ -246,6 +246,8 @@ def test_size_has_one_spelling(text: str, written: str) -> None:
     assert JobSpec.parse(spec_with(resources={"memory": text})).to_json()["resources"]["memory"] == written
 
 
+# How fast the machine is at the moment says nothing about the spec.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.from_regex(limit.PLAIN_NAME, fullmatch=True)
 TEXT = st.text(alphabet=st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=30)
 
@@ -291,6 +293,7 @@ SPECS = st.fixed_dictionaries(
 )
 
 
+@PATIENT
 @given(data=SPECS)
 def test_stored_spec_reads_back_as_itself_and_fits_the_schema(data: dict[str, object]) -> None:
     """parse, write, parse is the identity, and the schema takes both the input and what is stored."""
@@ -322,6 +325,7 @@ JSON = st.recursive(
 )
 
 
+@PATIENT
 @given(
     data=JSON | st.fixed_dictionaries(dict.fromkeys(("name", "command", "env", "resources", "schedule", "files"), JSON))
 )
