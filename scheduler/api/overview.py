@@ -1,5 +1,6 @@
 """``/overview``: what a live page reads when it connects; ``/events``: what happened; ``/me``: who is asking."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -29,6 +30,7 @@ from scheduler.selectors.times import iso
 
 FEED_ROWS = 50
 DAY_S = 86_400.0
+PARTS = ("cluster", "series", "queues", "servers", "completion", "fairness", "events")
 
 
 class Overview(ApiView):
@@ -37,6 +39,7 @@ class Overview(ApiView):
     rules = {"GET": READ}
     query = {
         "GET": (
+            parameters.choices("only", "Only these parts; all when absent.", PARTS),
             parameters.number("window_s", "Seconds that the series goes back.", least=10, most=31 * DAY_S, default=900),
             parameters.integer("points", "Most points of the series.", least=2, most=1_000, default=300),
             parameters.number(
@@ -47,23 +50,22 @@ class Overview(ApiView):
 
     @extend_schema(operation_id="overview", summary="Read the overview", responses={200: OverviewDocument})
     def get(self, request: Request) -> Response:
-        """Return one consistent picture: the cluster, your queues, the GPUs, completion times, fairness, news.
+        """Return one picture: the cluster, its series, your queues, the GPUs, completion times, fairness, news.
 
-        What you may not see is merged into "other queues" and "another queue".
+        What you may not see is merged into "other queues" and "another queue". `only` gives some of it, and sooner.
         """
-        user, p = request.user, self.params
-        at = live_ports().clock.now()
-        return Response(
-            {
-                "cluster": cluster_now(at),
-                "series": cluster_series(at - timedelta(seconds=p["window_s"]), at, p["points"]),
-                "queues": [with_text_id(row) for row in queue_shares(user)],
-                "servers": gpu_map(user),
-                "completion": jct_summary(user, at - timedelta(seconds=p["completed_within_s"])),
-                "fairness": fairness(user, at),
-                "events": [with_text_id(row) for row in feed(user, FEED_ROWS)],
-            }
-        )
+        user, p, at = request.user, self.params, live_ports().clock.now()
+        since, completed_since = (at - timedelta(seconds=p[name]) for name in ("window_s", "completed_within_s"))
+        parts: dict[str, Callable[[], object]] = {
+            "cluster": lambda: cluster_now(at),
+            "series": lambda: cluster_series(since, at, p["points"]),
+            "queues": lambda: [with_text_id(row) for row in queue_shares(user)],
+            "servers": lambda: gpu_map(user),
+            "completion": lambda: jct_summary(user, completed_since),
+            "fairness": lambda: fairness(user, at),
+            "events": lambda: [with_text_id(row) for row in feed(user, FEED_ROWS)],
+        }
+        return Response({name: parts[name]() for name in p["only"] or PARTS})
 
 
 class Events(ApiView):

@@ -105,15 +105,15 @@ class FairnessDocument(Shape):
 
 
 class OverviewDocument(Shape):
-    """One picture of the cluster."""
+    """One picture of the cluster; with `only`, parts of it."""
 
-    cluster = ClusterNow()
-    series = ClusterSeries()
-    queues = QueueShare(many=True)
-    servers = ServerRow(many=True)
-    completion = CompletionDocument()
-    fairness = FairnessDocument()
-    events = EventDocument(many=True)
+    cluster = ClusterNow(required=False)
+    series = ClusterSeries(required=False)
+    queues = QueueShare(many=True, required=False)
+    servers = ServerRow(many=True, required=False)
+    completion = CompletionDocument(required=False)
+    fairness = FairnessDocument(required=False)
+    events = EventDocument(many=True, required=False)
 
 
 class EventList(PageFields):

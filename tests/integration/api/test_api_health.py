@@ -150,7 +150,7 @@ def test_metrics_count_what_is_in_the_database(working: World) -> None:
     assert found["clusterweb_job_submissions_total", (("queue", "vision"),)] == 3
     assert found["clusterweb_pending_jobs", (("queue", "vision"), ("reason", "no_capacity"))] == 1
     assert found["clusterweb_job_completion_seconds_count", ()] == 1
-    assert found["clusterweb_job_completion_seconds_sum", ()] == 180
+    assert found["clusterweb_job_completion_seconds_sum", ()] == pytest.approx(180)
     assert found["clusterweb_job_completion_seconds_bucket", (("le", "60.0"),)] == 0
     assert found["clusterweb_job_completion_seconds_bucket", (("le", "300.0"),)] == 1
     assert found["clusterweb_queue_wait_seconds_count", ()] == 2
