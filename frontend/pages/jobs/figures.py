@@ -4,15 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from itertools import pairwise
 from statistics import median
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, note, time_axis, token, wall
-from frontend.components.formats import NBSP, clock, data_size, number, percent, significant
+from frontend.components.formats import clock, data_size, number, percent, significant
+from frontend.pages.jobs.shaping import broken, smoothed, smoothing_weight, steps_words, thin, with_holes
 
 HEIGHT = 206  # pixels
 EMPTY_HEIGHT = 56  # of a chart without values: a sentence needs no more
-MOST_POINTS = 500
 TABLE_ROWS = 60
 STEADY_FRAC = 0.05  # changes below this are not worth a headline
 FLAT_FRAC = 0.005  # of a loss
@@ -44,38 +43,6 @@ class Scene:
     gaps: tuple[Gap, ...]
 
 
-def thin(count: int) -> list[int]:
-    """Return which of ``count`` points are drawn: all, or evenly spread ones with the last among them."""
-    if count <= MOST_POINTS:
-        return list(range(count))
-    stride = math.ceil(count / MOST_POINTS)
-    return [index for index in range(count) if (count - 1 - index) % stride == 0]
-
-
-def smoothing_weight(count: int) -> float:
-    """Return the weight of a new value in a smoothed series of ``count`` values."""
-    return min(0.5, max(0.1, 12 / max(1, count)))
-
-
-def smoothed(values: Sequence[float]) -> list[float]:
-    """Return an exponential moving average whose window grows with the series, without the lag of a cold start."""
-    weight = smoothing_weight(len(values))
-    total = share = 0.0
-    result = []
-    for value in values:
-        total = (1 - weight) * total + weight * value
-        share = (1 - weight) * share + weight
-        result.append(total / share)
-    return result
-
-
-def steps_words(steps: float) -> str:
-    """Return a number of steps as an axis names it: ``640``, ``61.2 k``."""
-    if steps < 1000:
-        return number(steps)
-    return f"{number(steps / 1000, 0 if steps % 1000 == 0 or steps >= 100_000 else 1)}{NBSP}k"
-
-
 def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, empty: str) -> Chart:
     """Return loss over steps, raw and smoothed, with what preemptions cost."""
     if len(losses) < 2:
@@ -87,8 +54,8 @@ def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, e
     shapes, notes = _step_marks(scene, span=max(x) - min(x) or 1)
     height = math.log10(smooth[-1]) if log else smooth[-1]
     notes.append(note(significant(smooth[-1]), x[-1], height, xanchor="right", yanchor="bottom", yshift=6))
-    x_gaps, raw_gaps = _broken(x, raw)
-    _, smooth_gaps = _broken(x, smooth)
+    x_gaps, raw_gaps = broken(x, raw)
+    _, smooth_gaps = broken(x, smooth)
     figure: Json = {
         "data": [
             {**line("loss", x_gaps, raw_gaps, color="accent", width=1), "opacity": 0.45},
@@ -121,19 +88,6 @@ def _rows(x: Sequence[int], raw: Sequence[float], smooth: Sequence[float]) -> li
     for index in range((len(x) - 1) % stride, len(x), stride):
         rows.append((number(x[index]), significant(raw[index]), significant(smooth[index])))
     return rows
-
-
-def _broken(x: Sequence[int], y: Sequence[float]) -> tuple[list[int | None], list[float | None]]:
-    """Return the line with a break wherever the job went back to a checkpoint."""
-    xs: list[int | None] = []
-    ys: list[float | None] = []
-    for index, (at, value) in enumerate(zip(x, y, strict=True)):
-        if index and at < x[index - 1]:
-            xs.append(None)
-            ys.append(None)
-        xs.append(at)
-        ys.append(value)
-    return xs, ys
 
 
 def _loss_finding(x: Sequence[int], smooth: Sequence[float]) -> str:
@@ -273,7 +227,7 @@ def _time_chart(
     scale: float = 1.0,
 ) -> Chart:
     """Return one line over time; a stretch without samples is a gap, not a slope."""
-    xs, ys = _with_holes([at[i] for i in thin(len(at))], [values[i] for i in thin(len(at))], scene.zone)
+    xs, ys = with_holes([at[i] for i in thin(len(at))], [values[i] for i in thin(len(at))], scene.zone)
     since, until = at[0], max(at[-1], at[0])
     marks = [_band(wall(gap.start, scene.zone), wall(gap.end, scene.zone), "warn") for gap in scene.gaps]
     figure: Json = {
@@ -298,20 +252,3 @@ def _time_chart(
         table_rows=[row for row in rows if row[1]],
         height=height,
     )
-
-
-def _with_holes(
-    at: Sequence[datetime], values: Sequence[float | None], zone: tzinfo
-) -> tuple[list[str], list[float | None]]:
-    """Return the line as Plotly takes it, with a break where samples are missing for long."""
-    steps = sorted((b - a).total_seconds() for a, b in pairwise(at))
-    usual = steps[len(steps) // 2] if steps else 1.0
-    xs: list[str] = []
-    ys: list[float | None] = []
-    for index, (moment, value) in enumerate(zip(at, values, strict=True)):
-        if index and (moment - at[index - 1]).total_seconds() > max(5.0, 4 * usual):
-            xs.append(wall(at[index - 1], zone))
-            ys.append(None)
-        xs.append(wall(moment, zone))
-        ys.append(value)
-    return xs, ys

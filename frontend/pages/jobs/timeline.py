@@ -1,4 +1,4 @@
-"""The course of a job as bars: waiting, attempts, preemptions, in proportion; and the receipts of its preemptions."""
+"""The course of a job as bars: waiting, attempts, preemptions, in proportion."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +8,10 @@ from typing import Any
 from frontend.components.formats import clock, counted, duration, joined, number
 from frontend.pages.jobs.figures import Gap
 from frontend.pages.jobs.subject import Subject, whole_s
-from scheduler.core.lifecycle import EndCause
-from scheduler.core.plan import PreemptRule
+from scheduler.core.lifecycle import EndCause, JobState
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
 NARROW_FRAC = 0.03
-MOST_RECEIPTS = 5
 QUIET_CAUSES = frozenset({EndCause.COMPLETED, EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
 
 Row = dict[str, Any]  # an entry of job_timeline
@@ -63,16 +61,6 @@ class Timeline:
     middle: str
     end: datetime
     checkpoint_percent: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """What one preemption took and gave, as sentences; ``href`` leads to the job that took the place."""
-
-    before: str
-    by: str
-    href: str
-    after: str
 
 
 def cause_words(attempt: Row) -> str:
@@ -166,6 +154,8 @@ def _title(subject: Subject) -> str:
         times = f"{number(len(preemptions))} preemptions" if len(preemptions) > 1 else "One preemption"
         return f"{times}, {duration(gone_s)}" if gone_s >= 1 else times
     waited_s = sum(entry["duration_s"] for entry in subject.timeline if entry["kind"] == "wait")
+    if not attempts and subject.state is JobState.SUSPENDED:
+        return "Suspended before its first attempt"
     if not attempts:
         return f"Waits for {duration(whole_s(waited_s))}, no attempt yet" if not subject.is_over else "It never ran"
     if len(attempts) > 1:
@@ -189,58 +179,6 @@ def gaps_of(subject: Subject) -> tuple[Gap, ...]:
         resume_step = after["resume_step"] if after else None
         gaps.append(Gap(start=start, end=end, last_step=before["last_step"], resume_step=resume_step, words=words))
     return tuple(gaps)
-
-
-def receipts_of(subject: Subject) -> list[Receipt]:
-    """Return the receipts of the newest preemptions, newest first."""
-    entries = subject.attempts
-    made = []
-    for index in range(len(entries) - 1, -1, -1):
-        if entries[index]["receipt"]:
-            following = entries[index + 1] if index + 1 < len(entries) else None
-            made.append(_receipt(entries[index], following, subject))
-    return made[:MOST_RECEIPTS]
-
-
-def _receipt(attempt: Row, following: Row | None, subject: Subject) -> Receipt:
-    receipt = attempt["receipt"]
-    at = subject.time(receipt["at"])
-    by = receipt["by_job"]
-    when = f"Preempted at {clock(at, subject.at, subject.zone)}" if at else "Preempted"
-    parts = [_lost_words(attempt)]
-    if following is not None:
-        resumed = subject.time(following["started_at"])
-        if resumed is not None:
-            step = f" at step {number(following['resume_step'])}" if following["resume_step"] is not None else ""
-            parts.append(f"Resumed at {clock(resumed, subject.at, subject.zone)}{step}.")
-    elif attempt["end"] is None:
-        parts.append("It writes its checkpoint.")
-    elif not subject.is_over:
-        parts.append("It waits to resume.")
-    why = _rule_words(receipt["rule"], by, subject)
-    return Receipt(
-        before=f"{when} by " if by else f"{when}: ",
-        by=by["name"] if by else "",
-        href=f"/jobs/J-{by['number']}" if by and by["number"] else "",
-        after=(f" ({by['queue']}): " if by else "") + f"{why}. " + " ".join(part for part in parts if part),
-    )
-
-
-def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
-    if rule == PreemptRule.QUOTA_RECLAIM:
-        return f"{by['queue'] if by else 'another queue'} took its quota back"
-    if rule == PreemptRule.SERVER_GONE:
-        return "its server left the pool"
-    policy = subject.explain["policy"]
-    return f"it comes first in the order of {policy}"
-
-
-def _lost_words(attempt: Row) -> str:
-    if attempt["lost_s"] is None:
-        return ""
-    if attempt["lost_s"] < 0.5:
-        return "No work is lost."
-    return f"{duration(attempt['lost_s'])} of work since the checkpoint is lost."
 
 
 def _short_receipt(attempt: Row, subject: Subject) -> str:

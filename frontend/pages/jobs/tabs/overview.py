@@ -5,9 +5,10 @@ from typing import Any
 from frontend.pages.jobs.curves import loss_of, rate_of
 from frontend.pages.jobs.log_view import short_log
 from frontend.pages.jobs.progress import ends_words, outcome_of, tiles
+from frontend.pages.jobs.receipts import receipts_of
 from frontend.pages.jobs.shares import holdings_of
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.timeline import receipts_of, timeline_of
+from frontend.pages.jobs.timeline import timeline_of
 from frontend.pages.jobs.why import reason_context
 
 

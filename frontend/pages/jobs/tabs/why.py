@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from frontend.pages.jobs.receipts import receipts_of
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.timeline import receipts_of
 from frontend.pages.jobs.why import ahead_title, checks_title, pieces_of, reason_context
 
 

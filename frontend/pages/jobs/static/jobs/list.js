@@ -7,6 +7,10 @@
   const part = () => document.getElementById("jobs-part");
   const rowOf = (id) => part()?.querySelector(`tr[data-job="${CSS.escape(id)}"]`);
 
+  /* Sentences of the scheduler say GPU; here a device may be a CPU slot. */
+  const { deviceOne: one, deviceMany: many } = document.documentElement.dataset;
+  const inWords = (text) => (many === "GPUs" ? text : text.replace(/(?<![\w-])GPU(s?)(?![\w-])/g, (_, plural) => (plural ? many : one)));
+
   const update = (row) => {
     const line = rowOf(row.id);
     if (!line) return false;
@@ -25,8 +29,8 @@
     } else if (row.state === "queued" && row.wait_sentence) {
       const words = detail?.querySelector(".why") || Shell.span("", "why");
       if (!words.isConnected) detail?.replaceChildren(words);
-      Shell.set(words, row.wait_sentence);
-      words.title = row.wait_sentence;
+      Shell.set(words, inWords(row.wait_sentence));
+      words.title = inWords(row.wait_sentence);
     }
     return !moved;
   };

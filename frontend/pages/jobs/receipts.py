@@ -1,0 +1,74 @@
+"""What each preemption of a job took and gave, in sentences: by whom, by which rule, what was lost, when it went on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.components.formats import clock, duration, number
+from frontend.pages.jobs.subject import Subject
+from scheduler.core.plan import PreemptRule
+
+MOST_RECEIPTS = 5
+
+Row = dict[str, Any]  # an attempt of job_timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What one preemption took and gave, as sentences; ``href`` leads to the job that took the place."""
+
+    before: str
+    by: str
+    href: str
+    after: str
+
+
+def receipts_of(subject: Subject) -> list[Receipt]:
+    """Return the receipts of the newest preemptions, newest first."""
+    entries = subject.attempts
+    made = []
+    for index in range(len(entries) - 1, -1, -1):
+        if entries[index]["receipt"]:
+            following = entries[index + 1] if index + 1 < len(entries) else None
+            made.append(_receipt(entries[index], following, subject))
+    return made[:MOST_RECEIPTS]
+
+
+def _receipt(attempt: Row, following: Row | None, subject: Subject) -> Receipt:
+    receipt = attempt["receipt"]
+    at = subject.time(receipt["at"])
+    by = receipt["by_job"]
+    when = f"Preempted at {clock(at, subject.at, subject.zone)}" if at else "Preempted"
+    parts = [_lost_words(attempt)]
+    if following is not None:
+        resumed = subject.time(following["started_at"])
+        if resumed is not None:
+            step = f" at step {number(following['resume_step'])}" if following["resume_step"] is not None else ""
+            parts.append(f"Resumed at {clock(resumed, subject.at, subject.zone)}{step}.")
+    elif attempt["end"] is None:
+        parts.append("It writes its checkpoint.")
+    elif not subject.is_over:
+        parts.append("It waits to resume.")
+    why = _rule_words(receipt["rule"], by, subject)
+    return Receipt(
+        before=f"{when} by " if by else f"{when}: ",
+        by=by["name"] if by else "",
+        href=f"/jobs/J-{by['number']}" if by and by["number"] else "",
+        after=(f" ({by['queue']}): " if by else "") + f"{why}. " + " ".join(part for part in parts if part),
+    )
+
+
+def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
+    if rule == PreemptRule.QUOTA_RECLAIM:
+        return f"{by['queue'] if by else 'another queue'} took its quota back"
+    if rule == PreemptRule.SERVER_GONE:
+        return "its server left the pool"
+    policy = subject.explain["policy"]
+    return f"it comes first in the order of {policy}"
+
+
+def _lost_words(attempt: Row) -> str:
+    if attempt["lost_s"] is None:
+        return ""
+    if attempt["lost_s"] < 0.5:
+        return "No work is lost."
+    return f"{duration(attempt['lost_s'])} of work since the checkpoint is lost."

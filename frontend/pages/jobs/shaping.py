@@ -1,0 +1,81 @@
+"""Shaping of measured values for a chart: thinning, smoothing, breaks. Pure, and blind to what is measured."""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from itertools import pairwise
+
+from frontend.components.charts import wall
+from frontend.components.formats import NBSP, number
+
+MOST_POINTS = 500
+
+
+def thin(count: int) -> list[int]:
+    """Return which of ``count`` points are drawn: all, or evenly spread ones with the last among them."""
+    if count <= MOST_POINTS:
+        return list(range(count))
+    stride = math.ceil(count / MOST_POINTS)
+    return [index for index in range(count) if (count - 1 - index) % stride == 0]
+
+
+def smoothing_weight(count: int) -> float:
+    """Return the weight of a new value in a smoothed series of ``count`` values."""
+    return min(0.6, max(0.15, 12 / max(1, count)))
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """Return a moving average without lag: averaged forward, then backward.
+
+    The last value is that of the forward average alone, so that a script can go on from it.
+    """
+    weight = smoothing_weight(len(values))
+    return _averaged(_averaged(values, weight)[::-1], weight)[::-1]
+
+
+def _averaged(values: Sequence[float], weight: float) -> list[float]:
+    """Return the exponential moving average, without the pull of a cold start."""
+    total = share = 0.0
+    result = []
+    for value in values:
+        total = (1 - weight) * total + weight * value
+        share = (1 - weight) * share + weight
+        result.append(total / share)
+    return result
+
+
+def steps_words(steps: float) -> str:
+    """Return a number of steps as an axis names it: ``640``, ``61.2 k``."""
+    if steps < 1000:
+        return number(steps)
+    return f"{number(steps / 1000, 0 if steps % 1000 == 0 or steps >= 100_000 else 1)}{NBSP}k"
+
+
+def broken(x: Sequence[int], y: Sequence[float]) -> tuple[list[int | None], list[float | None]]:
+    """Return the line with a break wherever the job went back to a checkpoint."""
+    xs: list[int | None] = []
+    ys: list[float | None] = []
+    for index, (at, value) in enumerate(zip(x, y, strict=True)):
+        if index and at < x[index - 1]:
+            xs.append(None)
+            ys.append(None)
+        xs.append(at)
+        ys.append(value)
+    return xs, ys
+
+
+def with_holes(
+    at: Sequence[datetime], values: Sequence[float | None], zone: tzinfo
+) -> tuple[list[str], list[float | None]]:
+    """Return the line as Plotly takes it, with a break where samples are missing for long."""
+    steps = sorted((b - a).total_seconds() for a, b in pairwise(at))
+    usual = steps[len(steps) // 2] if steps else 1.0
+    xs: list[str] = []
+    ys: list[float | None] = []
+    for index, (moment, value) in enumerate(zip(at, values, strict=True)):
+        if index and (moment - at[index - 1]).total_seconds() > max(5.0, 4 * usual):
+            xs.append(wall(at[index - 1], zone))
+            ys.append(None)
+        xs.append(wall(moment, zone))
+        ys.append(value)
+    return xs, ys
