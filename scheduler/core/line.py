@@ -37,7 +37,15 @@ def policy_order(jobs: JobTable, config: SchedulerConfig, now_s: float) -> IntAr
 
 
 def line_up(
-    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, shapes: Shapes, *, order: IntArray, seated: BoolArray
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    tree: QueueTree,
+    shapes: Shapes,
+    *,
+    order: IntArray,
+    seated: BoolArray,
+    passed_over: BoolArray,
+    counts: BoolArray,
 ) -> Line:
     """Return the order of the round.
 
@@ -48,6 +56,8 @@ def line_up(
         shapes: Which jobs could run at all; the others claim nothing.
         order: (n,) job rows in the order of the policy.
         seated: (n,) running jobs that could keep their servers.
+        passed_over: (n,) jobs that use up no quota, because it is known that no servers can hold them now.
+        counts: (n,) running jobs that use up the quota of their queue even where they are wider than what is left.
     """
     jobs = snapshot.jobs
     position = np.empty_like(order)
@@ -58,8 +68,9 @@ def line_up(
     claiming = order[(shapes.possible | seated)[order]]
     # Jobs that keep their GPUs in any case use the quota of their queue up first.
     sequence = np.concatenate((claiming[locked[claiming]], claiming[~locked[claiming]]))
+    sequence = sequence[~passed_over[sequence]]
     capacity = int(snapshot.servers.num_gpus.sum())
-    admission = admit(tree, jobs, sequence=sequence, counts_anyway=seated, capacity_gpus=capacity)
+    admission = admit(tree, jobs, sequence=sequence, counts_anyway=counts, capacity_gpus=capacity)
     place = position + len(order) * (admission.standing == Standing.BEYOND)
     is_covered = admission.cover != NO_ROW
     others = claiming[~is_covered[claiming]]

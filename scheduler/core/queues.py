@@ -173,7 +173,7 @@ def admit(
     num_jobs, num_queues = len(jobs), len(tree.quota)
     own_demand = np.bincount(jobs.queue[sequence], weights=jobs.num_gpus[sequence], minlength=num_queues)
     shares = fair_shares(tree, own_demand.astype(np.int64), capacity_gpus)
-    eligible = sequence[_within_caps(tree, jobs, sequence)]
+    eligible = sequence[_within_caps(tree, jobs, sequence, counts_anyway)]
     cover = _cover(tree, jobs, eligible, counts_anyway)
     standing = np.full(num_jobs, Standing.BEYOND, dtype=np.int64)
     covered = cover != NO_ROW
@@ -184,7 +184,7 @@ def admit(
     return Admission(standing=standing, cover=cover, shares=shares)
 
 
-def _within_caps(tree: QueueTree, jobs: JobTable, sequence: IntArray) -> BoolArray:
+def _within_caps(tree: QueueTree, jobs: JobTable, sequence: IntArray, counts_anyway: BoolArray) -> BoolArray:
     """Return for each row of ``sequence`` whether its queues may hold it beside those before it.
 
     The others would only use up quota and share that jobs of other queues can use.
@@ -199,7 +199,8 @@ def _within_caps(tree: QueueTree, jobs: JobTable, sequence: IntArray) -> BoolArr
         nodes, num_gpus = binding[queue[at]], int(gpus[at])
         if any(used[node] + num_gpus > cap[node] for node in nodes):
             inside[at] = False
-            continue
+            if not counts_anyway[sequence[at]]:
+                continue
         for node in nodes:
             used[node] += num_gpus
     return inside

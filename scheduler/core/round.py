@@ -2,15 +2,14 @@
 
 import numpy as np
 
+from scheduler.core.chosen import choose
 from scheduler.core.config import SchedulerConfig
 from scheduler.core.feasible import shapes_of
-from scheduler.core.held import can_stay, seats_by_job
 from scheduler.core.invariants import check
-from scheduler.core.line import Line, line_up, policy_order
+from scheduler.core.line import Line
 from scheduler.core.needs import Needs, needs_of
-from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Draft
-from scheduler.core.packing.select import Selection, select
+from scheduler.core.packing.select import Selection
 from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, plan_digest
 from scheduler.core.queues import queue_tree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Placements, Snapshot, in_server_order
@@ -28,24 +27,13 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     needs = needs_of(jobs, ordered.servers, trims=config.mechanism.trims)
     shapes = shapes_of(jobs, ordered.servers, needs)
     tree = queue_tree(ordered.queues)
-    by_policy = policy_order(jobs, config, ordered.now_s)
-    seated = can_stay(ordered, needs, by_policy)
-    line = line_up(ordered, config, tree, shapes, order=by_policy, seated=seated)
-    held = {row: seats for row, seats in seats_by_job(ordered.held).items() if seated[row]}
-    board = Board(
-        jobs=jobs,
-        servers=ordered.servers,
-        needs=needs,
-        paths=tree.paths,
-        held=held,
-        releasing=_releasing(ordered.releasing),
-    )
-    selection = select(board, line.claims, tree, config.locality, num_jobs=len(jobs))
+    chosen = choose(ordered, config, needs, shapes, tree)
+    line, selection = chosen.line, chosen.selection
     grants = config.mechanism.grant(_draft(ordered, line, selection, needs))
     waiting = explain(ordered, line=line, shapes=shapes, tree=tree, selection=selection, needs=needs)
     grants = _in_snapshot_rows(grants, server_row)
     order = line.order.tolist()
-    preemptions = _preemptions(jobs, line, selection, seated)
+    preemptions = _preemptions(jobs, line, selection, chosen.seated)
     plan = Plan(
         grants=grants,
         order=order,
@@ -56,12 +44,6 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     )
     check(plan, snapshot)
     return plan
-
-
-def _releasing(releasing: Placements) -> list[tuple[int, int, float, float]]:
-    """Return rows of (server, GPUs, cores, bytes)."""
-    columns = (releasing.server, releasing.num_gpus, releasing.cpus, releasing.memory_bytes)
-    return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs) -> Draft:
