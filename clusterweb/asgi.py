@@ -10,11 +10,12 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
 django_application = get_asgi_application()
 
+from clusterweb.body_limit import limit_body  # noqa: E402
 from frontend.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
 
 application = ProtocolTypeRouter(
     {
-        "http": django_application,
+        "http": limit_body(django_application),
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

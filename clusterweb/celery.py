@@ -6,7 +6,7 @@ Agents have an application of their own (``agents.celery_app``) that never loads
 import os
 
 from celery import Celery
-from kombu import Queue
+from kombu import Queue  # type: ignore[attr-defined]  # re-exported lazily
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
 
@@ -27,7 +27,7 @@ app.conf.update(
     worker_send_task_events=False,
     worker_hijack_root_logger=False,
     broker_transport_options={"visibility_timeout": 3600},
-    task_queues=[Queue("scheduler"), Queue("simulations")],
+    task_queues=[Queue("scheduler"), Queue("simulations")],  # type: ignore[no-untyped-call]  # kombu has no types
     task_default_queue="scheduler",
     task_routes={"scheduler.simulate_*": {"queue": "simulations"}},
     beat_schedule_filename=str(settings.VAR_DIR / "beat-schedule"),

@@ -1,10 +1,23 @@
-"""Shared set-up: a private state directory, so that no test touches ``var/``."""
+"""Shared set-up: a private state directory, so that no test touches ``var/``.
+
+The settings are named here and not in ``pyproject.toml``: pytest-django would load them before this file could set the
+environment that they are made from.
+"""
 
 import os
 import tempfile
 
-_STATE = tempfile.TemporaryDirectory(prefix="clusterweb-tests-")
-os.environ["VAR_DIR"] = _STATE.name
-os.environ.setdefault("ROUND_S", "10")
-for name in ("REDIS_URL", "HOST", "PORT", "DEBUG"):
-    os.environ.pop(name, None)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits what the main process has set here
+    _STATE = tempfile.TemporaryDirectory(prefix="clusterweb-tests-")
+    os.environ["VAR_DIR"] = _STATE.name
+    os.environ["ROUND_S"] = "10"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "clusterweb.settings"
+    for _name in ("REDIS_URL", "HOST", "PORT", "DEBUG", "SECRET_KEY", "ALLOWED_HOSTS", "LEASE_TTL_S", "LOST_GRACE_S"):
+        os.environ.pop(_name, None)
+
+import django
+from django.conf import settings
+
+django.setup()
+
+assert str(settings.VAR_DIR) == os.environ["VAR_DIR"], "the settings were loaded before this file"

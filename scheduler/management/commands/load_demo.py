@@ -17,6 +17,7 @@ from scheduler.core.spec import JobSpec
 from scheduler.management.commands.add_server import write_private
 from scheduler.management.demo import JOBS, LAS_LIMIT_GPU_S, QUEUES, ROOT_QUEUE, SERVERS, USERS
 from scheduler.models import Cluster, Queue
+from scheduler.models.queue import Role
 from scheduler.ports import Ports, live_ports
 from scheduler.services.jobs import job_submit
 from scheduler.services.queues import membership_set, queue_create
@@ -71,7 +72,7 @@ def create_users(*, admin: Any, queues: dict[str, Queue], at: datetime) -> dict[
         user.set_password(password)
         user.save()
         if demo.queue:
-            membership_set(actor=admin, queue=queues[demo.queue], user=user, role=demo.role, at=at)
+            membership_set(actor=admin, queue=queues[demo.queue], user=user, role=Role(demo.role), at=at)
         _, token = token_create(
             actor=user, name="demo", scopes=ADMIN_SCOPES if demo.admin else SCOPES, expires_at=None, at=at
         )
