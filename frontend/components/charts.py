@@ -140,9 +140,9 @@ def time_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
 def count_axis(most: float) -> Json:
     """Return a y axis for a number of devices from 0 to ``most``, with ticks at whole numbers and at ``most``."""
     top = max(1, round(most))
-    parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 1 if top < 8 else 0)
-    step = top / parts if parts else top // 4
-    ticks = [round(index * step) for index in range(parts + 1)] if parts else [*range(0, top - step // 2, step), top]
+    parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 0)
+    step = top // parts if parts else max(1, top // 4)
+    ticks = [*range(0, top - step // 2, step), top]
     return {"range": [0, top], "tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
 
 

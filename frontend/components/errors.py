@@ -25,4 +25,4 @@ def page(view: View[P]) -> View[P]:
         except NotAllowed as error:
             raise PermissionDenied(str(error)) from None
 
-    return shown
+    return shown  # type: ignore[return-value]  # wraps keeps the signature; mypy names its first argument

@@ -67,7 +67,8 @@ Said = tuple[str, str, str]  # tone, icon, sentence without its subject
 
 def _job_state(row: Row) -> Said:
     state = look(row["new_state"])
-    return state.tone, state.icon, _MOVES.get(row["new_state"], lambda _: f"is {state.word.lower()}.")(row)
+    move = _MOVES.get(row["new_state"])
+    return state.tone, state.icon, move(row) if move else f"is {state.word.lower()}."
 
 
 def _queued(row: Row) -> str:
@@ -129,7 +130,9 @@ def _membership(row: Row) -> Said:
 def _settings(row: Row) -> Said:
     before, after = row["data"].get("before", {}), row["data"].get("after", {})
     if "paused" in after:
-        return "warn", "pause", f"{row['actor']} {'paused scheduling' if after['paused'] else 'let scheduling go on'}."
+        if after["paused"]:
+            return "warn", "pause", f"{row['actor']} paused scheduling."
+        return "info", "play", f"{row['actor']} let scheduling go on."
     parts = [f"{name} from {before.get(name)} to {value}" for name, value in after.items() if isinstance(value, str)]
     parts = parts or [name.replace("_", " ") for name in after]
     return "info", "settings", f"{row['actor']} changed {', '.join(parts)}."

@@ -128,7 +128,7 @@ def ago(at: datetime | str | None, missing: str = "never") -> SafeString:
 def countdown(at: datetime | None) -> SafeString:
     """Write how long it is until a time as ``1:12``; a script counts it down."""
     if at is None:
-        return format_html('<time data-time="countdown"></time>')
+        return format_html('<time data-time="{}"></time>', "countdown")
     left_s = max(0, round((at - now_utc()).total_seconds()))
     text = formats.duration(left_s) if left_s >= 3600 else f"{left_s // 60}:{left_s % 60:02d}"
     return format_html('<time datetime="{}" data-time="countdown">{}</time>', formats.iso(at), text)

@@ -1,7 +1,7 @@
 """The live socket: who may listen to what, and for how long."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +11,57 @@ from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
 
 from frontend.components.consumers import LiveConsumer
+from scheduler import notify
 from scheduler.models import Membership, Queue
 from tests.factories import job_make, member_make, queue_make, user_make
+from tests.fakes import MemoryBell
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 
 
 @pytest.fixture(autouse=True)
-def _memory_layer(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _memory_layer(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     settings.STATIC_ROOT = tmp_path  # WhiteNoise warns of a missing directory when the application is first imported
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     monkeypatch.setattr(LiveConsumer, "recheck_s", 0.05)
+    notify.use_bell(MemoryBell())
+    yield
+    notify.use_bell(None)
 
 
-class Socket(ApplicationCommunicator):
+class Socket:
     """A browser's socket (Channels' own communicator needs daphne, which we do not install)."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        from clusterweb.asgi import application
+
+        self._end: Any = ApplicationCommunicator(application, scope)  # type: ignore[no-untyped-call]  # asgiref's own
+
+    async def next(self) -> Any:
+        """Return the next message of the server."""
+        return await self._end.receive_output(timeout=5)
+
+    async def silent(self) -> bool:
+        """Return whether nothing comes for a moment."""
+        return bool(await self._end.receive_nothing(0.1))
 
     async def open(self) -> bool:
         """Return whether the handshake succeeds."""
-        await self.send_input({"type": "websocket.connect"})
-        return bool((await self.receive_output(timeout=5))["type"] == "websocket.accept")
+        await self._end.send_input({"type": "websocket.connect"})
+        return bool((await self.next())["type"] == "websocket.accept")
 
     async def frame(self) -> Any:
         """Return the next frame."""
-        return json.loads((await self.receive_output(timeout=5))["text"])
+        return json.loads((await self.next())["text"])
 
     async def close(self) -> None:
         """Leave."""
-        await self.send_input({"type": "websocket.disconnect", "code": 1001})
-        await self.wait(timeout=5)
+        await self._end.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self._end.wait(timeout=5)
 
 
 def socket(groups: str, user: User | None, *, origin: str = "http://localhost") -> Socket:
@@ -59,9 +78,7 @@ def socket(groups: str, user: User | None, *, origin: str = "http://localhost") 
         "headers": headers,
         "subprotocols": [],
     }
-    from clusterweb.asgi import application
-
-    return Socket(application, scope)
+    return Socket(scope)
 
 
 @pytest_asyncio.fixture
@@ -128,7 +145,7 @@ async def test_frames_of_a_group_reach_the_page(people: dict[str, Any]) -> None:
 
     assert connected
     assert await communicator.frame() == {"kind": "queue", "data": {"held_gpus": 3}}
-    assert await communicator.receive_nothing(0.1)
+    assert await communicator.silent()
     await communicator.close()
 
 
@@ -138,7 +155,7 @@ async def test_a_lost_role_closes_the_socket(people: dict[str, Any]) -> None:
     await communicator.open()
     await sync_to_async(Membership.objects.filter(user=people["member"]).delete)()
 
-    assert await communicator.receive_output(timeout=5) == {"type": "websocket.close", "code": 4403}
+    assert await communicator.next() == {"type": "websocket.close", "code": 4403}
 
 
 @pytest.mark.parametrize("how", ["sign out", "switched off", "new password"])
@@ -149,8 +166,6 @@ async def test_an_ended_session_closes_the_socket(people: dict[str, Any], how: s
     await communicator.open()
 
     def end() -> None:
-        from django.contrib.sessions.models import Session
-
         if how == "sign out":
             Session.objects.all().delete()
         elif how == "switched off":
@@ -161,4 +176,4 @@ async def test_an_ended_session_closes_the_socket(people: dict[str, Any], how: s
 
     await sync_to_async(end)()
 
-    assert await communicator.receive_output(timeout=5) == {"type": "websocket.close", "code": 4403}
+    assert await communicator.next() == {"type": "websocket.close", "code": 4403}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.components.devices import DeviceWord
 from scheduler.choices import Choice, Parameter, choices
 from scheduler.core.errors import FieldError
 from scheduler.models import Cluster
@@ -99,15 +100,22 @@ def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
         changes[kind] = name
         chosen = next((choice for choice in every[plural] if choice["name"] == name), None)  # type: ignore[literal-required]
         if chosen is not None:
-            changes[f"{kind}_options"] = {
+            sent = {
                 parameter["name"]: _value(parameter, post.get(_field_name(kind, name, parameter["name"])))
                 for parameter in chosen["parameters"]
             }
+            # A default is not written down: it may become a better one with a later release.
+            defaults = {parameter["name"]: parameter["default"] for parameter in chosen["parameters"]}
+            changes[f"{kind}_options"] = {key: value for key, value in sent.items() if value != defaults[key]}
     return changes
 
 
 def sections(
-    cluster: Cluster, *, post: Mapping[str, str] | None = None, errors: list[FieldError] | None = None
+    cluster: Cluster,
+    device: DeviceWord,
+    *,
+    post: Mapping[str, str] | None = None,
+    errors: list[FieldError] | None = None,
 ) -> list[SectionView]:
     """Return the form with the present settings, or with what was sent and what is wrong with it."""
     details = {error.pointer: error.detail for error in errors or []}
@@ -122,7 +130,7 @@ def sections(
                 question=QUESTIONS[kind],
                 error=details.get(f"/{kind}", ""),
                 choices=[
-                    _choice_view(kind, choice, chosen, cluster, post, details)
+                    _choice_view(kind, choice, chosen, cluster, device, post, details)
                     for choice in every[plural]  # type: ignore[literal-required]
                 ],
             )
@@ -131,7 +139,13 @@ def sections(
 
 
 def _choice_view(
-    kind: str, choice: Choice, chosen: str, cluster: Cluster, post: Mapping[str, str] | None, details: Mapping[str, str]
+    kind: str,
+    choice: Choice,
+    chosen: str,
+    cluster: Cluster,
+    device: DeviceWord,
+    post: Mapping[str, str] | None,
+    details: Mapping[str, str],
 ) -> ChoiceView:
     is_chosen = choice["name"] == chosen
     stored = getattr(cluster, f"{kind}_options") if choice["name"] == getattr(cluster, kind) else {}
@@ -148,13 +162,13 @@ def _choice_view(
                 type=parameter["type"],
                 value=post.get(name, "") if sent and post is not None else _text(value),
                 checked=name in post if sent and post is not None else bool(value),
-                help=parameter["help"],
+                help=device.said(parameter["help"]),
                 error=_error_of(f"/{kind}_options/{parameter['name']}", details) if is_chosen else "",
                 minimum=parameter["minimum"],
                 maximum=parameter["maximum"],
             )
         )
-    return ChoiceView(name=choice["name"], help=choice["help"], chosen=is_chosen, fields=fields)
+    return ChoiceView(name=choice["name"], help=device.said(choice["help"]), chosen=is_chosen, fields=fields)
 
 
 def _error_of(pointer: str, details: Mapping[str, str]) -> str:

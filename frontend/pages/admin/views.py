@@ -5,6 +5,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from frontend.components.devices import device_word
 from frontend.components.errors import page
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
@@ -76,17 +77,17 @@ def pause(request: HttpRequest) -> HttpResponseBase:
 def _show(
     request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
 ) -> HttpResponse:
-    cluster = cluster_row()
+    cluster, servers = cluster_row(), server_list(request.user)
     post = request.POST.dict() if request.method == "POST" else None
     # After a conflict the form keeps what was typed but takes the new version: who saves again has seen the message.
     audit = Event.objects.filter(kind__in=AUDITED).order_by("-id")
     context = {
         "cluster": cluster,
         "next_round": cluster.round_number + 1,
-        "sections": sections(cluster, post=post, errors=errors),
+        "sections": sections(cluster, device_word(row["device_kind"] for row in servers), post=post, errors=errors),
         "errors": errors or [],
         "conflict": conflict,
-        "servers": server_list(request.user),
+        "servers": servers,
         "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]]),
     }
     return render(request, "admin/admin.html", context, status=status)

@@ -18,6 +18,12 @@ def _cdf(values: Sequence[float]) -> tuple[list[float], list[float]]:
     return [max(1.0, values[index]) for index in picks], [100 * (index + 1) / count for index in picks]
 
 
+def _with_words(trace: dict[str, Any]) -> dict[str, Any]:
+    """Return a line whose points say their time as a length of time, not as a number of seconds."""
+    words = [f"{share:.0f} % within {duration(at)}" for at, share in zip(trace["x"], trace["y"], strict=True)]
+    return {**trace, "text": words, "hovertemplate": "%{text}<extra>%{fullData.name}</extra>"}
+
+
 def completion(summary: dict[str, Any], span: str) -> Chart:
     """Return the distribution of completion and waiting times of jobs that completed in the range."""
     jct, waits = sorted(summary["jct_s"]), sorted(summary["wait_s"])
@@ -43,12 +49,13 @@ def completion(summary: dict[str, Any], span: str) -> Chart:
         }
         figure = {
             "data": [
-                line("Waiting", wait_x, wait_y, color="text-3", width=1.5, dash="dash", shape="hv"),
-                line("Completion", x, y, color="accent", width=2.5, shape="hv"),
+                _with_words(line("Waiting", wait_x, wait_y, color="text-3", width=1.5, dash="dash", shape="hv")),
+                _with_words(line("Completion", x, y, color="accent", width=2.5, shape="hv")),
                 marks,
             ],
             "layout": layout(
                 left=44,
+                hovermode="closest",
                 x={
                     "type": "log",
                     "showgrid": True,

@@ -24,7 +24,7 @@ def _groups(jobs: list[Job]) -> dict[str, list[Job]]:
 
 
 def _median(jobs: list[Job]) -> float:
-    return median(job["rho"] for job in jobs)
+    return float(median(job["rho"] for job in jobs))
 
 
 def _traces(row: int, name: str, jobs: list[Job]) -> list[dict[str, Any]]:

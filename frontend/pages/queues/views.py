@@ -93,8 +93,7 @@ def _change_quota(request: HttpRequest, shown: Queue) -> HttpResponseBase:
         return _show(request, shown, quota_form=form, status=422)
     except Conflict as error:
         shown.refresh_from_db()
-        form.data = form.data.copy()
-        form.data["version"] = str(shown.version)
+        form = QuotaForm({**request.POST.dict(), "version": shown.version})
         return _show(request, shown, quota_form=form, conflict=str(error), status=409)
     messages.success(request, f"Quota of {changed.name} is {changed.quota_gpus} from the next round.")
     return redirect("queue", name=changed.name)

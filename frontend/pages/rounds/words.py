@@ -60,7 +60,7 @@ def _cores(cores: float) -> str:
 def preemption_words(entry: Row) -> str:
     """Return why a job had to stop, and for whom."""
     by = entry["by_job"]
-    rule = RULES.get(entry["rule"], entry["rule"])
+    rule = str(RULES.get(entry["rule"], entry["rule"]))
     return f"{rule[0].upper()}{rule[1:]}" + (f", for {by['name']}." if by else ".")
 
 

@@ -52,7 +52,9 @@ class SignOut(LogoutView):
 
 def _tokens(request: HttpRequest) -> list[ApiToken]:
     return list(
-        ApiToken.objects.filter(user_id=request.user.pk, revoked_at__isnull=True).order_by("-created_at", "-pk")
+        ApiToken.objects.filter(user__username=request.user.get_username(), revoked_at__isnull=True).order_by(
+            "-created_at", "-pk"
+        )
     )
 
 

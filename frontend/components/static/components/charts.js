@@ -66,9 +66,13 @@ const Charts = (() => {
       event.preventDefault();
       const length = traces[0].trace.x.length;
       at = Math.max(0, Math.min(length - 1, at < 0 && step === -1 ? length - 1 : at + step));
-      Plotly.Fx.hover(element, traces.filter(({ trace }) => at < trace.x.length).map(({ index }) => ({ curveNumber: index, pointNumber: at })));
-      const values = traces.map(({ trace }) => `${trace.name || "value"} ${trace.y[at]}`).join(", ");
-      document.getElementById("announce").textContent = `${traces[0].trace.x[at]}: ${values}`;
+      const x = traces[0].trace.x[at];
+      const unified = element.layout.hovermode === "x unified";
+      if (unified) Plotly.Fx.hover(element, { xval: typeof x === "string" ? Date.parse(`${x.replace(" ", "T")}Z`) : x });
+      else Plotly.Fx.hover(element, [{ curveNumber: traces[0].index, pointNumber: at }]);
+      const said = (trace) => (trace.text?.[at] ? `${trace.name}: ${trace.text[at]}` : `${trace.name || "value"} ${trace.y[at]}`);
+      const values = (unified ? traces : traces.slice(0, 1)).map(({ trace }) => said(trace)).join(", ");
+      document.getElementById("announce").textContent = unified ? `${x}: ${values}` : values;
     });
   };
 

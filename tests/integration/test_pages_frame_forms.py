@@ -1,0 +1,221 @@
+"""What people change in the pages: quotas, members, servers, settings. Every form works without scripts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from scheduler.models import Membership, Queue, Server
+from scheduler.models.queue import Role
+from scheduler.services.settings import cluster_row
+from tests.factories import user_make
+from tests.integration.pages_frame_world import World, world_make
+
+pytestmark = pytest.mark.django_db
+PATH = "/queues/canary-vision"
+
+
+@pytest.fixture(autouse=True)
+def _static_files(settings: Any, tmp_path: Path) -> None:
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+
+
+@pytest.fixture
+def world() -> World:
+    return world_make()
+
+
+def quota(world: World, **changes: Any) -> dict[str, Any]:
+    """Return a sent quota form."""
+    fields = {"do": "quota", "quota_gpus": 3, "max_gpus": "", "weight": 1, "may_borrow": "on", "reason": "until Friday"}
+    return {**fields, "version": Queue.objects.get(pk=world.vision.pk).version, **changes}
+
+
+@pytest.mark.parametrize("role", ["org lead", "admin"])
+def test_quota_is_changed_with_a_reason(world: World, role: str) -> None:
+    """The lead of the queue above and an admin change it; the reason is in the feed."""
+    client = world.client(role)
+    response = client.post(PATH, quota(world), follow=True)
+    html = response.content.decode()
+
+    assert Queue.objects.get(pk=world.vision.pk).quota_gpus == 3
+    assert "Quota of canary-vision is 3 from the next round." in html
+    assert "until Friday" in html
+
+
+@pytest.mark.parametrize("role", ["viewer", "member", "lead"])
+def test_quota_form_is_not_for_those_below(world: World, role: str) -> None:
+    """Who may not change the quota has no form, and a sent one is refused."""
+    client = world.client(role)
+
+    assert 'id="quota-form"' not in client.get(PATH).content.decode()
+    assert client.post(PATH, quota(world)).status_code == 403
+    assert Queue.objects.get(pk=world.vision.pk).quota_gpus == 2
+
+
+def test_a_quota_that_does_not_add_up_is_refused_at_its_field(world: World) -> None:
+    """The form comes back with what was typed and the sentence that names the numbers."""
+    response = world.client("org lead").post(PATH, quota(world, quota_gpus=99))
+    html = response.content.decode()
+
+    assert response.status_code == 422
+    assert 'value="99"' in html
+    assert "quota may be at most 6" in html
+    assert 'aria-invalid="true"' in html
+
+
+def test_a_quota_without_a_reason_is_refused(world: World) -> None:
+    """Nobody changes a quota without saying why."""
+    response = world.client("admin").post(PATH, quota(world, reason=""))
+
+    assert response.status_code == 422
+    assert Queue.objects.get(pk=world.vision.pk).quota_gpus == 2
+
+
+def test_two_leads_who_edit_at_once_do_not_overwrite_each_other(world: World) -> None:
+    """The second sees who was first, keeps what they typed, and may save again."""
+    old = quota(world, quota_gpus=4)
+    world.client("admin").post(PATH, quota(world, quota_gpus=3))
+    client = world.client("org lead")
+    late = client.post(PATH, old)
+    html = late.content.decode()
+    again = client.post(PATH, quota(world, quota_gpus=4))
+
+    assert late.status_code == 409
+    assert "ada changed it" in html
+    assert 'value="4"' in html
+    assert again.status_code == 302
+    assert Queue.objects.get(pk=world.vision.pk).quota_gpus == 4
+
+
+def test_a_lead_gives_and_takes_roles(world: World) -> None:
+    """A lead makes somebody a member and takes the role away again."""
+    user_make("newcomer")
+    client = world.client("lead")
+    client.post(PATH, {"do": "member", "username": "newcomer", "role": Role.MEMBER})
+    given = Membership.objects.filter(queue=world.vision, user__username="newcomer").values_list("role", flat=True)
+
+    assert list(given) == [Role.MEMBER]
+
+    client.post(PATH, {"do": "remove", "username": "newcomer"})
+
+    assert not Membership.objects.filter(queue=world.vision, user__username="newcomer").exists()
+
+
+@pytest.mark.parametrize(
+    ("role", "sent", "status"),
+    [
+        ("member", {"do": "member", "username": "otto", "role": Role.VIEWER}, 403),
+        ("lead", {"do": "member", "username": "otto", "role": Role.LEAD}, 403),
+        ("lead", {"do": "member", "username": "nobody-of-this-name", "role": Role.VIEWER}, 422),
+        ("lead", {"do": "member", "username": "otto", "role": "emperor"}, 422),
+    ],
+)
+def test_roles_are_not_given_beyond_the_own_right(world: World, role: str, sent: dict[str, str], status: int) -> None:
+    """Members give no roles, leads make no leads, and what is no user or role is refused at the field."""
+    response = world.client(role).post(PATH, sent)
+
+    assert response.status_code == status
+    assert Membership.objects.filter(queue=world.vision).count() == 3
+
+
+def test_an_admin_drains_a_server_and_offers_it_again(world: World) -> None:
+    """Draining asks for a reason, which stands on the server's page."""
+    client = world.client("admin")
+    address = f"/cluster/{world.server.pk}"
+    refused = client.post(f"{address}/drain", {"reason": ""})
+    drained = client.post(f"{address}/drain", {"reason": "new power supply"}, follow=True)
+
+    assert refused.status_code == 422
+    assert Server.objects.get(pk=world.server.pk).state == "draining"
+    assert "new power supply" in drained.content.decode()
+
+    client.post(f"{address}/undrain")
+
+    assert Server.objects.get(pk=world.server.pk).state == "up"
+
+
+@pytest.mark.parametrize("role", ["outsider", "lead", "org lead"])
+def test_only_admins_drain(world: World, role: str) -> None:
+    """A lead of a queue does not take servers away from everybody."""
+    client = world.client(role)
+    address = f"/cluster/{world.server.pk}"
+
+    assert client.post(f"{address}/drain", {"reason": "because"}).status_code == 403
+    assert client.post(f"{address}/undrain").status_code == 403
+    assert Server.objects.get(pk=world.server.pk).state == "up"
+
+
+def settings_form(**changes: Any) -> dict[str, Any]:
+    """Return a sent settings form."""
+    fields = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "mechanism.tune.sort_by_demand": "on"}
+    return {**fields, "version": cluster_row().settings_version, **changes}
+
+
+def test_an_admin_changes_the_policy_and_its_options(world: World) -> None:
+    """The change holds from the next round, and the page says which that is."""
+    sent = settings_form(**{"policy.las.queue_limits_gpu_s": "100, 2000"})
+    response = world.client("admin").post("/admin", sent, follow=True)
+    cluster = cluster_row()
+
+    assert cluster.policy_options == {"queue_limits_gpu_s": [100.0, 2000.0]}
+    assert cluster.mechanism_options == {}
+    assert "from round 2." in response.content.decode()
+
+
+def test_bad_options_are_refused_at_their_field(world: World) -> None:
+    """Text that is no number comes back with the sentence of the scheduler, and nothing is changed."""
+    response = world.client("admin").post("/admin", settings_form(**{"policy.las.queue_limits_gpu_s": "a lot"}))
+    html = response.content.decode()
+
+    assert response.status_code == 422
+    assert 'value="a lot"' in html
+    assert cluster_row().settings_version == 1
+
+
+def test_stale_settings_are_refused(world: World) -> None:
+    """Who saves over somebody else's change is told and may compare."""
+    client = world.client("admin")
+    old = settings_form(policy="fifo")
+    client.post("/admin", settings_form(policy="srtf"))
+    response = client.post("/admin", old)
+
+    assert response.status_code == 409
+    assert cluster_row().policy == "srtf"
+
+
+def test_scheduling_is_paused_and_goes_on(world: World) -> None:
+    """While it is paused every page says so."""
+    client = world.client("admin")
+    client.post("/admin/pause", {"paused": "1", "version": cluster_row().settings_version})
+
+    assert cluster_row().paused
+    assert "An admin paused scheduling" in world.client("member").get("/queues").content.decode()
+
+    client.post("/admin/pause", {"paused": "0", "version": cluster_row().settings_version})
+
+    assert not cluster_row().paused
+
+
+@pytest.mark.parametrize("role", ["outsider", "lead", "org lead"])
+def test_only_admins_change_settings(world: World, role: str) -> None:
+    """For others the addresses do not exist."""
+    client = world.client(role)
+
+    assert client.post("/admin", settings_form(policy="fifo")).status_code == 404
+    assert client.post("/admin/pause", {"paused": "1", "version": 1}).status_code == 404
+    assert cluster_row().policy == "las"
+
+
+@pytest.mark.parametrize("path", [PATH, "/admin", "/admin/pause", "/cluster/server-1/drain", "/me", "/me/theme"])
+def test_forms_of_other_sites_are_refused(world: World, path: str) -> None:
+    """Without the token of its own page no form is taken."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(world.users["admin"])
+
+    assert client.post(path, {}).status_code == 403

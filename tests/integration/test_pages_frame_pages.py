@@ -1,0 +1,225 @@
+"""Every page for every role: it renders, shows what the role may see and nothing else, and holds no script."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.core.lifecycle import JobState
+from tests.factories import job_make, user_make
+from tests.integration.pages_frame_world import ROLES, World, world_make
+
+pytestmark = pytest.mark.django_db
+
+PATHS = (
+    "/",
+    "/?range=7d",
+    "/queues",
+    "/cluster",
+    "/cluster?view=table",
+    "/cluster?view=queue",
+    "/cluster/server-1",
+    "/rounds",
+    "/rounds?changes=1",
+    "/rounds/1",
+    "/me",
+)
+PATHS_OF_A_QUEUE = ("/queues/canary-vision", "/queues/canary-vision?range=7d")
+PATHS_OF_ADMINS = ("/admin", "/cluster/server-1/drain")
+
+
+@pytest.fixture(autouse=True)
+def _static_files(settings: Any, tmp_path: Path) -> None:
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+
+
+@pytest.fixture
+def world() -> World:
+    return world_make()
+
+
+class Page(HTMLParser):
+    """What a reader gets of a page: its text, its headings, its scripts and its inline handlers."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.headings = 0
+        self.inline: list[str] = []
+        self.words: list[str] = []
+        self._skipped = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.headings += tag == "h1"
+        self._skipped += tag in {"script", "style"}
+        self.inline += [name for name in given if name.startswith("on")]
+        if tag == "script" and "src" not in given and given.get("type") != "application/json":
+            self.inline.append("script")
+        self.words += [given[name] or "" for name in ("title", "aria-label", "placeholder") if name in given]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skipped -= tag in {"script", "style"}
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipped:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def shown(client: Client, path: str, *, status: int = 200) -> Page:
+    """Return a page after the checks that hold for all of them."""
+    response = client.get(path)
+    page = Page(response.content.decode())
+
+    assert response.status_code == status, path
+    assert page.headings == 1
+    assert page.inline == []
+    assert "script-src 'self'" in response["Content-Security-Policy"]
+    assert "Traceback" not in page.text
+    assert not re.search(r"\{[{%]|\bNone\b|\bnan\b|Invalid date", page.text)
+    return page
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_pages_render_for_every_role(world: World, role: str) -> None:
+    """Whoever is signed in gets the page."""
+    client = world.client(role)
+
+    for path in PATHS:
+        shown(client, path)
+
+
+@pytest.mark.parametrize("role", ["viewer", "member", "lead", "org lead", "admin"])
+def test_queue_pages_render_for_its_people(world: World, role: str) -> None:
+    """Who has a role in a queue or above it sees its page."""
+    client = world.client(role)
+
+    for path in PATHS_OF_A_QUEUE:
+        assert "canary-queued" in shown(client, path).text
+
+
+def test_pages_tell_a_stranger_nothing_of_another_queue(world: World) -> None:
+    """No name of a queue, a job or a member of another team is on any page, not even in its data."""
+    client = world.client("outsider")
+
+    for path in [*PATHS, "/nothing-here"]:
+        assert "canary" not in client.get(path).content.decode(), path
+
+
+def test_a_foreign_queue_looks_like_one_that_does_not_exist(world: World) -> None:
+    """The answer to a stranger is the same for a foreign and for a missing queue."""
+    client = world.client("outsider")
+    foreign, missing = client.get("/queues/canary-vision"), client.get("/queues/no-such-queue")
+
+    assert foreign.status_code == missing.status_code == 404
+    assert Page(foreign.content.decode()).text == Page(missing.content.decode()).text
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_admin_pages_are_for_admins(world: World, role: str) -> None:
+    """For others the admin page does not exist, and draining is not allowed; nothing links there."""
+    client, is_admin = world.client(role), role == "admin"
+
+    assert [client.get(path).status_code for path in PATHS_OF_ADMINS] == ([200, 200] if is_admin else [404, 403])
+    assert ('href="/admin"' in client.get("/").content.decode()) == is_admin
+
+
+def test_pages_need_a_sign_in(world: World) -> None:
+    """Whoever is not signed in is sent to the sign-in page, which leads back."""
+    for path in [*PATHS, *PATHS_OF_A_QUEUE, *PATHS_OF_ADMINS]:
+        response = Client().get(path)
+
+        assert response.status_code == 302
+        assert response["Location"].startswith("/sign-in?next=/")
+
+
+@pytest.mark.parametrize("admin", [False, True])
+def test_pages_render_with_an_empty_database(admin: bool) -> None:
+    """Before the first server, queue and job every page says what will be there."""
+    client = Client()
+    client.force_login(user_make("first", admin=admin))
+
+    for path in ("/", "/queues", "/cluster", "/rounds", "/me", *(["/admin"] if admin else [])):
+        shown(client, path)
+    assert "Submit your first job" in shown(client, "/").text
+    assert "No server has reported yet" in shown(client, "/cluster").text
+    assert "No round has run yet" in shown(client, "/rounds").text
+
+
+def test_cpu_slots_are_never_called_gpus(world: World) -> None:
+    """On a cluster without a GPU no sentence of a page speaks of one; the options of policies keep their names."""
+    client = world.client("admin")
+
+    for path in [*PATHS, "/queues/canary-vision", "/admin"]:
+        text = shown(client, path).text.replace("\u00a0", " ")
+        assert "GPU" not in text, path
+        assert path in ("/me", "/admin", "/rounds", "/rounds?changes=1") or "CPU slot" in text
+
+
+def test_gpus_are_called_gpus() -> None:
+    """On a cluster of GPUs nothing is called a slot."""
+    text = shown(world_make(device_kind="gpu").client("member"), "/").text
+
+    assert "GPU" in text
+    assert "slot" not in text
+
+
+def test_overview_shows_own_jobs_with_progress_and_reason(world: World) -> None:
+    """Live jobs come first; a running one shows its share of steps, a waiting one its sentence."""
+    text = shown(world.client("member"), "/").text.replace("\u00a0", " ")
+
+    assert "canary-running" in text
+    assert "40 % 2.50 steps/s" in text
+    assert "No round has looked at it yet." in text
+
+
+def test_round_page_gives_each_decision_its_reason(world: World) -> None:
+    """Started, preempted and waiting jobs stand there with what they got or why not."""
+    text = shown(world.client("member"), "/rounds/1").text.replace("\u00a0", " ")
+
+    assert "canary-running J-" in text
+    assert "1 CPU slot, 1 core, 1.0 GiB on server-1" in text
+    assert "A job before it needs the place" in text
+    assert "It needs 9 CPU slots; 2 are free." in text
+
+
+def test_server_page_says_that_nothing_separates_jobs(world: World) -> None:
+    """Where isolation is not possible the page says so, and who holds what."""
+    text = shown(world.client("member"), "/cluster/server-1").text
+
+    assert "No isolation" in text
+    assert "canary-running" in text
+
+
+@pytest.mark.parametrize("path", ["/", "/queues/canary-vision", "/cluster"])
+def test_more_jobs_do_not_cost_more_queries(world: World, path: str) -> None:
+    """The number of queries of a page does not grow with the number of jobs."""
+    client = world.client("member")
+    client.get(path)
+
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            client.get(path)
+        return len(captured)
+
+    before = queries()
+    for _ in range(20):
+        job_make(world.vision, state=JobState.QUEUED, owner=world.users["member"])
+
+    assert queries() <= before
+    assert before <= 60
