@@ -265,16 +265,17 @@ class Supervision:
         self._set_phase("running" if self._stop is None else "stopping")
 
     def _press(self, stop: Stop, now_s: float) -> None:
-        if not stop.is_term_sent and now_s >= stop.term_at_s:
+        if not stop.is_kill_sent and now_s >= stop.kill_at_s:
+            # No TERM before it: that takes a CONT, and a job out of its lease may be running elsewhere already.
+            stop.is_term_sent = stop.is_kill_sent = True
+            self._out.append(ev.Signal(number=signal.SIGKILL, whole_tree=True))
+        elif not stop.is_term_sent and now_s >= stop.term_at_s:
             stop.is_term_sent = True
             # A stopped process takes TERM only when it is continued.
             self._out += [
                 ev.Signal(number=signal.SIGTERM, whole_tree=False),
                 ev.Signal(number=signal.SIGCONT, whole_tree=True),
             ]
-        if not stop.is_kill_sent and now_s >= stop.kill_at_s:
-            stop.is_kill_sent = True
-            self._out.append(ev.Signal(number=signal.SIGKILL, whole_tree=True))
 
     def _request(self, request: Literal["checkpoint", "stop"]) -> None:
         self._requests += 1
