@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,15 +26,16 @@ ARGUMENTS = [
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def demo() -> Iterator[Stack]:
     """The product as ``make run`` starts it the first time, with its eight jobs."""
-    product = Stack(Path(tmp_path_factory.mktemp("demo")) / "var", DEMO_JOBS="1", ROUND_S="5", LEASE_TTL_S="20")
-    try:
-        product.start()
-        wait_for("a job trains", lambda: product.client("admin").get("/api/v1/jobs?state=running")["results"])
-        yield product
-    finally:
-        product.destroy()
+    with tempfile.TemporaryDirectory(prefix="clusterweb-demo-") as directory:
+        product = Stack(Path(directory) / "var", DEMO_JOBS="1", ROUND_S="5", LEASE_TTL_S="20")
+        try:
+            product.start()
+            wait_for("a job trains", lambda: product.client("admin").get("/api/v1/jobs?state=running")["results"])
+            yield product
+        finally:
+            product.destroy()
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,7 @@ def test_keyboard_reaches_search_and_rows(member: Watched) -> None:
 def test_admin_changes_the_policy_in_the_page(admin: Watched, demo: Stack) -> None:
     """The new policy is in force from the next round and the page names it."""
     page = admin.open("/admin")
-    page.select_option("select[name=policy]", "srtf")
+    page.check("input[name=policy][value=srtf]")
     page.click("button[type=submit]:has-text('Save')")
     client = demo.client("admin")
 
