@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
-from typing import Any
+from datetime import tzinfo
 
 from frontend.components.charts import Chart, layout, plain, time_axis, token, wall
 from frontend.components.formats import percent
-from frontend.components.times import as_time
+from frontend.components.times import Range, Series, as_time
 
 BUCKETS = 90
-ROW_PX = 13
 SCALE = [[edge, token(f"u{step}")] for step in range(7) for edge in (step / 7, (step + 1) / 7)]
 
 
@@ -28,23 +26,19 @@ class HeatRow:
         return sum(known) / len(known) if known else None
 
 
-def bucketed(
-    at: Sequence[str], values: Sequence[float | None], *, since: datetime, until: datetime
-) -> list[float | None]:
+def bucketed(at: Sequence[str], values: Sequence[float | None], *, range_: Range) -> list[float | None]:
     """Return means of the values in equal parts of [since, until)."""
-    width_s = (until - since).total_seconds() / BUCKETS
+    width_s = (range_.until - range_.since).total_seconds() / BUCKETS
     sums = [(0.0, 0)] * BUCKETS
     for moment, value in zip(at, values, strict=True):
-        index = int((as_time(moment) - since).total_seconds() / width_s)
+        index = int((as_time(moment) - range_.since).total_seconds() / width_s)
         if value is not None and 0 <= index < BUCKETS:
             total, count = sums[index]
             sums[index] = (total + value, count + 1)
     return [round(total / count, 3) if count else None for total, count in sums]
 
 
-def device_rows(
-    series: dict[str, list[Any]], *, word: str, count: int, since: datetime, until: datetime
-) -> list[HeatRow]:
+def device_rows(series: Series, *, word: str, count: int, range_: Range) -> list[HeatRow]:
     """Return one row a device of one server."""
     lists = [values or [] for values in series["gpu_frac"]]
     return [
@@ -53,31 +47,29 @@ def device_rows(
             fracs=bucketed(
                 series["at"],
                 [values[index] if index < len(values) else None for values in lists],
-                since=since,
-                until=until,
+                range_=range_,
             ),
         )
         for index in range(count)
     ]
 
 
-def server_row(name: str, series: dict[str, list[Any]], *, since: datetime, until: datetime) -> HeatRow:
+def server_row(name: str, series: Series, *, range_: Range) -> HeatRow:
     """Return the row of one server: the mean over its devices."""
     means = []
     for values in series["gpu_frac"]:
         known = [value for value in values or [] if value is not None]
         means.append(sum(known) / len(known) if known else None)
-    return HeatRow(name=name, fracs=bucketed(series["at"], means, since=since, until=until))
+    return HeatRow(name=name, fracs=bucketed(series["at"], means, range_=range_))
 
 
-def heat_chart(
-    *, id_: str, rows: list[HeatRow], title: str, sub: str, since: datetime, until: datetime, zone: tzinfo
-) -> Chart:
+def heat_chart(*, id_: str, rows: list[HeatRow], title: str, sub: str, range_: Range, zone: tzinfo) -> Chart:
     """Return the heat map with the first row on top."""
     rows = [row for row in rows if row.mean is not None]
-    width = (until - since) / BUCKETS
-    times = [since + width * index for index in range(BUCKETS)]
-    height = max(80, ROW_PX * len(rows) + 40)
+    width = (range_.until - range_.since) / BUCKETS
+    times = [range_.since + width * index for index in range(BUCKETS)]
+    row_px = 30 if len(rows) <= 4 else 18 if len(rows) <= 8 else 13
+    height = row_px * len(rows) + 40
     figure = None
     if rows:
         figure = {
@@ -101,7 +93,7 @@ def heat_chart(
             "layout": layout(
                 height=height,
                 left=72,
-                x=time_axis(since, until, zone),
+                x=time_axis(range_.since, range_.until, zone),
                 y={
                     "tickvals": list(range(len(rows))),
                     "ticktext": [plain(row.name[:11]) for row in rows],
@@ -128,7 +120,7 @@ def _summary(row: HeatRow) -> tuple[str, str, str, str]:
     return row.name, percent(row.mean), percent(min(known)), percent(max(known))
 
 
-def lowest_title(rows: list[HeatRow], *, what: str, span: str) -> str:
+def lowest_title(rows: list[HeatRow], *, what: str) -> str:
     """Return the finding of a heat map: who was used least."""
     known = [(row.mean, row.name) for row in rows if row.mean is not None]
     if not known:
@@ -136,11 +128,5 @@ def lowest_title(rows: list[HeatRow], *, what: str, span: str) -> str:
     mean, name = min(known)
     if len(known) == 1 or mean >= 0.5:
         overall = sum(value for value, _ in known) / len(known)
-        return f"{what} are {percent(overall)} used in the {span}"
-    return f"{name} is used least, {percent(mean)} in the {span}"
-
-
-def span_words(span: timedelta) -> str:
-    """Return a range of time as words: ``last 30 min``."""
-    minutes = round(span.total_seconds() / 60)
-    return f"last {minutes} min" if minutes < 60 else f"last {minutes // 60} h"
+        return f"{what} are {percent(overall)} used"
+    return f"{name} is used least, {percent(mean)}"

@@ -1,6 +1,6 @@
 """Pages of the cluster: the map of all servers, one server, drain and undrain."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -11,8 +11,9 @@ from frontend.components.devices import device_word
 from frontend.components.errors import page
 from frontend.components.gpu_cells import ServerCells, server_cells
 from frontend.components.happenings import happenings
+from frontend.components.times import Range, Series
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row, span_words
+from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row
 from frontend.pages.cluster.words import (
     NO_ISOLATION,
     drain_effect,
@@ -35,6 +36,7 @@ from scheduler.services.servers import server_drain, server_undrain
 VIEWS = ("utilization", "queue", "job", "temperature", "table")
 HEAT_SPAN = timedelta(minutes=30)
 HEAT_MOST = 16
+SMALL_MOST = 4  # so few servers leave room for more cards beside the map
 SPANS = {"1h": timedelta(hours=1), "6h": timedelta(hours=6), "24h": timedelta(hours=24)}
 
 
@@ -58,11 +60,10 @@ def cluster(request: HttpRequest) -> HttpResponse:
     device = device_word(row["device_kind"] for row in servers)
     title, soft = finding(servers)
     start_title, starts = start_table(servers, device)
-    since = until - HEAT_SPAN
-    rows = [
-        server_row(row["name"], _device_series(row["id"], since), since=since, until=until)
-        for row in servers[:HEAT_MOST]
-    ]
+    heat_range = Range(since=until - HEAT_SPAN, until=until, words="last 30 min")
+    measured = {row["name"]: _device_series(row["id"], heat_range.since) for row in servers[:HEAT_MOST]}
+    heat_range = heat_range.shortened([at for series in measured.values() for at in series["at"][:1]], zone)
+    rows = [server_row(name, series, range_=heat_range) for name, series in measured.items()]
     cells = server_cells(servers, view=view, selected=selected["id"] if selected else "")
     context = {
         "servers": servers,
@@ -74,15 +75,15 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "racks": _racks(cells),
         "selected": selected,
         "device": device,
+        "is_small": len(servers) <= SMALL_MOST,
         "start_title": start_title,
         "starts": starts,
         "heat": heat_chart(
             id_="heat",
             rows=rows,
-            title=lowest_title(rows, what="Servers", span=span_words(HEAT_SPAN)),
-            sub=f"Mean use of each server's {device.many}, {span_words(HEAT_SPAN)}",
-            since=since,
-            until=until,
+            title=lowest_title(rows, what="Servers"),
+            sub=f"Mean use of each server's {device.many}, {heat_range.words}",
+            range_=heat_range,
             zone=zone,
         ),
         "is_admin": is_admin(request.user),
@@ -90,8 +91,8 @@ def cluster(request: HttpRequest) -> HttpResponse:
     return render(request, "cluster/cluster.html", context)
 
 
-def _device_series(server_id: str, since: object) -> dict[str, list[object]]:
-    return series_thinned(scope=SampleScope.SERVER, scope_id=server_id, names=("gpu_frac",), since=since)  # type: ignore[arg-type]
+def _device_series(server_id: str, since: datetime) -> Series:
+    return series_thinned(scope=SampleScope.SERVER, scope_id=server_id, names=("gpu_frac",), since=since)
 
 
 @page
@@ -102,11 +103,11 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
     zone, until = viewer_zone(request), now_utc()
     chosen = request.GET.get("range", "1h")
     chosen = chosen if chosen in SPANS else "1h"
-    since = until - SPANS[chosen]
     device = device_word([row["device_kind"]])
-    rows = device_rows(
-        _device_series(row["id"], since), word=device.one, count=len(row["gpus"]), since=since, until=until
-    )
+    range_ = Range(since=until - SPANS[chosen], until=until, words=f"last {chosen[:-1]} h")
+    series = _device_series(row["id"], range_.since)
+    range_ = range_.shortened(series["at"][:1], zone)
+    rows = device_rows(series, word=device.one, count=len(row["gpus"]), range_=range_)
     events = events_joined(Event.objects.filter(server_id=row["id"])).order_by("-id")[:8]
     context = {
         "server": row,
@@ -118,10 +119,9 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "heat": heat_chart(
             id_="heat",
             rows=rows,
-            title=lowest_title(rows, what=device.many, span=span_words(SPANS[chosen])),
-            sub=f"Use of each {device.one}, {span_words(SPANS[chosen])}",
-            since=since,
-            until=until,
+            title=lowest_title(rows, what=device.many),
+            sub=f"Use of each {device.one}, {range_.words}",
+            range_=range_,
             zone=zone,
         ),
         "feed": happenings([event_row(event) for event in events]),

@@ -7,9 +7,8 @@ from typing import Any
 from frontend.components.charts import Chart, LegendEntry, area, count_axis, layout, note, time_axis, token, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, number, percent
-from frontend.components.times import as_time
+from frontend.components.times import Range, Series, as_time
 
-Series = dict[str, list[Any]]
 PARTS = {
     0.9: "Almost all",
     0.7: "Three quarters",
@@ -48,9 +47,7 @@ def utilization_title(parts: dict[str, list[float]], times: Sequence[datetime], 
     return f"{percent(busy)} of the time is busy, {percent(idle)} is held but idle"
 
 
-def utilization(
-    *, series: Series, since: datetime, until: datetime, zone: tzinfo, device: DeviceWord, span: str
-) -> Chart:
+def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
     """Return the stacked area of busy, idle, free and broken devices."""
     times = [as_time(at) for at in series["at"]]
     parts = layers(series)
@@ -69,15 +66,17 @@ def utilization(
         figure = {
             "data": traces,
             "layout": layout(
-                x=time_axis(since, until, zone),
+                x=time_axis(range_.since, range_.until, zone),
                 y={**count_axis(total), "showgrid": False},
                 annotations=_labels(x, parts, total),
             ),
         }
     return Chart(
         id="utilization",
-        title=utilization_title(parts, times, zone, until) if figure else "Utilization appears with the first reports",
-        sub=f"{device.many}, {span}",
+        title=utilization_title(parts, times, zone, range_.until)
+        if figure
+        else "Utilization appears with the first reports",
+        sub=f"{device.many}, {range_.words}",
         figure=figure,
         empty="No device has reported yet.",
         legend=(
@@ -88,7 +87,10 @@ def utilization(
         ),
         table_head=("Time", "Busy", "Idle", "Free", "Broken"),
         table_rows=[
-            (clock(at, until, zone), *(number(parts[name][index], 1) for name in ("busy", "idle", "free", "broken")))
+            (
+                clock(at, range_.until, zone),
+                *(number(parts[name][index], 1) for name in ("busy", "idle", "free", "broken")),
+            )
             for index, at in list(enumerate(times))[:: max(1, len(times) // 24)]
         ],
     )

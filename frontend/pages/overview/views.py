@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from frontend.components.devices import device_word
 from frontend.components.gpu_cells import free_words, server_cells
 from frontend.components.happenings import happenings
+from frontend.components.times import Range, series_in
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.overview.completion import completion
 from frontend.pages.overview.fairness import fairness_chart
@@ -32,7 +33,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     chosen = chosen if chosen in SPANS else "24h"
     span, span_s = SPANS[chosen]
     since = until - timedelta(seconds=span_s)
-    frame, series, summary = cluster_now(), cluster_series(since, until, POINTS), jct_summary(user, since)
+    frame, summary = cluster_now(), jct_summary(user, since)
+    range_, series = series_in(
+        Range(since=since, until=until, words=f"last {span}"), zone, lambda a, b: cluster_series(a, b, POINTS)
+    )
     servers, shares = gpu_map(user), queue_shares(user)
     device = device_word(server["device_kind"] for server in frame["servers"])
     jobs, jobs_note = own_jobs(user, zone, device)
@@ -48,14 +52,13 @@ def overview(request: HttpRequest) -> HttpResponse:
             "consequence": consequence(frame, servers, device),
             "ranges": [(key, f"?range={key}", label, key == chosen) for key, (label, _) in SPANS.items()],
             "range_s": span_s,
+            "shown_since": range_.since,
             "tiles": tiles(frame=frame, series=series, summary=summary, span=span, device=device),
             "servers": server_cells(servers[:STRIP_MOST]),
             "roomy": len(servers) <= ROOMY_MOST,
             "hidden_servers": max(0, len(servers) - STRIP_MOST),
             "free_words": free_words(servers),
-            "utilization": utilization(
-                series=series, since=since, until=until, zone=zone, device=device, span=f"last {span}"
-            ),
+            "utilization": utilization(series=series, range_=range_, zone=zone, device=device),
             "shares": shares[:QUEUES_MOST],
             "shares_title": shares_title(shares, device),
             "scale_gpus": bar_scale(shares),

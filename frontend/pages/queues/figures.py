@@ -1,14 +1,11 @@
 """What a queue held against its quota over time."""
 
-from datetime import datetime, tzinfo
-from typing import Any
+from datetime import tzinfo
 
 from frontend.components.charts import Chart, LegendEntry, area, layout, line, time_axis, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, duration, number
-from frontend.components.times import as_time
-
-Series = dict[str, list[Any]]
+from frontend.components.times import Range, Series, as_time
 
 
 def _title(name: str, held: list[float], quota: list[float], span_s: float, device: DeviceWord) -> str:
@@ -26,11 +23,9 @@ def share_chart(
     name: str,
     color_slot: int,
     series: Series,
-    since: datetime,
-    until: datetime,
+    range_: Range,
     zone: tzinfo,
     device: DeviceWord,
-    span: str,
 ) -> Chart:
     """Return the stacked area of what was held within the quota and beyond it, with the quota as a dashed line."""
     times = [as_time(at) for at in series["at"]]
@@ -50,15 +45,16 @@ def share_chart(
                 line("Quota", x, quota, color="text", width=1.5, dash="dash", shape="hv"),
             ],
             "layout": layout(
-                x=time_axis(since, until, zone), y={"range": [0, top * 1.1], "tickformat": ",d", "nticks": 4}
+                x=time_axis(range_.since, range_.until, zone),
+                y={"range": [0, top * 1.1], "tickformat": ",d", "nticks": 4},
             ),
         }
     return Chart(
         id="share",
-        title=_title(name, held, quota, (until - since).total_seconds(), device)
+        title=_title(name, held, quota, (range_.until - range_.since).total_seconds(), device)
         if figure
         else f"{name} has no history yet",
-        sub=f"{device.many} held, {span}",
+        sub=f"{device.many} held, {range_.words}",
         figure=figure,
         empty="It appears with the next rounds.",
         legend=(
@@ -68,7 +64,7 @@ def share_chart(
         ),
         table_head=("Time", "Held", "Borrowed", "Quota"),
         table_rows=[
-            (clock(times[i], until, zone), number(held[i], 1), number(beyond[i], 1), number(quota[i]))
+            (clock(times[i], range_.until, zone), number(held[i], 1), number(beyond[i], 1), number(quota[i]))
             for i in range(0, len(times), max(1, len(times) // 24))
         ],
     )

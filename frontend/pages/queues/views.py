@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.happenings import happenings
+from frontend.components.times import Range, series_in
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_zone
 from frontend.pages.queues.figures import share_chart
 from frontend.pages.queues.forms import MemberForm, QuotaForm
@@ -153,14 +154,17 @@ def _show(
     chosen = request.GET.get("range", "24h")
     chosen = chosen if chosen in SPANS else "24h"
     span, span_s = SPANS[chosen]
-    since = until - timedelta(seconds=span_s)
-    series = series_mean(
-        scope=SampleScope.QUEUE,
-        scope_id=str(shown.pk),
-        names=("held_gpus", "quota_gpus"),
-        since=since,
-        until=until,
-        points=POINTS,
+    range_, series = series_in(
+        Range(since=until - timedelta(seconds=span_s), until=until, words=f"last {span}"),
+        zone,
+        lambda since, until: series_mean(
+            scope=SampleScope.QUEUE,
+            scope_id=str(shown.pk),
+            names=("held_gpus", "quota_gpus"),
+            since=since,
+            until=until,
+            points=POINTS,
+        ),
     )
     waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=shown.name))
     rows = [job_row(job) for job in waiting[:200]]
@@ -188,11 +192,9 @@ def _show(
             name=shown.name,
             color_slot=shown.color_slot,
             series=series,
-            since=since,
-            until=until,
+            range_=range_,
             zone=zone,
             device=device,
-            span=f"last {span}",
         ),
         "quota_form": quota_form or QuotaForm(initial=initial),
         "member_form": member_form or MemberForm(),

@@ -5,6 +5,7 @@
 (() => {
   const grid = document.querySelector(".overview");
   const rangeS = Number(grid.dataset.rangeS);
+  const shownSince = Date.parse(grid.dataset.shownSince);
   const part = (tile, name) => document.querySelector(`#${tile} [data-part="${name}"]`);
   const text = (id, value) => Shell.set(document.getElementById(id), value);
 
@@ -56,12 +57,13 @@
     const now = Date.now();
     if (now - drawnAt < 900) return;
     drawnAt = now;
-    const replaceLast = now - keptAt < rangeS * 2;
+    const from = Math.max(shownSince, now - rangeS * 1000);
+    const replaceLast = now - keptAt < (now - from) / 500;
     if (!replaceLast) keptAt = now;
     const busy = Math.min(frame.busy_gpus, frame.allocated_gpus);
     Charts.extend("utilization", [Shell.wall(now)],
       { 0: [busy], 1: [frame.allocated_gpus - busy], 2: [frame.free_gpus], 3: [frame.broken_gpus] },
-      Shell.wall(now - rangeS * 1000), { replaceLast });
+      Shell.wall(from), { replaceLast });
   };
 
   const queue = (row) => {
