@@ -26,13 +26,13 @@ def write_private(path: Path, data: dict[str, Any]) -> None:
 
 
 class Command(BaseCommand):
-    """``manage.py add_server gpu-01 --config gpu-01.json``"""
+    """``manage.py add_server gpu-01`` writes ``gpu-01.json``."""
 
     help = "Register a server. Copy the written file to it and start its agent: AGENT_CONFIG=FILE python -m agents"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="name of the server, as people will see it")
-        parser.add_argument("--config", required=True, type=Path, help="file to write; it holds the server's key")
+        parser.add_argument("--config", type=Path, help="file to write; it holds the server's key (default: NAME.json)")
         parser.add_argument("--rack", default="", help="rack (or RDMA domain) that the server stands in")
         parser.add_argument("--redis-url", default="", help="broker as the server reaches it (default: ours)")
         parser.add_argument("--shared-dir", type=Path, help="directory that all servers and web share (default: ours)")
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         parser.add_argument("--memory-gib", type=float, help="memory to offer (default: most of the machine's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        path: Path = options["config"]
+        path: Path = options["config"] or Path(f"{options['name']}.json")
         if path.exists():
             raise CommandError(f"{path} exists already. Choose another file: a key is never overwritten.")
         cpu_ids = [int(text) for text in options["cpu_ids"].split(",")] if options["cpu_ids"] else None
