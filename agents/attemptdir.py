@@ -72,17 +72,34 @@ class AttemptDir:
         """Return whether the attempt has this checkpoint, as a regular file with content."""
         return _is_file(self.fd, name)
 
-    def resume_path(self, attempt_id: str, name: str) -> str:
-        """Return the path of another attempt's checkpoint, or an empty text when it is gone."""
+    def resume_path(self, attempt_id: str, name: str) -> tuple[str, bool]:
+        """Return the path of another attempt's checkpoint and whether it is there.
+
+        The path is given even when the checkpoint is gone but others lie beside it: while reports were lost the job
+        may have written newer ones and dropped this one, and the job-side runtime then takes the newest whole one. It
+        is empty when the attempt has no checkpoints at all.
+        """
         try:
             other_fd = open_directory(attempt_id, dir_fd=self._parent_fd)
         except OSError:
-            return ""
+            return "", False
         try:
-            found = _is_file(other_fd, name)
+            found, any_left = _is_file(other_fd, name), _has_entries(other_fd)
         finally:
             os.close(other_fd)
-        return os.path.join(os.path.dirname(self.path), attempt_id, CHECKPOINT_DIR, name) if found else ""
+        path = os.path.join(os.path.dirname(self.path), attempt_id, CHECKPOINT_DIR, name)
+        return (path if any_left else ""), found
+
+
+def _has_entries(attempt_fd: int) -> bool:
+    try:
+        checkpoints_fd = open_directory(CHECKPOINT_DIR, dir_fd=attempt_fd)
+    except OSError:
+        return False
+    try:
+        return bool(os.listdir(checkpoints_fd))
+    finally:
+        os.close(checkpoints_fd)
 
 
 def _is_file(attempt_fd: int, name: str) -> bool:

@@ -275,9 +275,12 @@ class Supervisor:
 
     def _start_trainer(self) -> int:
         order = self._launch.order
-        resume_path = self._dir.resume_path(order.resume_attempt_id, order.resume_name) if order.resume_name else ""
-        if order.resume_name and not resume_path:
-            self._log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; the job starts anew]\n".encode())
+        resume_path, found = "", True
+        if order.resume_name:
+            resume_path, found = self._dir.resume_path(order.resume_attempt_id, order.resume_name)
+        if not found:
+            then = "the newest one beside it is taken" if resume_path else "the job starts anew"
+            self._log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; {then}]\n".encode())
         work_fd = self._dir.make_work(order.files)
         try:
             return start_child(

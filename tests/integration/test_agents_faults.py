@@ -144,6 +144,20 @@ def test_missing_checkpoint_is_said_in_the_log(server: AgentServer) -> None:
     assert server.log(order).endswith("None\n")
 
 
+def test_replaced_checkpoint_leaves_its_neighbours_to_the_job(server: AgentServer) -> None:
+    """Reports were lost while the job wrote newer checkpoints and dropped the reported one: it may take those."""
+    first = wanted(script("import os;open(os.environ['CLUSTERWEB_CHECKPOINT_DIR']+'/step-2','w').write('newer')"))
+    server.send(first)
+    server.wait_phase(first, "ended")
+    order = wanted(script("import os;print(os.listdir(os.path.dirname(os.environ['CLUSTERWEB_RESUME_FILE'])))"))
+    order = replace(order, resume_attempt_id=first.attempt_id, resume_name="step-1")
+    server.send(order)
+    server.wait_phase(order, "ended")
+
+    assert "checkpoint step-1 is gone; the newest one beside it is taken" in server.log(order)
+    assert server.log(order).endswith("['step-2']\n")
+
+
 def test_killed_supervisor_takes_its_job_along_and_is_reported(server: AgentServer) -> None:
     """Trainer and children die; the attempt ends as supervisor_lost."""
     child = "import time;time.sleep(600)"
