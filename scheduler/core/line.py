@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.core.admission import Admission, Standing, admit
 from scheduler.core.config import SchedulerConfig
 from scheduler.core.feasible import Shapes
 from scheduler.core.packing.select import Claims
-from scheduler.core.queues import Admission, QueueTree, Standing, admit
+from scheduler.core.queues import QueueTree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
 
 
@@ -18,14 +19,12 @@ class Line:
     Attributes:
         order: (n,) job rows in the order of the policy.
         position: (n,) place of each job in ``order``, from 0.
-        locked: (n,) running jobs that the order may not stop.
         admission: What the queues say.
         claims: Who claims when, and whom each may displace.
     """
 
     order: IntArray
     position: IntArray
-    locked: BoolArray
     admission: Admission
     claims: Claims
 
@@ -70,7 +69,7 @@ def line_up(
     sequence = np.concatenate((claiming[locked[claiming]], claiming[~locked[claiming]]))
     sequence = sequence[~passed_over[sequence]]
     capacity = int(snapshot.servers.num_gpus.sum())
-    admission = admit(tree, jobs, sequence=sequence, counts_anyway=counts, capacity_gpus=capacity)
+    admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts, capacity_gpus=capacity)
     place = position + len(order) * (admission.standing == Standing.BEYOND)
     is_covered = admission.cover != NO_ROW
     others = claiming[~is_covered[claiming]]
@@ -90,7 +89,7 @@ def line_up(
         max_servers=jobs.max_servers.tolist(),
         shape=shapes.shape.tolist(),
     )
-    return Line(order=order, position=position, locked=locked, admission=admission, claims=claims)
+    return Line(order=order, position=position, admission=admission, claims=claims)
 
 
 def _over_share_first(

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from scheduler.core.admission import Standing
 from scheduler.core.feasible import Shapes
 from scheduler.core.line import Line
 from scheduler.core.needs import Needs, must_have
 from scheduler.core.packing.select import Refusal, Selection
 from scheduler.core.plan import Evidence, Waiting, WaitReason
-from scheduler.core.queues import QueueTree, Standing, subtree_sums
+from scheduler.core.queues import QueueTree, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, Snapshot
 
 # A reason with its numbers, before the position in the line is known.

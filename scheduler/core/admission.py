@@ -1,0 +1,158 @@
+"""Which jobs have a right to GPUs. Nothing here knows servers.
+
+A job is *covered* when its queue, or a queue above it, still has quota for it; covered jobs go before all others and
+may take GPUs back from them. The other jobs borrow what covered jobs leave idle: first those inside the fair share of
+their queue, then the rest.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from scheduler.core.queues import QueueTree, fair_shares, subtree_sums, subtrees
+from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable
+
+_EPSILON = 1e-9
+
+
+class Standing(IntEnum):
+    """What entitles a job to GPUs, strongest first."""
+
+    COVERED = 0  # within the quota of its queue or of a queue above it
+    BORROWS = 1  # within the fair share of its queue of what others leave idle; the gang that crosses the line counts
+    BEYOND = 2  # more than that: gets only what nobody else can use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What the queues say about each job.
+
+    Attributes:
+        standing: (n,) members of Standing.
+        cover: (n,) queue whose quota covers the job: its own or the nearest above; NO_ROW when none does.
+        shares: (k,) GPUs that each queue may hold by right and by fair borrowing.
+    """
+
+    standing: IntArray
+    cover: IntArray
+    shares: FloatArray
+
+
+def admit(
+    tree: QueueTree,
+    jobs: JobTable,
+    *,
+    sequence: IntArray,
+    locked: BoolArray,
+    counts_anyway: BoolArray,
+    capacity_gpus: int,
+) -> Admission:
+    """Return the standing of every job.
+
+    Args:
+        tree: The queues.
+        jobs: The jobs.
+        sequence: Rows of the jobs that could run at all, in the order in which they use up their queue's quota.
+        locked: (n,) running jobs that keep their GPUs unless a quota is taken back.
+        counts_anyway: (n,) running jobs: they use quota up even where they are wider than what is left of it.
+        capacity_gpus: GPUs of all servers.
+    """
+    num_queues = len(tree.quota)
+    own_demand = np.bincount(jobs.queue[sequence], weights=jobs.num_gpus[sequence], minlength=num_queues)
+    shares = fair_shares(tree, own_demand.astype(np.int64), capacity_gpus)
+    caps = _Caps(tree, jobs, sequence, locked)
+    cover = _cover(tree, jobs, sequence, counts_anyway, caps)
+    covered = cover != NO_ROW
+    standing = np.where(covered, int(Standing.COVERED), int(Standing.BEYOND))
+    used = subtree_sums(tree, jobs.queue[covered], jobs.num_gpus[covered]).tolist()
+    rest = sequence[~covered[sequence]]
+    standing[_within_shares(tree, shares.tolist(), used, jobs, rest, caps)] = Standing.BORROWS
+    return Admission(standing=standing, cover=cover, shares=shares)
+
+
+class _Caps:
+    """Whether queues may hold a job beside those already let in; locked jobs are in from the start.
+
+    Letting in what a queue may not hold would use up quota and share that jobs of other queues can use.
+    """
+
+    def __init__(self, tree: QueueTree, jobs: JobTable, sequence: IntArray, locked: BoolArray) -> None:
+        demand = subtree_sums(tree, jobs.queue[sequence], jobs.num_gpus[sequence])
+        short = set(np.flatnonzero(demand > np.array(tree.cap, dtype=np.int64)).tolist())
+        self._cap = tree.cap
+        # Only queues that are asked for more than they may hold can bind.
+        self._binding = [[node for node in path if node in short] for path in tree.paths]
+        self._held: list[int] = subtree_sums(tree, jobs.queue[locked], jobs.num_gpus[locked]).tolist()
+        self._locked = locked
+
+    def bind(self, queues: IntArray) -> bool:
+        """Return whether any of the queues could be full."""
+        return any(self._binding[queue] for queue in np.unique(queues).tolist())
+
+    def let_in(self, row: int, queue: int, gpus: int) -> bool:
+        """Count the job in and return True, unless some queue on its path may not hold it."""
+        nodes = self._binding[queue]
+        if not nodes or self._locked[row]:
+            return True
+        if any(self._held[node] + gpus > self._cap[node] for node in nodes):
+            return False
+        for node in nodes:
+            self._held[node] += gpus
+        return True
+
+
+def _cover(tree: QueueTree, jobs: JobTable, sequence: IntArray, counts_anyway: BoolArray, caps: _Caps) -> IntArray:
+    """Return (n,) the nearest queue on the path of each job that has quota for it."""
+    cover = np.full(len(jobs), NO_ROW, dtype=np.int64)
+    used = [0] * len(tree.quota)
+    within = subtrees(tree)
+    # Children first: what a queue leaves of its quota is there for its siblings and for jobs of the queue above.
+    for node in range(len(tree.quota) - 1, -1, -1):
+        quota = tree.quota[node] - used[node]
+        if quota <= 0:
+            continue
+        left = sequence[within[node][jobs.queue[sequence]] & (cover[sequence] == NO_ROW)]
+        taken = _take_quota(left, jobs, counts_anyway, quota, caps)
+        cover[taken] = node
+        gpus = int(jobs.num_gpus[taken].sum())
+        for above in tree.paths[node]:
+            used[above] += gpus
+    return cover
+
+
+def _take_quota(rows: IntArray, jobs: JobTable, counts_anyway: BoolArray, quota: int, caps: _Caps) -> IntArray:
+    """Return the rows that fit in ``quota`` GPUs one after another, stepping over those that do not."""
+    gpus, queue = jobs.num_gpus[rows], jobs.queue[rows]
+    prefix = 0 if caps.bind(queue) else int(np.searchsorted(np.cumsum(gpus), quota, side="right"))
+    taken = rows[:prefix].tolist()
+    quota -= int(gpus[:prefix].sum())
+    columns = (rows[prefix:], queue[prefix:], gpus[prefix:], counts_anyway[rows[prefix:]])
+    for row, of_queue, num_gpus, counts in zip(*(column.tolist() for column in columns), strict=True):
+        if quota <= 0:
+            break
+        if num_gpus <= quota and caps.let_in(row, of_queue, num_gpus):
+            taken.append(row)
+            quota -= num_gpus
+        elif counts:
+            quota -= num_gpus
+    return np.array(taken, dtype=np.int64)
+
+
+def _within_shares(
+    tree: QueueTree, shares: list[float], used: list[int], jobs: JobTable, rows: IntArray, caps: _Caps
+) -> IntArray:
+    """Return the rows that begin below the fair share of every queue on their path, in order."""
+    inside: list[int] = []
+    closed = [False] * len(shares)
+    for row, queue, gpus in zip(rows.tolist(), jobs.queue[rows].tolist(), jobs.num_gpus[rows].tolist(), strict=True):
+        if closed[queue]:
+            continue
+        path = tree.paths[queue]
+        if any(used[node] >= shares[node] - _EPSILON for node in path):
+            closed[queue] = True
+        elif caps.let_in(row, queue, gpus):
+            inside.append(row)
+            for node in path:
+                used[node] += gpus
+    return np.array(inside, dtype=np.int64)
