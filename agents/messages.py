@@ -3,13 +3,14 @@
 How a message travels (signature, order, age) is decided in ``protocol.py``.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from agents.errors import Malformed
 from agents.fields import (
     FILE_NAME,
     ULID,
+    plain,
     read_bool,
     read_float,
     read_int,
@@ -121,7 +122,8 @@ class DesiredState:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
-        return asdict(self)
+        data: dict[str, Any] = plain(self)
+        return data
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "DesiredState":
@@ -278,7 +280,8 @@ class ServerReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
-        return asdict(self)
+        data: dict[str, Any] = plain(self)
+        return data
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "ServerReport":

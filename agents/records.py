@@ -11,7 +11,7 @@ A hostile job may write any of them, so every reader checks; what does not parse
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agents.errors import Malformed
@@ -19,6 +19,7 @@ from agents.fields import (
     FILE_NAME,
     SERVER_ID,
     ULID,
+    plain,
     read_float,
     read_int,
     read_ints,
@@ -48,7 +49,7 @@ JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "stoppe
 
 def encode(record: Any) -> bytes:  # any of the dataclasses below
     """Return the record as one line of JSON."""
-    return json.dumps(asdict(record), separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(plain(record), separators=(",", ":"), allow_nan=False).encode()
 
 
 def _decode(content: bytes) -> dict[str, Any]:

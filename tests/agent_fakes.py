@@ -51,17 +51,36 @@ class HandClock:
         self.wall += timedelta(seconds=seconds)
 
 
+class Crash(BaseException):
+    """The agent is killed in the middle of what it does."""
+
+
 class MemoryFiles:
-    """Files port in memory; ``is_full`` makes every write fail."""
+    """Files port in memory.
+
+    Attributes:
+        is_full: Every write fails.
+        crash_after: The agent is killed after so many more writes and spawns; None for never.
+    """
 
     def __init__(self) -> None:
         self.content: dict[tuple[str, str], bytes] = {}
         self.own: bytes | None = None
         self.is_full = False
+        self.crash_after: int | None = None
 
     def _room(self) -> None:
+        self.count()
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
+
+    def count(self) -> None:
+        """Count one step of the agent, and kill it when its time has come."""
+        if self.crash_after is not None:
+            self.crash_after -= 1
+            if self.crash_after < 0:
+                self.crash_after = None
+                raise Crash
 
     def read(self, attempt_id: str, name: str) -> bytes | None:
         """Return the content or None."""
@@ -168,11 +187,9 @@ class FakeSupervisor:
     def begin(self) -> None:
         """Claim the attempt and start its job, unless somebody was first."""
         self._look_at_control()
-        try:
-            is_mine = self._host.files.create(self.attempt_id, STATE_FILE, encode(self.core.state))
-        except OSError:
-            is_mine = False
-        if is_mine:
+        state = (self.attempt_id, STATE_FILE)
+        if not self._host.files.is_full and state not in self._host.files.content:
+            self._host.files.content[state] = encode(self.core.state)
             self.handle(ev.Begin())
         else:
             self.is_done = True
@@ -192,9 +209,9 @@ class FakeSupervisor:
 
     def _look_at_control(self) -> None:
         content = self._host.files.read(self.attempt_id, CONTROL_FILE)
-        control = Control.parse(content)
-        if content != self._control_seen and control is not None:
-            self._control_seen = content
+        control = Control.parse(content) if content != self._control_seen else None
+        self._control_seen = content
+        if control is not None:
             self.handle(ev.ControlChanged(control=control))
 
     def handle(self, event: ev.Event) -> None:
@@ -216,7 +233,7 @@ class FakeSupervisor:
                     self._host.journal.append((self._host.clock.mono_s(), command.event, self.attempt_id))
                 case ev.WriteState():
                     if not self._host.files.is_full:
-                        self._host.files.write(self.attempt_id, STATE_FILE, encode(self.core.state))
+                        self._host.files.content[self.attempt_id, STATE_FILE] = encode(self.core.state)
                 case ev.ClearTree():
                     self.handle(ev.TreeGone())
                 case ev.Finish():
@@ -239,6 +256,7 @@ class FakeProcesses:
 
     def spawn(self, request: SpawnRequest) -> ProcessIdentity:
         """Start a supervisor; it begins at the next step."""
+        self._host.files.count()
         if self.cannot_spawn:
             raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
         identity = self.new()
@@ -277,6 +295,7 @@ class FakeHost:
         jobs: How the job of an attempt behaves; set before it is launched.
         spawns, starts: Attempts in the order their supervisors, and their jobs, were started.
         reports: All that the agent sent, opened.
+        sent_at_s: When, by sequence.
         journal: (time, event, attempt).
     """
 
@@ -290,6 +309,7 @@ class FakeHost:
         self.spawns: list[str] = []
         self.starts: list[str] = []
         self.reports: list[tuple[Stamp, ServerReport]] = []
+        self.sent_at_s: dict[int, float] = {}
         self.journal: list[tuple[float, str, str]] = []
         self.orders: dict[str, AttemptWanted] = {}
         self.epoch = 1
@@ -354,6 +374,7 @@ class FakeHost:
         now_s = self.clock.now().timestamp()
         envelope = unseal(key=KEY, direction="report", server=server_id, message=message, now_s=now_s)
         self.reports.append((envelope.stamp, ServerReport.parse(envelope.body)))
+        self.sent_at_s[envelope.stamp.sequence] = self.clock.mono_s()
 
     def message(self, *, acknowledged: int | None = None, now_s: float | None = None) -> str:
         """Return the present desired state, sealed, with the next sequence."""
