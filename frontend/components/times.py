@@ -26,11 +26,13 @@ class Range:
 
     Attributes:
         words: ``last 24 h``, or ``since 14:32`` while there is less than that.
+        began: ``14:32`` in the second case, else empty.
     """
 
     since: datetime
     until: datetime
     words: str
+    began: str = ""
 
     def shortened(self, first: Sequence[datetime | str], zone: tzinfo) -> "Range":
         """Return the range from the earliest of these times on, when that leaves out a good part of it.
@@ -40,11 +42,17 @@ class Range:
         begins = min((as_time(at) for at in first), default=None)
         if begins is None or begins - self.since < (self.until - self.since) / 20:
             return self
-        return Range(since=begins, until=self.until, words=f"since {clock(begins, self.until, zone)}")
+        began = clock(begins, self.until, zone)
+        return Range(since=begins, until=self.until, words=f"since {began}", began=began)
 
 
 def series_in(range_: Range, zone: tzinfo, read: Callable[[datetime, datetime], Series]) -> tuple[Range, Series]:
     """Return a series over a range; one that has just begun is read again, as finely as its shorter range allows."""
     series = read(range_.since, range_.until)
-    shorter = range_.shortened(series["at"][:1], zone)
-    return (shorter, read(shorter.since, shorter.until)) if shorter is not range_ else (range_, series)
+    # Twice: what comes first in a coarse series is the beginning of a part that may hold the true beginning at its end.
+    for _ in range(2):
+        shorter = range_.shortened(series["at"][:1], zone)
+        if shorter is range_:
+            break
+        range_, series = shorter, read(shorter.since, shorter.until)
+    return range_, series

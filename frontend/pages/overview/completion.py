@@ -15,7 +15,8 @@ def _cdf(values: Sequence[float]) -> tuple[list[float], list[float]]:
     """Return x and y of a cumulative distribution; at most 200 points, and never below 1 s on the log axis."""
     count = len(values)
     picks = sorted({round(index * (count - 1) / min(199, max(1, count - 1))) for index in range(min(200, count))})
-    return [max(1.0, values[index]) for index in picks], [100 * (index + 1) / count for index in picks]
+    x, y = [max(1.0, values[index]) for index in picks], [100 * (index + 1) / count for index in picks]
+    return [x[0], *x], [0.0, *y]  # the line rises from the axis, also when there is a single job
 
 
 def _with_words(trace: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def completion(summary: dict[str, Any], span: str) -> Chart:
                     "type": "log",
                     "showgrid": True,
                     "gridcolor": token("grid"),
-                    "range": [log10(max(1.0, min(x[0], wait_x[0]))) - 0.05, log10(x[-1]) + 0.7],
+                    "range": [log10(max(1.0, min(x[0], wait_x[0]))) - 0.1, log10(x[-1]) + 0.7],
                     "tickvals": TICKS_S,
                     "ticktext": TICK_WORDS,
                 },

@@ -53,7 +53,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "ranges": [(key, f"?range={key}", label, key == chosen) for key, (label, _) in SPANS.items()],
             "range_s": span_s,
             "shown_since": range_.since,
-            "tiles": tiles(frame=frame, series=series, summary=summary, span=span, device=device),
+            "tiles": tiles(frame=frame, series=series, summary=summary, span=span, began=range_.began, device=device),
             "servers": server_cells(servers[:STRIP_MOST]),
             "roomy": len(servers) <= ROOMY_MOST,
             "hidden_servers": max(0, len(servers) - STRIP_MOST),

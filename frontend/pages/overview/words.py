@@ -5,6 +5,7 @@ from typing import Any
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, duration, number, percent, rough, signed
 from frontend.components.gpu_cells import free_by_server
+from frontend.components.times import Series
 
 Frame = dict[str, Any]  # selectors.overview.cluster_now
 SPANS = {"1h": ("1 h", 3600), "6h": ("6 h", 21600), "24h": ("24 h", 86400), "7d": ("7 d", 604800)}
@@ -52,9 +53,10 @@ def _mean_utilization(frame: Frame) -> float | None:
 
 
 def tiles(
-    *, frame: Frame, series: dict[str, list[Any]], summary: dict[str, Any], span: str, device: DeviceWord
+    *, frame: Frame, series: Series, summary: dict[str, Any], span: str, began: str, device: DeviceWord
 ) -> list[dict[str, Any]]:
-    """Return the stat tiles, left to right; each has a baseline in words."""
+    """Return the stat tiles, left to right; each has a baseline in words: the beginning of the range or of the data."""
+    over, then = (f"since {began}", f"at {began}") if began else (f"in {span}", f"{span} ago")
     usable = frame["allocated_gpus"] + frame["free_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
     busy = series["busy_gpus"]
@@ -69,7 +71,7 @@ def tiles(
             "label": "Allocated",
             "value": number(frame["allocated_gpus"]),
             "unit": f"of {device.counted(usable)}",
-            "delta": ", ".join(filter(None, [share, _delta(_change(allocated), "", span)])),
+            "delta": ", ".join(filter(None, [share, _delta(_change(allocated), over)])),
             "course": allocated,
         },
         {
@@ -77,7 +79,7 @@ def tiles(
             "label": "Mean utilization",
             "value": "" if mean is None else number(mean * 100),
             "unit": "%",
-            "delta": f"{number(frame['busy_gpus'])} busy" + _after_comma(_delta(_change(busy), "", span)),
+            "delta": f"{number(frame['busy_gpus'])} busy" + _after_comma(_delta(_change(busy), over)),
             "course": busy,
         },
         {
@@ -85,7 +87,7 @@ def tiles(
             "label": "Waiting",
             "value": number(frame["waiting_jobs"]),
             "unit": "job" if frame["waiting_jobs"] == 1 else "jobs",
-            "delta": "" if more is None else _fewer(more, span),
+            "delta": "" if more is None else _fewer(more, then),
             "course": waiting,
         },
         _time_tile("tile-wait", f"Median wait, {span}", summary["wait_p50_s"], summary["wait_p90_s"], summary["count"]),
@@ -95,7 +97,7 @@ def tiles(
             "label": "Idle",
             "value": number(idle_now),
             "unit": f"of {number(frame['allocated_gpus'])} allocated",
-            "delta": "under 5 % use" + _after_comma(_delta(_change(idle), "", span)),
+            "delta": "under 5 % use" + _after_comma(_delta(_change(idle), over)),
             "course": idle,
         },
     ]
@@ -105,14 +107,14 @@ def _after_comma(text: str) -> str:
     return f", {text}" if text else ""
 
 
-def _delta(change: float | None, unit: str, span: str) -> str:
-    return "" if change is None else f"{signed(change)}{unit} in {span}"
+def _delta(change: float | None, over: str) -> str:
+    return "" if change is None else f"{signed(change)} {over}"
 
 
-def _fewer(change: float, span: str) -> str:
+def _fewer(change: float, then: str) -> str:
     if not round(change):
-        return f"as many as {span} ago"
-    return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {span} ago"
+        return f"as many as {then}"
+    return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {then}"
 
 
 def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> dict[str, Any]:
