@@ -22,9 +22,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """One report that is to be applied."""
+    """One report that is to be applied.
+
+    Attributes:
+        epoch: The present one; the report's own may be older.
+    """
 
     server_id: str
+    epoch: int
     stamp: Stamp
     report: ServerReport
 
@@ -77,7 +82,8 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
         # Else it is doubled, late or replayed: that is what transports do, and it changes nothing.
     for envelope in sorted(envelopes, key=lambda item: (item.stamp.epoch, item.stamp.sequence), reverse=True):
         try:
-            return Taken(server_id=server.pk, stamp=envelope.stamp, report=ServerReport.parse(envelope.body))
+            report = ServerReport.parse(envelope.body)
+            return Taken(server_id=server.pk, epoch=epoch, stamp=envelope.stamp, report=report)
         except ProtocolError as error:
             intake.refuse(server.pk, type(error).__name__.lower())
     return None

@@ -23,7 +23,6 @@ from scheduler.models import Attempt, Job, Lease, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import touch_job
 from scheduler.services.job_state import job_transition
-from scheduler.services.settings import cluster_row
 
 CAUSES = frozenset(cause.value for cause in EndCause)
 
@@ -53,7 +52,7 @@ class Applied:
 def report_apply(taken: Taken, *, at: datetime) -> Applied:
     """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
     applied = Applied()
-    is_present_epoch = taken.stamp.epoch == cluster_row().epoch
+    is_present_epoch = taken.stamp.epoch == taken.epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
         applied.is_stale = True
         return applied

@@ -1,0 +1,185 @@
+"""What goes wrong, when, and for how long. Every fault has an end; the heal phase ends those that are left."""
+
+import signal
+from collections.abc import Callable
+from random import Random
+
+from tests.faults.control import Control
+from tests.faults.machine import Machine
+from tests.faults.network import Network
+from tests.faults.virtual import Trace, VirtualTime
+
+YEAR_S = 365 * 86_400.0
+TTL_S = 30.0
+
+
+class Nemesis:
+    """One malicious hand over a run."""
+
+    def __init__(
+        self,
+        *,
+        time: VirtualTime,
+        rng: Random,
+        trace: Trace,
+        control: Control,
+        machines: list[Machine],
+        network: Network,
+    ) -> None:
+        self._time, self._rng, self._trace = time, rng, trace
+        self._control, self._machines, self._network = control, machines, network
+        self._is_over = False
+        kinds: list[Callable[[], None]] = [
+            self.kill_agent,
+            self.pause_agent,
+            self.kill_supervisor,
+            self.kill_trainer,
+            self.reboot,
+            self.disk_full,
+            self.wall_jump,
+            self.cut,
+            self.broker_down,
+            self.broker_flush,
+            self.restart_scheduler,
+            self.pause_scheduler,
+            self.crash_before_send,
+            self.second_scheduler,
+        ]
+        # Each run strikes with half of the kinds only: some faults hide others. A scheduler that is killed often,
+        # for one, never waits long enough to give a server up.
+        self._strikes = self._rng.sample(kinds, k=len(kinds) // 2)
+
+    def start(self, *, every_s: float, message_fault_frac: float) -> None:
+        """Begin to strike about every ``every_s`` seconds."""
+        self._network.fault_frac = message_fault_frac
+        self._again(every_s)
+
+    def heal(self) -> None:
+        """End every fault."""
+        self._is_over = True
+        self._network.fault_frac = 0.0
+        self._network.is_down = False
+        self._network.cut.clear()
+        self._control.heal()
+        for machine in self._machines:
+            machine.heal()
+        self._trace.add("HEALED")
+
+    def _again(self, every_s: float) -> None:
+        if self._is_over:
+            return
+        self._rng.choice(self._strikes)()
+        self._time.after(every_s * (0.5 + self._rng.random()), lambda: self._again(every_s))
+
+    def _for_a_while(self, most_s: float, end: Callable[[], None]) -> float:
+        seconds = 1.0 + most_s * self._rng.random()
+        self._time.after(seconds, lambda: None if self._is_over else end())
+        return seconds
+
+    def _machine(self) -> Machine:
+        return self._rng.choice(self._machines)
+
+    def kill_agent(self) -> None:
+        """KILL an agent; it is started again after a while."""
+        machine = self._machine()
+        if machine.agent is None:
+            return
+        self._trace.fault("kill_agent", machine.name)
+        machine.kill_agent()
+        self._for_a_while(20.0, machine.start_agent)
+
+    def pause_agent(self) -> None:
+        """STOP an agent for up to three leases."""
+        machine = self._machine()
+        seconds = 1.0 + 3 * TTL_S * self._rng.random()
+        self._trace.fault("pause_agent", machine.name, round(seconds))
+        machine.pause_agent(seconds)
+
+    def kill_supervisor(self) -> None:
+        """KILL a supervisor."""
+        at_work = [(machine, pid) for machine in self._machines for pid in sorted(machine.supervisors)]
+        if at_work:
+            machine, pid = self._rng.choice(at_work)
+            self._trace.fault("kill_supervisor", machine.name, machine.supervisors[pid].attempt_id[-4:])
+            machine.kill_supervisor(pid)
+
+    def kill_trainer(self) -> None:
+        """KILL a training process."""
+        trainers = [
+            (supervisor.attempt_id, supervisor.trainer)
+            for machine in self._machines
+            for _, supervisor in sorted(machine.supervisors.items())
+            if supervisor.trainer is not None
+        ]
+        if trainers:
+            attempt_id, trainer = self._rng.choice(trainers)
+            self._trace.fault("kill_trainer", attempt_id[-4:])
+            trainer.signal(signal.SIGKILL)
+
+    def reboot(self) -> None:
+        """Cut the power; it comes back after a moment or after more than a lease."""
+        machine = self._machine()
+        self._trace.fault("reboot", machine.name)
+        machine.power_off()
+        self._time.after(3.0 + 90.0 * self._rng.random() ** 3, machine.power_on)
+
+    def disk_full(self) -> None:
+        """Fill the disk of a server."""
+        machine = self._machine()
+        self._trace.fault("disk_full", machine.name)
+        machine.is_disk_full = True
+        self._for_a_while(40.0, lambda: setattr(machine, "is_disk_full", False))
+
+    def wall_jump(self) -> None:
+        """Set a wall clock wrong, by an hour or ten years."""
+        clocks = [machine.clock for machine in self._machines] + [self._control.first.clock]
+        clock = self._rng.choice(clocks)
+        offset_s = self._rng.choice([3600.0, -3600.0, 10 * YEAR_S, -10 * YEAR_S])
+        self._trace.fault("wall_jump", clocks.index(clock), offset_s)
+        clock.wall_offset_s = offset_s
+        self._for_a_while(60.0, lambda: setattr(clock, "wall_offset_s", 0.0))
+
+    def cut(self) -> None:
+        """Cut the wire of a server, both ways or one way."""
+        machine = self._machine()
+        ways = self._rng.choice([("up",), ("down",), ("up", "down")])
+        cut = {(machine.server_id, way) for way in ways}
+        self._trace.fault("cut", machine.name, *ways)
+        self._network.cut |= cut
+        self._for_a_while(90.0, lambda: self._network.cut.difference_update(cut))
+
+    def broker_down(self) -> None:
+        """Take the broker away."""
+        self._trace.fault("broker_down")
+        self._network.is_down = True
+        self._for_a_while(30.0, lambda: setattr(self._network, "is_down", False))
+
+    def broker_flush(self) -> None:
+        """Lose all that waits in the broker."""
+        self._trace.fault("broker_flush")
+        self._network.flush()
+
+    def restart_scheduler(self) -> None:
+        """KILL the scheduler; a new one knows nothing but the database."""
+        self._trace.fault("restart_scheduler")
+        self._control.first.stop()
+        self._time.after(1.0 + 30.0 * self._rng.random() ** 2, self._control.first.start)
+
+    def pause_scheduler(self) -> None:
+        """STOP the scheduler for up to three leases."""
+        seconds = 1.0 + 3 * TTL_S * self._rng.random() ** 2
+        self._trace.fault("pause_scheduler", round(seconds))
+        self._control.first.paused_until_s = self._time.now_s + seconds
+
+    def crash_before_send(self) -> None:
+        """Let schedulers die between a commit and what it leaves to send."""
+        self._trace.fault("crashes_before_send")
+        self._control.crash_frac = 0.3
+        self._for_a_while(15.0, lambda: setattr(self._control, "crash_frac", 0.0))
+
+    def second_scheduler(self) -> None:
+        """Start a second scheduler beside the first."""
+        if self._control.second.engine is None:
+            self._trace.fault("second_scheduler")
+            self._control.second.start()
+            self._for_a_while(90.0, self._control.second.stop)

@@ -1,0 +1,26 @@
+"""Repeats one run under faults, outside pytest: ``python -m tests.faults.replay SEED [SECONDS OF FAULTS]``.
+
+Prints what the run was, or the last lines of its trace and what was violated.
+"""
+
+import logging
+import sys
+
+import tests.conftest  # noqa: F401  (a private state directory, and the settings)
+
+from django.test.runner import DiscoverRunner  # isort: skip
+from tests.faults.run import STRIKE_S, FaultRun, clean_database  # isort: skip
+
+
+def main(arguments: list[str]) -> int:
+    """Run the seed that is named."""
+    logging.disable(logging.CRITICAL)
+    seed, strike_s = int(arguments[0]), float(arguments[1]) if len(arguments) > 1 else STRIKE_S
+    DiscoverRunner(verbosity=0, interactive=False).setup_databases()
+    with clean_database():
+        print(FaultRun(seed, strike_s=strike_s).run())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,216 @@
+"""One run of the whole system under faults: set up, strike, heal, drain, check. All of it follows from the seed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+from django.db import transaction
+
+from scheduler.core.config import SchedulerConfig
+from scheduler.core.plan import Plan
+from scheduler.core.round import plan_round
+from scheduler.core.tables import Snapshot
+from scheduler.live import engine
+from scheduler.models.server import ServerState
+from scheduler.notify import use_bell
+from scheduler.services.settings import cluster_row
+from tests import factories
+from tests.faults.checkers import Checkers
+from tests.faults.control import Control
+from tests.faults.machine import Machine
+from tests.faults.nemesis import Nemesis
+from tests.faults.network import Network
+from tests.faults.training import SharedFiles
+from tests.faults.virtual import Trace, Violation, VirtualTime
+from tests.faults.witness import Witness
+from tests.faults.workload import Workload
+
+SLOTS = (2, 3, 2)
+STRIKE_S = 240.0
+DRAIN_S = 900.0
+SETTLED_S = 30.0
+# Rounds in which the world moves on between the plan and its application.
+GAP_FRAC = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run was."""
+
+    seed: int
+    digest: str
+    faults: dict[str, int]
+    jobs: int
+    starts: int
+    virtual_s: float
+
+    @property
+    def num_faults(self) -> int:
+        """Return how many faults fired."""
+        return sum(self.faults.values())
+
+
+class FaultRun:
+    """One run."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        strike_s: float = STRIKE_S,
+        strike_every_s: float = 3.0,
+        message_fault_frac: float = 0.5,
+        act_every_s: float = 6.0,
+    ) -> None:
+        """Set the world up.
+
+        Args:
+            seed: Everything follows from it.
+            strike_s: How long faults fire, seconds of virtual time.
+            strike_every_s: Mean time between two faults of processes and machines, seconds.
+            message_fault_frac: Fraction of messages that something happens to.
+            act_every_s: Mean time between two acts of the users, seconds.
+        """
+        self.seed, self.strike_s, self.strike_every_s = seed, strike_s, strike_every_s
+        self.message_fault_frac, self.act_every_s = message_fault_frac, act_every_s
+        # One generator for each part, so that a change in one does not reshuffle the others.
+        parts = ("time", "network", "control", "users", "nemesis", "gap")
+        self._rngs = {name: Random(f"{seed}-{name}") for name in parts}
+        self.time = VirtualTime(self._rngs["time"])
+        self.trace = Trace(self.time)
+        self.network = Network(time=self.time, rng=self._rngs["network"], trace=self.trace)
+        self.witness = Witness(self.trace)
+        self.control = Control(time=self.time, network=self.network, rng=self._rngs["control"], trace=self.trace)
+        shared: SharedFiles = {}
+        cluster_row()
+        self.machines = [self._machine(number, slots, shared) for number, slots in enumerate(SLOTS, start=1)]
+        self.users = Workload(control=self.control, rng=self._rngs["users"], trace=self.trace)
+        self.nemesis = Nemesis(
+            time=self.time,
+            rng=self._rngs["nemesis"],
+            trace=self.trace,
+            control=self.control,
+            machines=self.machines,
+            network=self.network,
+        )
+        self.checkers = Checkers(machines=self.machines, witness=self.witness)
+        self.control.check = self.checkers.always
+        self.control.on_planned = self._world_moves_on
+        self._is_between = False
+
+    def _machine(self, number: int, slots: int, shared: SharedFiles) -> Machine:
+        server = factories.server_make(
+            f"server-{number}",
+            gpus=0,
+            state=ServerState.JOINING,
+            id=f"s{number:011d}",
+            number=number,
+            key_hex=f"{number:064x}",
+            num_cpus=0,
+            memory_bytes=0,
+        )
+        machine = Machine(
+            name=server.name,
+            server_id=server.pk,
+            key=bytes.fromhex(server.key_hex),
+            slots=slots,
+            time=self.time,
+            network=self.network,
+            shared=shared,
+            witness=self.witness,
+            trace=self.trace,
+            rng=Random(f"{self.seed}-machine-{number}"),
+        )
+        self.network.on_desired[server.pk] = machine.message_arrived
+        return machine
+
+    def _world_moves_on(self) -> None:
+        """Let something happen between a plan and its application, now and then."""
+        rng = self._rngs["gap"]
+        if self._is_between or self.time.now_s >= self.strike_s or rng.random() >= GAP_FRAC:
+            return
+        self._is_between = True
+        self.trace.fault("change_after_plan")
+        other = self.control.other()
+        if other is not None and rng.random() < 0.7:
+            if rng.random() < 0.5:
+                other.take()
+            else:
+                other.round("race")
+        else:
+            self.users.act()
+        self._is_between = False
+
+    def run(self) -> Outcome:
+        """Run to the end. Raises Violation, with the way to repeat it."""
+        try:
+            with _gap_opened(self.control):
+                self._run()
+        except Exception as error:
+            lines = "\n".join(self.trace.lines[-60:])
+            error.add_note(
+                f"{lines}\nRepeat with: .venv/bin/python -m tests.faults.replay {self.seed} {self.strike_s:g}"
+            )
+            raise
+        return Outcome(
+            seed=self.seed,
+            digest=self.trace.digest(),
+            faults=dict(sorted(self.trace.faults.items())),
+            jobs=len(self.users.acknowledged),
+            starts=self.witness.starts,
+            virtual_s=self.time.now_s,
+        )
+
+    def _run(self) -> None:
+        self.control.start()
+        for machine in self.machines:
+            machine.start_agent()
+        self.time.run_until(5.0)
+        for _ in range(6):
+            self.users.submit_one()
+        self.nemesis.start(every_s=self.strike_every_s, message_fault_frac=self.message_fault_frac)
+        while self.time.now_s < self.strike_s:
+            self.users.act()
+            self.time.run_until(self.time.now_s + self.act_every_s * 2 * self._rngs["users"].random())
+        self.nemesis.heal()
+        healed_s = self.time.now_s
+        while self.time.now_s < healed_s + DRAIN_S:
+            self.users.finish()
+            self.time.run_until(self.time.now_s + 10.0)
+            if self.time.now_s - healed_s >= SETTLED_S:
+                self.checkers.settled()
+            if not self.users.unfinished():
+                break
+        else:
+            raise Violation("J1", f"does not drain: {self.users.unfinished()}")
+        self.time.run_until(self.time.now_s + 20.0)
+        self.checkers.always()
+        self.checkers.finished(self.users.acknowledged)
+
+
+@contextmanager
+def clean_database() -> Iterator[None]:
+    """Undo at the end whatever the block wrote, so that one test can hold several runs."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+@contextmanager
+def _gap_opened(control: Control) -> Iterator[None]:
+    """Open the gap between a plan and its application: the one place where a scheduler holds what may be outdated."""
+
+    def plan_and_wait(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
+        plan = plan_round(snapshot, config)
+        control.on_planned()
+        return plan
+
+    use_bell(control.bell)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "plan_round", plan_and_wait)
+        try:
+            yield
+        finally:
+            use_bell(None)

@@ -1,0 +1,155 @@
+"""The checkers are tested too: deliberate defects in the product, each of which must be caught within a few runs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.executor import Executor
+from agents.protocol import Stamp
+from agents.supervision import Supervision
+from scheduler.core.lifecycle import EndCause
+from scheduler.live import apply, attempts, lost, reports, wants
+from scheduler.live.intake import Taken
+from scheduler.live.retry import Ending
+from scheduler.models import Attempt, Job, Server
+from scheduler.models.job import AttemptState
+from tests.faults.run import FaultRun, clean_database
+from tests.faults.supervising import SimSupervisor
+from tests.faults.virtual import Violation
+
+SEEDS = (1, 2, 3, 4)
+Patch = pytest.MonkeyPatch
+Anything = Any  # arguments and answers of the product's functions, passed through
+
+
+def take_old_messages(patch: Patch) -> None:
+    """The agent forgets to compare stamps."""
+    patch.setattr(Stamp, "__le__", lambda *_: False)
+
+
+def ignore_the_lease(patch: Patch) -> None:
+    """The supervisor lets a job run on when its lease is over."""
+    patch.setattr(Supervision, "_keep_lease", lambda *_: None)
+
+
+def give_servers_up_too_soon(patch: Patch) -> None:
+    """The scheduler does not wait for the agent's lease to run out."""
+    patch.setattr(lost, "lost_after_s", lambda: 8.0)
+
+
+def close_when_asking(patch: Patch) -> None:
+    """Leases are closed when an attempt is asked to end, not when it has ended."""
+    ask = attempts.attempt_stop
+
+    def ask_and_close(*, attempt_id: str, at: Anything, **rest: Anything) -> list[str]:
+        tell = ask(attempt_id=attempt_id, at=at, **rest)
+        if tell:
+            ending = Ending(cause=EndCause.PREEMPTED)
+            attempts.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+        return tell
+
+    patch.setattr(wants, "attempt_stop", ask_and_close)
+    patch.setattr(apply, "attempt_stop", ask_and_close)
+
+
+def leave_leases_open(patch: Patch) -> None:
+    """An end is recorded without closing the leases."""
+
+    def close(attempt: Attempt, *, end: Ending, at: Anything, lost_s: Anything) -> None:
+        attempt.state, attempt.ended_at, attempt.end_cause = AttemptState.ENDED, at, end.cause
+        attempt.save()
+
+    patch.setattr(attempts, "_close_rows", close)
+
+
+def believe_every_signature(patch: Patch) -> None:
+    """Nobody checks the MAC."""
+    patch.setattr("agents.protocol.hmac.compare_digest", lambda *_: True)
+
+
+def move_without_event(patch: Patch) -> None:
+    """A state is written behind the back of the one function that may."""
+
+    def write(*, job: Job, to: Anything, at: Anything, changes: Anything = None, **_: Anything) -> None:
+        Job.objects.filter(pk=job.pk).update(state=to, state_changed_at=at, wait_reason="", **(changes or {}))
+
+    start = attempts.job_transition
+    patch.setattr(attempts, "job_transition", lambda **how: (write if how["reason"] == "granted" else start)(**how))
+
+
+def forget_the_job(patch: Patch) -> None:
+    """A lost server's attempt is closed and its job stays where it was."""
+    move = attempts._move_job
+
+    def move_some(attempt: Attempt, *, end: Ending, **rest: Anything) -> None:
+        if end.cause is not EndCause.SERVER_LOST:
+            move(attempt, end=end, **rest)
+
+    patch.setattr(attempts, "_move_job", move_some)
+
+
+def forget_the_generation_of_reports(patch: Patch) -> None:
+    """What a report lacks is taken as ended, even if its agent cannot have heard of it yet."""
+    apply_attempts = reports._attempts_apply
+
+    def apply_as_new(server: Server, taken: Taken, applied: reports.Applied, *, at: Anything) -> None:
+        newest = replace(taken, stamp=replace(taken.stamp, generation=2**60))
+        apply_attempts(server, newest, applied, at=at)
+
+    def close(server: Server, attempt: Attempt, attempt_id: str, applied: reports.Applied, *, at: Anything) -> None:
+        ending = Ending(cause=EndCause.LAUNCH_UNCONFIRMED)
+        attempts.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+
+    patch.setattr(reports, "_attempts_apply", apply_as_new)
+    patch.setattr(reports, "_attempt_is_missing", close)
+
+
+def launch_twice(patch: Patch) -> None:
+    """The agent starts two supervisors, and making the state file is not exclusive."""
+    spawn = Executor._spawn
+
+    def spawn_two(self: Executor, command: Anything) -> Anything:
+        spawn(self, command)
+        return spawn(self, command)
+
+    patch.setattr(Executor, "_spawn", spawn_two)
+    main = SimSupervisor.main
+
+    def main_without_claim(self: SimSupervisor) -> None:
+        self._machine.shared.pop((self.attempt_id, "state.json"), None)
+        main(self)
+
+    patch.setattr(SimSupervisor, "main", main_without_claim)
+
+
+DEFECTS: dict[Callable[[Patch], None], set[str]] = {
+    take_old_messages: {"G1"},
+    ignore_the_lease: {"P1", "P2", "L1"},
+    give_servers_up_too_soon: {"P1", "P2", "L1"},
+    close_when_asking: {"P1", "P2", "L1"},
+    leave_leases_open: {"L3", "L4"},
+    believe_every_signature: {"P1", "P2", "G1"},
+    move_without_event: {"S1"},
+    forget_the_job: {"L3"},
+    forget_the_generation_of_reports: {"P1", "P2", "L1"},
+    launch_twice: {"P2"},
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
+def test_defect_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    """A harness that finds nothing in a broken product would find nothing in ours."""
+    defect(monkeypatch)
+    with pytest.raises(Violation) as caught:
+        _run_all()
+
+    assert caught.value.checker in DEFECTS[defect]
+
+
+def _run_all() -> None:
+    for seed in SEEDS:
+        with clean_database():
+            FaultRun(seed, strike_s=180.0).run()

@@ -1,0 +1,157 @@
+"""A training process that trains nothing: it counts steps, writes checkpoints, obeys or does not."""
+
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.ending import Exit
+from agents.ports import ProcessIdentity
+from agents.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
+from tests.faults.witness import Who, Witness
+
+CHECKPOINT_EVERY = 7  # steps
+BOUNDARY_S = 0.4  # a mini-batch: how soon a request is seen
+
+# (attempt id, file name) to content, for all machines: the shared directory.
+SharedFiles = dict[tuple[str, str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a job does, read from its command: ``sim <steps> <exit code> <runtime|plain> <stubborn|tame>``."""
+
+    total_steps: int
+    exit_code: int
+    uses_runtime: bool
+    is_stubborn: bool
+
+    @staticmethod
+    def of(command: tuple[str, ...]) -> "Behaviour":
+        """Read it."""
+        return Behaviour(int(command[1]), int(command[2]), command[3] == "runtime", command[4] == "stubborn")
+
+
+class Trainer:
+    """One training process."""
+
+    def __init__(
+        self,
+        *,
+        launch: Launch,
+        identity: ProcessIdentity,
+        machine: str,
+        shared: SharedFiles,
+        witness: Witness,
+        now_s: Callable[[], float],
+    ) -> None:
+        self.identity = identity
+        self.exit: Exit | None = None
+        self._launch, self._shared, self._witness, self._now_s = launch, shared, witness, now_s
+        self._who = Who(
+            process=identity,
+            attempt_id=launch.order.attempt_id,
+            job_id=launch.order.job_id,
+            machine=machine,
+            gpus=launch.order.gpu_indexes,
+        )
+        self._is_stopped = False
+        self._term_at_s: float | None = None
+        self._last_s = now_s()
+        self._train_s = 0.0
+        self._saved: int | None = None
+        self.behaviour = Behaviour.of(launch.order.command)
+        self.first_step = self._resume_step()
+        self._lines: list[JobLine] = []
+        if self.behaviour.uses_runtime:
+            self._say("started", step=self.first_step, total_steps=self.behaviour.total_steps)
+        self._witness.runs(self._who)
+
+    @property
+    def step(self) -> int:
+        """Return the step it is at: two a second."""
+        return min(self.behaviour.total_steps, self.first_step + int(self._train_s * 2))
+
+    def _resume_step(self) -> int:
+        order = self._launch.order
+        content = self._shared.get((order.resume_attempt_id, f"checkpoints/{order.resume_name}"))
+        if content is None:
+            return 0
+        job_id, step = content.decode().split()
+        assert job_id == order.job_id, f"checkpoint of {job_id} given to {order.job_id}"
+        return int(step)
+
+    def _say(self, event: str, **fields: object) -> None:
+        line = JobLine.parse(json.dumps({"event": event, **fields}).encode())
+        assert line is not None
+        self._lines.append(line)
+
+    def advance(self) -> list[JobLine]:
+        """Let it work until now; return the lines that it has reported since."""
+        now_s = self._now_s()
+        elapsed_s, self._last_s = now_s - self._last_s, now_s
+        if self.exit is None and not self._is_stopped:
+            self._train_s += elapsed_s
+            self._work(now_s)
+        lines, self._lines = self._lines, []
+        return lines
+
+    def _work(self, now_s: float) -> None:
+        behaviour = self.behaviour
+        if behaviour.uses_runtime:
+            self._say("progress", step=self.step, total_steps=behaviour.total_steps, loss=1.0, steps_per_s=2.0)
+            if self.step - (self._saved or self.first_step) >= CHECKPOINT_EVERY:
+                self._save()
+            if self._stop_is_asked(now_s):
+                self._save()
+                self._say("stopped", step=self.step)
+                self._end(Exit(code=EXIT_STOPPED, signal=None), "stopped")
+                return
+        elif self._term_at_s is not None and not behaviour.is_stubborn:
+            self._end(Exit(code=None, signal=signal.SIGTERM), "term")
+            return
+        if self.step >= behaviour.total_steps:
+            if behaviour.uses_runtime and behaviour.exit_code == 0:
+                self._say("completed", step=self.step)
+            self._end(Exit(code=behaviour.exit_code, signal=None), f"exit {behaviour.exit_code}")
+
+    def _stop_is_asked(self, now_s: float) -> bool:
+        if self.behaviour.is_stubborn:
+            return False
+        if self._term_at_s is not None and now_s - self._term_at_s >= BOUNDARY_S:
+            return True
+        request = self._shared.get((self._launch.order.attempt_id, REQUEST_FILE))
+        return request is not None and json.loads(request)["request"] == "stop"
+
+    def _save(self) -> None:
+        step = self.step
+        name = f"step-{step:06d}.pt"
+        order = self._launch.order
+        self._shared[order.attempt_id, f"checkpoints/{name}"] = f"{order.job_id} {step}".encode()
+        self._saved = step
+        self._say("checkpoint", name=name, step=step)
+
+    def signal(self, number: int) -> None:
+        """Take a signal."""
+        if self.exit is not None:
+            return
+        self.advance_silently()
+        if number == signal.SIGKILL:
+            self._end(Exit(code=None, signal=signal.SIGKILL), "kill")
+        elif number == signal.SIGSTOP and not self._is_stopped:
+            self._is_stopped = True
+            self._witness.rests(self._who, "stop")
+        elif number == signal.SIGCONT and self._is_stopped:
+            self._is_stopped = False
+            self._witness.runs(self._who)
+        elif number == signal.SIGTERM and self._term_at_s is None:
+            self._term_at_s = self._now_s()
+
+    def advance_silently(self) -> None:
+        """Let it work until now; what it reports stays for the next reader."""
+        lines = self.advance()
+        self._lines = lines + self._lines
+
+    def _end(self, how: Exit, why: str) -> None:
+        self.exit = how
+        self._witness.rests(self._who, why)

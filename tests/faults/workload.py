@@ -1,0 +1,146 @@
+"""Users of a run: submit, cancel, pause, resume, change settings, drain servers, and note what was acknowledged."""
+
+from random import Random
+
+from django.contrib.auth.models import User
+
+from scheduler.core.errors import Conflict, SchedulerError
+from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.models import Job, Queue, Server
+from scheduler.models.server import ServerState
+from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.servers import server_drain, server_undrain
+from scheduler.services.settings import cluster_row, settings_change
+from tests import factories
+from tests.faults.control import Control, committed
+from tests.faults.virtual import START, Trace
+
+POLICIES = ("las", "srtf", "fifo")
+MECHANISMS = ("tune", "proportional")
+
+
+class Workload:
+    """What the users of one run do.
+
+    Attributes:
+        acknowledged: Ids of jobs whose submission was answered with success.
+    """
+
+    def __init__(self, *, control: Control, rng: Random, trace: Trace) -> None:
+        self.acknowledged: list[str] = []
+        self._control, self._rng, self._trace = control, rng, trace
+        self._admin: User = factories.user_make("admin", admin=True)
+        root = factories.queue_make("root", quota_gpus=6, created_at=START)
+        self._queues: list[Queue] = [
+            factories.queue_make(f"root/{name}", parent=root, quota_gpus=quota, created_at=START)
+            for name, quota in (("vision", 3), ("speech", 2), ("guests", 0))
+        ]
+
+    def act(self) -> None:
+        """Do one thing."""
+        acts = [self.submit] * 5 + [self.cancel, self.suspend, self.resume, self.resume, self.settings, self.drain]
+        self._do(self._rng.choice(acts))
+
+    def _do(self, act: object) -> None:
+        assert callable(act)
+        try:
+            with committed():
+                act()
+        except SchedulerError as error:
+            self._trace.add("user", "refused", type(error).__name__)
+        self._control.check()
+
+    def submit_one(self) -> None:
+        """Submit one job of some kind."""
+        self._do(self.submit)
+
+    def submit(self) -> None:
+        """Submit one job of some kind, as part of an act."""
+        rng = self._rng
+        exit_code = 0 if rng.random() < 0.85 else rng.choice([1, 2])
+        command = [
+            "sim",
+            str(rng.randrange(6, 60)),
+            str(exit_code),
+            "runtime" if rng.random() < 0.8 else "plain",
+            "stubborn" if rng.random() < 0.15 else "tame",
+        ]
+        data = {
+            "apiVersion": "v1",
+            "name": "sim",
+            "queue": rng.choice(self._queues).name,
+            "command": command,
+            "resources": {"gpus": rng.choice([1, 1, 1, 2, 2, 3])},
+            "schedule": {"priority": rng.randrange(100), "preemptible": rng.random() < 0.8},
+            "checkpoint": {"grace": "3s"},
+            "retry": {"max": 2},
+        }
+        at = self._control.first.clock.now()
+        spec = job_check(actor=self._admin, data=data)
+        job = job_submit(actor=self._admin, spec=spec, at=at, ids=self._control.ids)
+        self.acknowledged.append(job.pk)
+        self._trace.add("user", "submit", job.number, *command[1:])
+
+    def _some_job(self) -> Job | None:
+        jobs = list(Job.objects.exclude(state__in=sorted(TERMINAL)).order_by("number"))
+        return self._rng.choice(jobs) if jobs else None
+
+    def cancel(self) -> None:
+        """Cancel a job."""
+        job = self._some_job()
+        if job is not None:
+            self._trace.add("user", "cancel", job.number, job.state)
+            job_cancel(actor=self._admin, job=job, at=self._control.first.clock.now())
+
+    def suspend(self) -> None:
+        """Pause a job."""
+        job = self._some_job()
+        if job is not None:
+            self._trace.add("user", "suspend", job.number, job.state)
+            job_suspend(actor=self._admin, job=job, at=self._control.first.clock.now())
+
+    def resume(self) -> None:
+        """Let the oldest paused job go on."""
+        job = Job.objects.filter(wanted="suspend").exclude(state__in=sorted(TERMINAL)).order_by("number").first()
+        if job is not None:
+            self._trace.add("user", "resume", job.number, job.state)
+            job_resume(actor=self._admin, job=job, at=self._control.first.clock.now())
+
+    def settings(self) -> None:
+        """Choose another policy and mechanism."""
+        changes = {"policy": self._rng.choice(POLICIES), "mechanism": self._rng.choice(MECHANISMS)}
+        self._trace.add("user", "settings", *changes.values())
+        version = cluster_row().settings_version
+        settings_change(
+            actor=self._admin, changes=changes, expected_version=version, at=self._control.first.clock.now()
+        )
+
+    def drain(self) -> None:
+        """Drain a server, or take one back."""
+        server = self._rng.choice(list(Server.objects.order_by("number")))
+        self._trace.add("user", "drain", server.name, server.state)
+        at = self._control.first.clock.now()
+        if server.state == ServerState.DRAINING:
+            server_undrain(actor=self._admin, server=server, at=at)
+        elif not Server.objects.filter(state=ServerState.DRAINING).exists():
+            server_drain(actor=self._admin, server=server, reason="test", at=at)
+
+    def finish(self) -> None:
+        """Take back whatever would keep the run from draining."""
+        for job in Job.objects.filter(wanted="suspend").exclude(state__in=sorted(TERMINAL)).order_by("number"):
+            with committed():
+                try:
+                    job_resume(actor=self._admin, job=job, at=self._control.first.clock.now())
+                except Conflict:
+                    continue
+        for server in Server.objects.order_by("number"):
+            with committed():
+                try:
+                    server_undrain(actor=self._admin, server=server, at=self._control.first.clock.now())
+                except SchedulerError:
+                    continue
+
+    def unfinished(self) -> list[str]:
+        """Return the jobs that have not ended."""
+        rows = Job.objects.exclude(state__in=sorted(TERMINAL)).order_by("number")
+        return [f"J-{job.number} {job.state} {job.wait_reason}" for job in rows if job.state != JobState.SUSPENDED]
