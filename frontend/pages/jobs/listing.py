@@ -23,7 +23,7 @@ from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import JobFilters, job_list, job_row
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import Access, access_of, queues_visible
 
 MOST_GROUPS = 50
@@ -59,7 +59,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     query = list_query(request.GET)
     page = jobs_page(request, query)
     queues = list(queues_visible(request.user).order_by("name"))
-    device = device_word(server["device_kind"] for server in server_list(request.user))
+    device = device_word(device_kinds(request.user))
     counts = _counts(request, query)
     access = access_of(request.user)
     lines = [_line(request, job, access, device) for job in page.jobs]
@@ -199,7 +199,7 @@ def jobs_cancel(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(back)
     if request.POST.get("confirmed") != "yes":
         held = sum(job.num_gpus for job in chosen if JobState(job.state) in HOLDING)
-        device = device_word(server["device_kind"] for server in server_list(request.user))
+        device = device_word(device_kinds(request.user))
         context = {"chosen": chosen, "held": held, "device": device, "back": back}
         return render(request, "jobs/confirm_many.html", context)
     for job in chosen:

@@ -26,8 +26,8 @@ _LEVEL = re.compile(
     re.IGNORECASE,
 )
 _LEVEL_LATER = re.compile(
-    r"(?:^|[\s\[(|])(?P<word>(?P<bad>ERROR|CRITICAL|FATAL|\w{0,60}(?:Error|Exception)(?=:|$))"
-    r"|(?P<warn>WARN(?:ING)?|\w{0,60}Warning(?=:|$)))(?=\W|$)"
+    r"(?:^|[\s\[(|])(?P<word>(?P<bad>ERROR|CRITICAL|FATAL|[\w.]{0,60}(?:Error|Exception)(?=:|$))"
+    r"|(?P<warn>WARN(?:ING)?|[\w.]{0,60}Warning(?=:|$)))(?=\W|$)"
 )
 
 
@@ -100,7 +100,7 @@ class _Style:
             for _ in range(3):
                 next(codes, 0)
             return ""
-        value = next(codes, 0) if kind == 5 else 16
+        value = next(codes, 16) if kind == 5 else 16
         return self._named(value % 8) if value < 16 else ""
 
 

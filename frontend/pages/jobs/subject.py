@@ -15,7 +15,7 @@ from scheduler.core.errors import NotFound
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import job_detail, job_explain, job_series, job_timeline
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.servers import device_kinds, server_list
 from scheduler.selectors.visibility import require_job
 
 Row = dict[str, Any]  # JSON of a selector
@@ -64,7 +64,7 @@ class Subject:
     @cached_property
     def device(self) -> DeviceWord:
         """Return what a device is called on this cluster."""
-        return device_word(server["device_kind"] for server in self.servers)
+        return device_word(device_kinds(self.request.user))
 
     @cached_property
     def explain(self) -> Row:

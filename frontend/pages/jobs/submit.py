@@ -28,7 +28,7 @@ from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.spec import JobSpec
 from scheduler.models import Queue
 from scheduler.ports import live_ports
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs import job_check, job_submit
@@ -84,7 +84,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
     """Show the form, check what is in it, or submit it."""
     offer = Offer(
         queues=list(queues_submittable(request.user).order_by("name")),
-        device=device_word(server["device_kind"] for server in server_list(request.user)),
+        device=device_word(device_kinds(request.user)),
     )
     if request.method != "POST":
         return _page(request, offer, _first_draft(request, offer))

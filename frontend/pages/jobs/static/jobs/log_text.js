@@ -14,7 +14,7 @@ const LogText = (() => {
     + "|[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]", "gu");
   const COLORS = { 1: "c-bad", 2: "c-ok", 3: "c-warn", 4: "c-info", 5: "c-violet", 6: "c-teal" };
   const LEVEL = /^(?<lead>[\d\s:.,TZ/[\]()+-]{0,40})(?<word>(?:(?<bad>error|critical|fatal|traceback)|(?<warn>warn(?:ing)?))\b)/i;
-  const LEVEL_LATER = /(?:^|[\s[(|])(?<word>(?<bad>ERROR|CRITICAL|FATAL|\w{0,60}(?:Error|Exception)(?=:|$))|(?<warn>WARN(?:ING)?|\w{0,60}Warning(?=:|$)))(?=\W|$)/;
+  const LEVEL_LATER = /(?:^|[\s[(|])(?<word>(?<bad>ERROR|CRITICAL|FATAL|[\w.]{0,60}(?:Error|Exception)(?=:|$))|(?<warn>WARN(?:ING)?|[\w.]{0,60}Warning(?=:|$)))(?=\W|$)/;
 
   const named = (digit) => COLORS[digit] || (digit === 0 ? "dim" : "");
 
@@ -35,7 +35,7 @@ const LogText = (() => {
           const kind = codes.shift() || 0;
           let color = "";
           if (kind === 2) codes.splice(0, 3);
-          else if (kind === 5) { const value = codes.shift() || 0; color = value < 16 ? named(value % 8) : ""; }
+          else if (kind === 5) { const value = codes.shift() ?? 16; color = value < 16 ? named(value % 8) : ""; }
           if (code === 38) this.color = color;
         }
       }

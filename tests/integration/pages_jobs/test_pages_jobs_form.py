@@ -1,0 +1,320 @@
+"""The submit form: the same spec as REST, errors at their fields, nothing typed is lost."""
+
+import json
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from frontend.pages.jobs.workloads import TEMPLATES
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Job, Queue
+from tests.factories import queue_make
+from tests.integration.pages_jobs.conftest import Browser, Page, World, job_in
+
+FIELDS: dict[str, Any] = {
+    "mode": "form",
+    "action": "submit",
+    "name": "resnet",
+    "queue": "vision",
+    "command": 'python train.py --note "two words"',
+    "gpus": "2",
+    "preemptible": "on",
+}
+SPEC: dict[str, Any] = {
+    "apiVersion": "v1",
+    "name": "resnet",
+    "queue": "vision",
+    "command": ["python", "train.py", "--note", "two words"],
+    "resources": {"gpus": 2},
+}
+
+
+def by_rest(browser: Browser, spec: dict[str, Any]) -> Job:
+    """Submit a spec by the REST API with the same session."""
+    answer = browser.client.post("/api/v1/jobs", json.dumps(spec), content_type="application/json")
+    assert answer.status_code == 201, answer.content
+    return Job.objects.get(pk=answer.json()["id"])
+
+
+def by_form(browser: Browser, **changes: Any) -> Job:
+    """Submit by the form and return the job whose page it leads to."""
+    answer = browser.client.post("/jobs/new", {**FIELDS, **changes})
+    assert answer.status_code == 302, answer.content.decode()
+    return Job.objects.get(number=int(answer["Location"].rpartition("-")[2]))
+
+
+def stored(job: Job) -> bytes:
+    """Return the bytes of a stored spec."""
+    return json.dumps(job.spec).encode()
+
+
+def value_of(page: Page, name: str) -> str:
+    """Return what an input holds."""
+    (control,) = page.having(name=name)
+    return control.get("value", "")
+
+
+def test_form_and_rest_store_equal_bytes(world: World) -> None:
+    """One spec, however it came."""
+    browser = world.browser("member")
+
+    assert stored(by_form(browser)) == stored(by_rest(browser, SPEC))
+
+
+def test_every_field_of_the_form_reaches_the_spec_as_by_rest(world: World) -> None:
+    """No field is lost or changed on the way."""
+    browser = world.browser("member")
+    form = by_form(
+        browser,
+        **{
+            "cpus": "1.5",
+            "memory": "512MiB",
+            "disk": "3GiB",
+            "total_steps": "600",
+            "env": "SEED=1\r\nNOTE=a=b  c ",
+            "priority": "70",
+            "preemptible": "",
+            "max_duration": "90m",
+            "grace": "45s",
+            "retry": "0",
+            "labels": "model=resnet",
+            "file-0-name": "train.py",
+            "file-0-text": "print('ä')\r\nprint(2)\r\n",
+        },
+    )
+    rest = by_rest(
+        browser,
+        {
+            **SPEC,
+            "files": {"train.py": "print('ä')\nprint(2)\n"},
+            "env": {"SEED": "1", "NOTE": "a=b  c "},
+            "resources": {"gpus": 2, "cpus": 1.5, "memory": "512MiB", "disk": "3GiB"},
+            "schedule": {"priority": 70, "preemptible": False, "max_duration": "90m"},
+            "checkpoint": {"grace": "45s"},
+            "retry": {"max": 0},
+            "progress": {"total_steps": 600},
+            "labels": {"model": "resnet"},
+        },
+    )
+
+    assert stored(form) == stored(rest)
+
+
+def test_yaml_in_the_form_and_by_rest_store_equal_bytes(world: World) -> None:
+    """The editor takes what the API takes."""
+    browser = world.browser("member")
+    command = "command: [python, train.py, --note, two words]"
+    text = f"apiVersion: v1\nname: resnet\nqueue: vision\n{command}\nresources: {{gpus: 2}}\n"
+    form = by_form(browser, mode="yaml", spec=text.replace("\n", "\r\n"))
+    rest = browser.client.post("/api/v1/jobs", text, content_type="application/yaml")
+
+    assert stored(form) == stored(Job.objects.get(pk=rest.json()["id"]))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(content=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=300))
+def test_an_uploaded_file_is_stored_byte_for_byte(world: World, content: str) -> None:
+    """Line ends of a file are the file's."""
+    upload = SimpleUploadedFile("data.txt", content.encode())
+
+    assert by_form(world.browser("member"), upload=upload).spec["files"] == {"data.txt": content}
+
+
+def test_five_wrong_fields_mark_five_fields(world: World) -> None:
+    """Each error stands at its field and in a list of links on top; nothing typed is lost."""
+    wrong = {"name": "bad name!", "gpus": "0", "memory": "64", "priority": "500", "env": "LD_PRELOAD=x"}
+    page = world.browser("member").send("/jobs/new", {**FIELDS, **wrong, "file-0-name": "a.py", "file-0-text": "x = 1"})
+    marked = {control["name"]: control for control in page.having(aria_invalid="true")}
+
+    assert set(marked) == {"name", "gpus", "memory", "priority", "env"}
+    assert all(page.having(id=has["aria-describedby"].split()[-1]) for has in marked.values())
+    assert {f"#{has['id']}" for has in marked.values()} <= {has.get("href") for _, has in page.tags}
+    assert "memory needs a unit: 64GiB." in page.text
+    assert value_of(page, "name") == "bad name!"
+    assert value_of(page, "gpus") == "0"
+    assert value_of(page, "file-0-name") == "a.py"
+    assert "python train.py --note" in page.html
+    assert not Job.objects.exists()
+
+
+def test_the_same_wrong_spec_gets_the_same_sentences_by_rest(world: World) -> None:
+    """The form invents no rules of its own."""
+    browser = world.browser("member")
+    page = browser.send("/jobs/new", {**FIELDS, "name": "bad name!", "gpus": "99", "memory": "64"})
+    answer = browser.client.post(
+        "/api/v1/jobs",
+        json.dumps({**SPEC, "name": "bad name!", "resources": {"gpus": 99, "memory": "64"}}),
+        content_type="application/json",
+    )
+
+    assert {error["pointer"] for error in answer.json()["errors"]} == {"/name", "/resources/memory"}
+    assert all(error["detail"] in page.text for error in answer.json()["errors"])
+
+
+def test_more_than_any_server_has_is_refused_with_the_most(world: World) -> None:
+    """The number that would do is named."""
+    page = world.browser("member").send("/jobs/new", {**FIELDS, "gpus": "64"})
+
+    assert "must be between 1 and 8. You asked for 64." in page.text
+    assert [control["name"] for control in page.having(aria_invalid="true")] == ["gpus"]
+
+
+def test_errors_in_yaml_name_their_lines_and_keep_the_text(world: World) -> None:
+    """A long text is mended where it is wrong."""
+    text = "apiVersion: v1\nnme: x\nqueue: vision\ncommand: [true]\nresources:\n  gpus: 0\n"
+    page = world.browser("member").send("/jobs/new", {"mode": "yaml", "action": "submit", "spec": text})
+
+    assert "Line 2: 'nme' is not a key of a job. Did you mean 'name'?" in page.text
+    assert "Line 6: GPUs must be between" in page.text
+    assert "nme: x" in page.html
+
+
+@pytest.mark.parametrize("text", ["", "[", "a: &a [*a]", "- 1", "42", "\x00", "!!python/object:os.system x", "{" * 200])
+def test_text_that_is_no_spec_is_an_error_and_never_a_crash(world: World, text: str) -> None:
+    """Anything may be pasted."""
+    browser = world.browser("member")
+    for action in ("submit", "check", "form"):
+        page = browser.send("/jobs/new", {"mode": "yaml", "action": action, "spec": text})
+
+        assert page.status == 200
+        assert page.having(name="spec", aria_invalid="true")
+    assert not Job.objects.exists()
+
+
+def test_check_stores_nothing_and_shows_what_would_be_stored(world: World) -> None:
+    """A dry run: the same checks, no job."""
+    page = world.browser("member").send("/jobs/new", {**FIELDS, "action": "check"})
+
+    assert "It would be accepted" in page.text
+    assert "8 CPU slots, asks for 2" in page.text
+    assert "max_duration: null" in page.text
+    assert "curl http://testserver/api/v1/jobs" in page.text
+    assert value_of(page, "name") == "resnet"
+    assert not Job.objects.exists()
+
+
+def test_fields_turn_into_yaml_and_back(world: World) -> None:
+    """Nothing is lost by changing one's mind, and nothing is stored by it."""
+    browser = world.browser("member")
+    files = {"file-0-name": "train.py", "file-0-text": "print(1)\n"}
+    yaml_page = browser.send("/jobs/new", {**FIELDS, **files, "action": "yaml"})
+    text = yaml_page.html.split("<textarea", 1)[1].split(">", 1)[1].split("</textarea>", 1)[0]
+    text = text.replace("&#x27;", "'").replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">")
+    form_page = browser.send("/jobs/new", {"mode": "yaml", "action": "form", "spec": text})
+
+    assert value_of(form_page, "name") == "resnet"
+    assert value_of(form_page, "gpus") == "2"
+    assert value_of(form_page, "file-0-name") == "train.py"
+    assert not Job.objects.exists()
+
+
+def test_files_are_read_once_named_once_and_text(world: World) -> None:
+    """What cannot be laid into the directory is said at the files."""
+    browser = world.browser("member")
+    twice = {"file-0-name": "a.py", "file-0-text": "1", "file-1-name": "a.py", "file-1-text": "2"}
+    nameless = {"file-0-name": "", "file-0-text": "print(1)"}
+    binary = {"upload": SimpleUploadedFile("model.bin", b"\xff\xfe\x00\x01")}
+    path = {"file-0-name": "../a.py", "file-0-text": "1"}
+
+    assert "a.py is there twice." in browser.send("/jobs/new", {**FIELDS, **twice}).text
+    assert "A file has no name." in browser.send("/jobs/new", {**FIELDS, **nameless}).text
+    assert "model.bin is not UTF-8 text." in browser.send("/jobs/new", {**FIELDS, **binary}).text
+    assert "cannot be a file name" in browser.send("/jobs/new", {**FIELDS, **path}).text
+    assert not Job.objects.exists()
+
+
+def test_an_uploaded_file_survives_an_error_elsewhere(world: World) -> None:
+    """A browser forgets uploads; the form does not, line ends included."""
+    browser = world.browser("member")
+    upload = SimpleUploadedFile("data.csv", b"a\r\nb\r\n")
+    page = browser.send("/jobs/new", {**FIELDS, "gpus": "0", "upload": upload})
+    kept = {name: value_of(page, name) for name in ("file-0-name", "file-0-kept")}
+    job = by_form(browser, **kept)
+
+    assert job.spec["files"] == {"data.csv": "a\r\nb\r\n"}
+
+
+def test_clone_opens_the_form_filled_and_gives_the_same_spec(world: World) -> None:
+    """A copy is a copy."""
+    browser = world.browser("member")
+    source = by_form(browser, env="A=1", total_steps="90", **{"file-0-name": "a.py", "file-0-text": "1\n"})
+    page = browser.open("/jobs/new", clone=f"J-{source.number}")
+    sent = {has["name"]: has.get("value", "") for tag, has in page.tags if tag == "input" and has.get("name")}
+    areas = {"command": FIELDS["command"], "env": "A=1", "file-0-text": "1\n"}
+    sent = {name: value for name, value in sent.items() if name not in ("action", "job", "upload")}
+    clone = by_form(browser, **{**sent, **areas, "preemptible": "on"})
+
+    assert "Filled from resnet" in page.text
+    assert clone.pk != source.pk
+    assert stored(clone) == stored(source)
+
+
+def test_a_job_that_one_may_not_see_cannot_be_cloned(world: World) -> None:
+    """A spec is as guarded as its job."""
+    job = job_in(world, JobState.RUNNING, name="canary-job")
+    page = world.browser("outsider").open("/jobs/new", clone=f"J-{job.number}")
+
+    assert page.status == 404
+    assert "canary-job" not in page.html
+
+
+@pytest.mark.parametrize("key", TEMPLATES)
+def test_a_template_fills_the_form(world: World, key: str) -> None:
+    """Five workloads ship with the product; each is one click."""
+    page = world.browser("member").open("/jobs/new", template=key)
+
+    assert value_of(page, "name") == f"{key}-{TEMPLATES[key].steps}"
+    assert f"agents.workloads.{key} --steps" in page.html
+    assert "vision" in page.text
+
+
+def test_pressing_submit_twice_makes_one_job(world: World) -> None:
+    """A slow network and an impatient finger."""
+    browser = world.browser("member")
+    once = value_of(browser.open("/jobs/new"), "once")
+    first = by_form(browser, once=once)
+    again = by_form(browser, once=once)
+    other = by_form(browser, once=once, name="another")
+
+    assert first.pk == again.pk
+    assert other.pk != first.pk
+    assert Job.objects.count() == 2
+
+
+@pytest.mark.parametrize("role", ["viewer", "nobody"])
+def test_who_may_submit_nowhere_is_told_how_to(world: World, role: str) -> None:
+    """No form that could not be sent."""
+    page = world.browser(role).open("/jobs/new")
+
+    assert "You may submit to no queue yet." in page.text
+    assert not page.having(name="command")
+
+
+@pytest.mark.parametrize(("role", "queue"), [("viewer", "vision"), ("outsider", "vision"), ("nobody", "vision")])
+def test_a_form_for_a_queue_that_is_not_ones_own_is_refused(world: World, role: str, queue: str) -> None:
+    """A viewer is told so; to others the queue does not exist."""
+    browser = world.browser(role)
+    page = browser.send("/jobs/new", {**FIELDS, "queue": queue})
+
+    assert page.status == 200
+    assert not Job.objects.exists()
+
+
+def test_queues_on_offer_are_those_one_may_submit_to(world: World) -> None:
+    """Leaves in which one is a member, and no others."""
+    queue_make("vision/detection", parent=Queue.objects.get(name="vision"))
+    options = {has["value"] for tag, has in world.browser("member").open("/jobs/new").tags if tag == "option"}
+
+    assert options == {"vision/detection"}
+
+
+def test_the_form_has_no_script_of_its_own_and_works_without(world: World) -> None:
+    """Every part of it is sent by the browser alone."""
+    page = world.browser("member").open("/jobs/new")
+    buttons = [has for tag, has in page.tags if tag == "button" and has.get("name") == "action"]
+
+    assert {has["value"] for has in buttons} == {"submit", "check", "form", "yaml"}
+    assert not [has for _, has in page.tags if any(name.startswith("on") for name in has)]

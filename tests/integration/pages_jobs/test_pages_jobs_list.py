@@ -1,0 +1,212 @@
+"""The job list: filters in the URL, pages that do not slip, what a row says, cancelling several."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from frontend.pages.jobs.filters import PAGE_JOBS
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.plan import WaitReason
+from scheduler.models import Job
+from scheduler.services.job_state import Wait, job_waits_record
+from tests.factories import job_make
+from tests.integration.pages_jobs.conftest import Page, World, job_in
+
+
+def names(page: Page) -> list[str]:
+    """Return the names of the jobs in the table, top to bottom."""
+    links = page.html.split('class="name" href="/jobs/J-')[1:]
+    return [link.split(">", 1)[1].split("<", 1)[0] for link in links]
+
+
+def waits_for_room(job: Job) -> None:
+    """Let a round say why the job waits."""
+    evidence: dict[str, Any] = {"needed_gpus": 2, "free_gpus": 1}
+    wait = Wait(job_id=job.pk, reason=WaitReason.NO_CAPACITY, evidence=evidence, position=1)
+    job_waits_record(waits=[wait], round_number=1, at=datetime.now(UTC))
+
+
+def test_only_jobs_of_ones_queues_are_listed_and_counted(world: World) -> None:
+    """Another team's jobs are in no row and no number."""
+    job_in(world, JobState.RUNNING, name="ours")
+    job_make(world.speech, name="canary-theirs")
+    page = world.browser("viewer").open("/jobs")
+
+    assert names(page) == ["ours"]
+    assert "canary-theirs" not in page.html
+    assert "1 of 1 job" in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, ["done", "waits", "runs"]),
+        ({"state": "active"}, ["waits", "runs"]),
+        ({"state": "queued"}, ["waits"]),
+        ({"state": "running"}, ["runs"]),
+        ({"state": "completed"}, ["done"]),
+        ({"state": "failed"}, []),
+        ({"owner": "me"}, ["done", "runs"]),
+        ({"owner": "lea"}, ["waits"]),
+        ({"queue": "vision"}, ["done", "waits", "runs"]),
+        ({"queue": "speech"}, []),
+        ({"search": "don"}, ["done"]),
+        ({"search": "J-2"}, ["waits"]),
+        ({"state": "active", "owner": "me"}, ["runs"]),
+        ({"search": "\x00"}, ["done", "waits", "runs"]),
+    ],
+)
+def test_filters_stand_in_the_url(world: World, query: dict[str, str], expected: list[str]) -> None:
+    """The same address gives the same list, to everybody who may see it."""
+    job_in(world, JobState.RUNNING, name="runs")
+    job_in(world, JobState.QUEUED, name="waits", owner=world.users["lead"])
+    job_in(world, JobState.COMPLETED, name="done")
+
+    assert names(world.browser("member").open("/jobs", **query)) == expected
+
+
+def test_a_state_that_does_not_exist_is_named(world: World) -> None:
+    """A slip in the address is said, not swallowed."""
+    job_in(world, JobState.RUNNING, name="runs")
+    page = world.browser("member").open("/jobs", state="sleeping")
+
+    assert "sleeping is not a state. All states are shown." in page.text
+    assert names(page) == ["runs"]
+
+
+def test_counts_of_states_do_not_follow_the_chosen_state(world: World) -> None:
+    """The other states stay in sight, each with its number and its address."""
+    job_in(world, JobState.RUNNING)
+    job_in(world, JobState.QUEUED)
+    page = world.browser("member").open("/jobs", state="queued", owner="me")
+
+    assert "All 2 Active 2 Queued 1 Running 1" in page.text
+    assert page.having(href="?state=running&owner=me")
+
+
+def test_no_match_says_how_many_there_are(world: World) -> None:
+    """An empty list is an answer with a way out."""
+    job_in(world, JobState.RUNNING)
+    page = world.browser("member").open("/jobs", search="nothing-like-it")
+
+    assert "No job matches these filters. 1 in all." in page.text
+    assert "Clear filters" in page.text
+
+
+def test_the_first_visit_offers_the_form(world: World) -> None:
+    """No job at all: one sentence, one action."""
+    page = world.browser("member").open("/jobs")
+
+    assert "No job yet." in page.text
+    assert page.status == 200
+
+
+def test_pages_do_not_slip_while_jobs_arrive(world: World) -> None:
+    """A page begins after a job, not at an offset; back leads to where one came from."""
+    at = datetime.now(UTC)
+    for index in range(PAGE_JOBS + 3):
+        job_make(world.vision, name=f"job-{index:03d}", owner=world.users["member"], at=at)
+    browser = world.browser("member")
+    first = browser.open("/jobs")
+    job_make(world.vision, name="late", owner=world.users["member"], at=at)
+    (older,) = first.having(rel="next")
+    second = browser.open(f"/jobs{older['href']}")
+    (newer,) = second.having(rel="prev")
+
+    assert names(first) == [f"job-{index:03d}" for index in range(PAGE_JOBS + 2, 2, -1)]
+    assert names(second) == ["job-002", "job-001", "job-000"]
+    assert names(browser.open(f"/jobs{newer['href']}"))[-1] == "job-003"
+    assert not second.having(rel="next")
+
+
+@pytest.mark.parametrize(
+    "query", [{"older_than": "x"}, {"newer_than": "-1"}, {"older_than": "9" * 30}, {"older_than": "0"}]
+)
+def test_a_mended_address_still_gives_a_page(world: World, query: dict[str, str]) -> None:
+    """Nobody gets an error for a number in the address."""
+    job_in(world, JobState.RUNNING)
+
+    assert world.browser("member").open("/jobs", **query).status == 200
+
+
+def test_rows_say_why_they_wait_and_how_they_ended(world: World) -> None:
+    """A reason for each job that does not run, in the words of this cluster's devices."""
+    waits_for_room(job_in(world, JobState.QUEUED, num_gpus=2))
+    job_in(world, JobState.FAILED, step=212, end_cause=EndCause.OUT_OF_MEMORY, end_detail="9 GiB of 8 GiB")
+    job_in(world, JobState.RUNNING, step=30, total_steps=100, steps_per_s=2.0)
+    text = world.browser("member").open("/jobs").text
+
+    assert "It needs 2 CPU slots; 1 is free. It starts when a running job ends." in text
+    assert "GPU" not in text
+    assert "Out of memory at step 212: 9 GiB of 8 GiB" in text
+    assert "30 % 2.00 steps/s" in text
+    assert "about " in text
+
+
+def test_a_job_without_progress_gets_no_bar(world: World) -> None:
+    """Never a fake bar."""
+    job_in(world, JobState.RUNNING)
+    page = world.browser("member").open("/jobs")
+
+    assert "Progress not reported" in page.text
+    assert not page.having(role="progressbar")
+
+
+@pytest.mark.parametrize(("role", "picks"), [("member", 1), ("lead", 2), ("viewer", 0), ("admin", 2)])
+def test_only_jobs_that_one_may_cancel_can_be_chosen(world: World, role: str, picks: int) -> None:
+    """A box on a row means that the button will work for it."""
+    job_in(world, JobState.RUNNING)
+    job_in(world, JobState.QUEUED, owner=world.users["lead"])
+    job_in(world, JobState.COMPLETED)
+
+    assert len(world.browser(role).open("/jobs").having(name="job", type="checkbox")) == picks
+
+
+def test_several_jobs_are_cancelled_after_a_question(world: World) -> None:
+    """Without scripts the question is a page with the effect in numbers."""
+    jobs = [job_in(world, JobState.RUNNING, num_gpus=2), job_in(world, JobState.QUEUED)]
+    browser = world.browser("member")
+    chosen = {"job": [f"J-{job.number}" for job in jobs], "back": "?state=active"}
+    asked = browser.send("/jobs/cancel", chosen)
+    before = [job.state for job in Job.objects.order_by("number")]
+    done = browser.send("/jobs/cancel", {**chosen, "confirmed": "yes"})
+
+    assert "Cancel 2 jobs? 2 CPU slots become free." in asked.text
+    assert before == [JobState.RUNNING, JobState.QUEUED]
+    assert [job.wanted for job in Job.objects.order_by("number")] == ["cancel", "cancel"]
+    assert "is asked to stop" in done.text
+    assert "is cancelled" in done.text
+
+
+def test_cancelling_several_respects_each_right(world: World) -> None:
+    """A foreign job in the form is refused, one that may not be seen is not found."""
+    own, other = job_in(world, JobState.QUEUED), job_in(world, JobState.QUEUED, owner=world.users["lead"])
+    theirs = job_make(world.speech)
+    browser = world.browser("member")
+    refused = browser.send("/jobs/cancel", {"job": [own.pk, other.pk], "confirmed": "yes"})
+    hidden = browser.send("/jobs/cancel", {"job": [theirs.pk], "confirmed": "yes"})
+
+    assert [job.state for job in Job.objects.order_by("number")] == ["cancelled", "queued", "queued"]
+    assert "may do this" in refused.text
+    assert hidden.status == 404
+
+
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "?state=queued&x=1", ""])
+def test_after_cancelling_one_stays_in_the_list(world: World, back: str) -> None:
+    """The way back leads nowhere else, whatever the form says."""
+    response = world.browser("member").client.post("/jobs/cancel", {"back": back})
+
+    assert response.status_code == 302
+    assert response["Location"].startswith("/jobs?")
+
+
+def test_queries_of_the_list_do_not_grow_with_its_rows(world: World, django_assert_max_num_queries: Any) -> None:
+    """Fifty rows cost what one costs."""
+    at = datetime.now(UTC) - timedelta(hours=1)
+    for _ in range(40):
+        job_make(world.vision, owner=world.users["member"], at=at)
+    browser = world.browser("member")
+
+    with django_assert_max_num_queries(22):
+        assert len(names(browser.open("/jobs"))) == 40
