@@ -55,7 +55,8 @@ def admit(
         jobs: The jobs.
         sequence: Rows of the jobs that could run at all, in the order in which they use up their queue's quota.
         locked: (n,) running jobs that keep their GPUs unless a quota is taken back.
-        counts_anyway: (n,) running jobs: they use quota up even where they are wider than what is left of it.
+        counts_anyway: (n,) jobs that use quota up even where they are wider than what is left of it. Under a preemptive
+            policy nobody does, so that what a quota covers does not change with who happens to run.
         capacity_gpus: GPUs of all servers.
     """
     num_queues = len(tree.quota)

@@ -40,10 +40,8 @@ def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Sh
     seated = can_stay(snapshot, needs, order)
     held = {row: seats for row, seats in seats_by_job(snapshot.held).items() if seated[row]}
 
-    def attempt(passed_over: BoolArray, counts: BoolArray) -> tuple[Line, Selection]:
-        line = line_up(
-            snapshot, config, tree, shapes, order=order, seated=seated, passed_over=passed_over, counts=counts
-        )
+    def attempt(passed_over: BoolArray, stays: BoolArray) -> tuple[Line, Selection]:
+        line = line_up(snapshot, config, tree, shapes, order=order, seated=seated, passed_over=passed_over, stays=stays)
         board = Board(
             jobs=snapshot.jobs,
             servers=snapshot.servers,

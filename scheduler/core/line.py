@@ -44,7 +44,7 @@ def line_up(
     order: IntArray,
     seated: BoolArray,
     passed_over: BoolArray,
-    counts: BoolArray,
+    stays: BoolArray,
 ) -> Line:
     """Return the order of the round.
 
@@ -56,20 +56,23 @@ def line_up(
         order: (n,) job rows in the order of the policy.
         seated: (n,) running jobs that could keep their servers.
         passed_over: (n,) jobs that use up no quota, because it is known that no servers can hold them now.
-        counts: (n,) running jobs that use up the quota of their queue even where they are wider than what is left.
+        stays: (n,) running jobs that are not known to leave.
     """
     jobs = snapshot.jobs
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
     young = snapshot.now_s - jobs.held_at_s < config.min_run_s
-    stoppable = jobs.preemptible & ~young if config.policy.preemptive and config.preempt else np.zeros_like(seated)
-    locked = seated & ~stoppable
+    by_order = config.policy.preemptive and config.preempt
+    locked = seated & ~(jobs.preemptible & ~young) if by_order else seated
     claiming = order[(shapes.possible | seated)[order]]
-    # Jobs that keep their GPUs in any case use the quota of their queue up first.
-    sequence = np.concatenate((claiming[locked[claiming]], claiming[~locked[claiming]]))
-    sequence = sequence[~passed_over[sequence]]
+    sequence = claiming[~passed_over[claiming]]
+    counts_anyway = np.zeros_like(seated)
+    if not by_order:
+        # Whoever runs goes on, so it uses up the quota of its queue before anybody who waits.
+        sequence = np.concatenate((sequence[seated[sequence]], sequence[~seated[sequence]]))
+        counts_anyway = seated & stays
     capacity = int(snapshot.servers.num_gpus.sum())
-    admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts, capacity_gpus=capacity)
+    admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts_anyway, capacity_gpus=capacity)
     place = position + len(order) * (admission.standing == Standing.BEYOND)
     is_covered = admission.cover != NO_ROW
     others = claiming[~is_covered[claiming]]

@@ -262,8 +262,11 @@ class _Walk:
         if scope == NO_ROW:
             return self._spare
         if scope not in self._spare_in:
-            board, last = self._board, self._num_jobs
-            self._spare_in[scope] = [row for row in self._spare if row >= last or scope in board.path(row)]
+            board, last, locked = self._board, self._num_jobs, self._claims.locked
+            rows = [row for row in self._spare if row >= last or scope in board.path(row)]
+            if not self._tree.children[scope]:  # inside one queue only the order counts, and it may not stop these
+                rows = [row for row in rows if row >= last or not locked[row]]
+            self._spare_in[scope] = rows
         return self._spare_in[scope]
 
     def _sit(self, row: int, seats: Seats, victims: Sequence[int]) -> bool:
