@@ -16,15 +16,11 @@ PAGES = ["/", "/jobs", "/jobs/new", "/queues", "/queues/vision", "/cluster", "/r
 def test_dashboard_moves_by_itself(member: Watched) -> None:
     """A new report changes the page within seconds, without a reload, and the page says it is live."""
     page = member.open("/")
-    page.wait_for_function("document.querySelector('[data-live-state]')?.dataset.liveState === 'live'")
+    page.wait_for_selector("[data-live-state=live]", state="attached")
     page.evaluate("document.body.dataset.sameDocument = 'yes'")
     first = page.locator("[data-live-updated]").get_attribute("data-live-updated")
 
-    page.wait_for_function(
-        "before => document.querySelector('[data-live-updated]').dataset.liveUpdated !== before",
-        arg=first,
-        timeout=10_000,
-    )
+    expect(page.locator("[data-live-updated]")).not_to_have_attribute("data-live-updated", first or "", timeout=10_000)
 
     assert page.evaluate("document.body.dataset.sameDocument") == "yes"
     assert "CPU slot" in page.inner_text("main")
@@ -133,7 +129,7 @@ def test_stranger_meets_a_page_that_says_not_found(browser: Browser, demo: Stack
 def test_idle_socket_stays_open(member: Watched) -> None:
     """A quiet WebSocket outlives the five seconds at which a careless client would cut it."""
     page = member.open("/jobs")
-    page.wait_for_function("document.querySelector('[data-live-state]')?.dataset.liveState === 'live'")
+    page.wait_for_selector("[data-live-state=live]", state="attached")
     page.evaluate(
         """() => { window.drops = 0; new MutationObserver(() => {
              if (document.querySelector('[data-live-state]').dataset.liveState !== 'live') window.drops += 1;
