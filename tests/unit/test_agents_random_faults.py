@@ -31,6 +31,7 @@ class World:
     host: FakeHost = field(default_factory=lambda: FakeHost(lease_ttl_s=TTL_S))
     is_agent_up: bool = False
     down_s: float = 0.0
+    is_memory_lost: bool = False
     under_way: list[str] = field(default_factory=list)
     granted_until_s: float = 0.0
 
@@ -168,6 +169,7 @@ def harm(world: World, what: tuple[object, ...]) -> None:
             host.clock.wall += timedelta(seconds=jump_s)
         case ("memory lost",) if not world.is_agent_up:
             host.files.own = None
+            world.is_memory_lost = True
 
 
 def act(world: World, what: tuple[object, ...]) -> None:
@@ -215,6 +217,10 @@ def test_random_faults_break_nothing(steps: list[list[tuple[object, ...]]]) -> N
     assert {attempt for attempt, phase in reported.items() if phase == "running"} == world.running()
     assert set(reported.values()) <= {"running", "ended"}
     assert_journal_is_sound(world.host, world.running())
+    stamps = [stamp for stamp, _ in world.host.reports]
+    assert [stamp.sequence for stamp in stamps] == sorted({stamp.sequence for stamp in stamps})
+    # A server that lost its memory begins anew; else what it works on only gets newer.
+    assert world.is_memory_lost or [s.generation for s in stamps] == sorted(s.generation for s in stamps)
 
 
 def assert_journal_is_sound(host: FakeHost, running: set[str]) -> None:
