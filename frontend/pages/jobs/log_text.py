@@ -23,11 +23,12 @@ _CONTROL = re.compile(
 _COLORS = {1: "bad", 2: "ok", 3: "warn", 4: "info", 5: "violet", 6: "teal"}  # the last digit of 30 to 37 and 90 to 97
 _LEVEL = re.compile(
     r"^[\d\s:.,TZ/\[\]()+-]{0,40}(?P<word>(?:(?P<bad>error|critical|fatal|traceback)|(?P<warn>warn(?:ing)?))\b)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _LEVEL_LATER = re.compile(
     r"(?:^|[\s\[(|])(?P<word>(?P<bad>ERROR|CRITICAL|FATAL|[\w.]{0,60}(?:Error|Exception)(?=:|$))"
-    r"|(?P<warn>WARN(?:ING)?|[\w.]{0,60}Warning(?=:|$)))(?=\W|$)"
+    r"|(?P<warn>WARN(?:ING)?|[\w.]{0,60}Warning(?=:|$)))(?=\W|$)",
+    re.ASCII,
 )
 
 

@@ -60,6 +60,7 @@
     }
     const all = document.querySelector("input[data-pick-all]");
     if (all) {
+      all.hidden = false;
       all.checked = picked.length > 0 && picked.length === boxes().length;
       all.indeterminate = picked.length > 0 && !all.checked;
     }

@@ -86,7 +86,7 @@ const LogText = (() => {
     const item = document.createElement("li");
     item.id = id;
     if (level) item.dataset.level = level;
-    const link = Object.assign(document.createElement("a"), { href, textContent: label, title });
+    const link = Object.assign(document.createElement("a"), { href, textContent: label, title, tabIndex: -1 });
     link.setAttribute("aria-label", title);
     const words = document.createElement("span");
     for (const { text, css } of spans) {
