@@ -133,6 +133,14 @@ def test_a_queue_at_its_quota_takes_from_itself_only() -> None:
     assert [(preemption.job, preemption.rule) for preemption in plan.preemptions] == [(1, PreemptRule.POLICY_ORDER)]
 
 
+def test_a_queue_does_not_stop_its_own_protected_jobs() -> None:
+    """Taking quota back stops borrowers of other queues; inside a queue a job that is not preemptible stays."""
+    queues = [QueueRow(), QueueRow(parent=0, quota_gpus=3), QueueRow(parent=1)]
+    jobs = [JobRow(queue=1, num_gpus=3, remaining_s=1), JobRow(queue=1, seats=((0, 1),), preemptible=False)]
+
+    assert not plan_round(snapshot_of(jobs, [ServerRow(num_gpus=3)], queues), SRTF).preemptions
+
+
 def test_borrowers_compete_in_the_order_of_the_policy() -> None:
     """Who lost its place in the quota goes on as a borrower when it is stronger than another one, and does not move."""
     queues = [QueueRow(quota_gpus=2), QueueRow()]

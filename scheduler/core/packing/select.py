@@ -110,8 +110,9 @@ class _Walk:
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._in_quota = True
         self._spare: Sequence[int] = ()
-        self._spare_in: dict[int, list[int]] = {}
-        self._searches: dict[tuple[int, int], VictimSearch] = {}
+        self._spare_of: dict[tuple[int, int], list[int]] = {}
+        self._locked_in: set[int] = set()
+        self._searches: dict[tuple[int, int, int], VictimSearch] = {}
 
     def keep(self, rows: Iterable[int]) -> None:
         """Let those of the rows that still sit keep their seats."""
@@ -163,7 +164,8 @@ class _Walk:
         """Start a part of the walk in which ``spare`` may be displaced, after the GPUs that are being left anyway."""
         leaving = [row for row in self._board.seats if row >= self._num_jobs]
         self._spare = (*leaving, *spare)
-        self._spare_in.clear()
+        self._spare_of.clear()
+        self._locked_in = {self._board.path(row)[0] for row in spare if self._claims.locked[row]}
         self._searches.clear()
 
     def _reclaim_scope(self, row: int) -> int | None:
@@ -218,7 +220,7 @@ class _Walk:
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
         missing -= sum(board.num_gpus[victim] for victim in victims if victim < self._num_jobs)
-        for other in self._spare_inside(scope):
+        for other in self._spare_for(row, scope)[1]:
             if missing <= 0:
                 break
             if other in board.seats and not board.firm[other] and other not in victims and other < self._num_jobs:
@@ -242,10 +244,11 @@ class _Walk:
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
         """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are."""
         board, gpus = self._board, self._board.num_gpus[row]
-        key = (scope, self._claims.shape[row])
+        name, spare = self._spare_for(row, scope)
+        key = (*name, self._claims.shape[row])
         search = self._searches.get(key)
         if search is None:
-            search = VictimSearch(board, order=self._spare_inside(scope), num_gpus=gpus)
+            search = VictimSearch(board, order=spare, num_gpus=gpus)
             self._searches[key] = search
         server = search.one_server(row)
         if server != NO_ROW:
@@ -257,17 +260,27 @@ class _Walk:
         victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
         return seats, list(dict.fromkeys(victims))
 
-    def _spare_inside(self, scope: int) -> Sequence[int]:
-        """Return the rows inside a queue that may be displaced, least important first, and the GPUs being left."""
-        if scope == NO_ROW:
-            return self._spare
-        if scope not in self._spare_in:
-            board, last, locked = self._board, self._num_jobs, self._claims.locked
-            rows = [row for row in self._spare if row >= last or scope in board.path(row)]
-            if not self._tree.children[scope]:  # inside one queue only the order counts, and it may not stop these
-                rows = [row for row in rows if row >= last or not locked[row]]
-            self._spare_in[scope] = rows
-        return self._spare_in[scope]
+    def _spare_for(self, row: int, scope: int) -> tuple[tuple[int, int], Sequence[int]]:
+        """Return a name for, and the rows that the job may displace inside ``scope``, least important first.
+
+        Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
+        """
+        board, locked, last = self._board, self._claims.locked, self._num_jobs
+        own = board.path(row)[0]
+        name = (scope, own if own in self._locked_in else NO_ROW)
+        if name == (NO_ROW, NO_ROW):
+            return name, self._spare
+        if name not in self._spare_of:
+            self._spare_of[name] = [
+                other
+                for other in self._spare
+                if other >= last
+                or (
+                    (scope == NO_ROW or scope in board.path(other))
+                    and not (locked[other] and board.path(other)[0] == name[1])
+                )
+            ]
+        return name, self._spare_of[name]
 
     def _sit(self, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         board = self._board
