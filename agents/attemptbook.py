@@ -255,7 +255,7 @@ class AttemptBook:
         known = self.known.get(event.attempt_id)
         if known is None or known.stage is not Stage.LOST or event.remaining:
             return
-        state = known.lost_state()
+        state = known.lost_state(boot_id=self._profile.boot_id)
         self._out.add(ev.RecordEnd(attempt_id=known.attempt_id, content=encode(state)))
         self._end(known, state)
 

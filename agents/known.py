@@ -89,19 +89,22 @@ class Known:
         self.stage = Stage.ENDED
         self.state = state
 
-    def lost_state(self) -> SupervisorState:
-        """Return how an attempt is reported whose supervisor died under it."""
+    def lost_state(self, *, boot_id: str) -> SupervisorState:
+        """Return how an attempt is reported whose supervisor died under it; ``boot_id`` is the present one."""
         if self.state is None:
             return ended_unsupervised(
                 attempt_id=self.attempt_id,
                 cause="launch_failed",
                 detail="The supervisor ended before it could start the job.",
             )
+        is_rebooted = self.identity is not None and self.identity.boot_id != boot_id
         report = replace(
             self.state.report,
             phase="ended",
             end_cause="supervisor_lost",
-            end_detail="The supervisor of the attempt was killed, and its job with it.",
+            end_detail=(
+                "The server was started anew." if is_rebooted else "The supervisor was killed, and its job with it."
+            ),
             cpu_frac=None,
             memory_bytes=None,
         )

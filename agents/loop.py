@@ -25,6 +25,7 @@ from agents.process import HostProcesses
 from agents.reporter import ServerProfile
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
+from agents.telemetry.sampler import Sampler
 
 log = logging.getLogger(__name__)
 
@@ -52,20 +53,20 @@ def take_lock(state_dir: Path) -> int:
 def supervisor_request(config: AgentConfig, attempt_id: str) -> SpawnRequest:
     """Return how the supervisor of an attempt is started.
 
-    Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start.
+    Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. Its
+    directory, where the job will write, is not on its import path.
     """
     directory = config.attempts_dir / attempt_id
     return SpawnRequest(
         attempt_id=attempt_id,
-        argv=(sys.executable, "-S", "-m", "agents.supervisor", str(directory)),
+        argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor", str(directory)),
         env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8"},
         cwd=str(directory),
     )
 
 
-def profile_of(config: AgentConfig, probe: Probe) -> ServerProfile:
+def profile_of(config: AgentConfig, probe: Probe, *, num_devices: int) -> ServerProfile:
     """Return what this agent says of its server."""
-    num_devices = len(probe.sample({}))
     return ServerProfile(
         server_id=config.server_id,
         key=config.key,
@@ -87,11 +88,12 @@ class AgentLoop:
         self._config = config
         self._lock_fd = take_lock(config.state_dir)
         journal_rotate(str(config.state_dir))
-        self._probe = probe or find_probe(config)
+        found = probe or find_probe(config)
+        self._sampler = Sampler(found)
         self._load = CpuLoad(config.cpu_ids)
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
-            core=AgentCore(profile_of(config, self._probe), SystemClock()),
+            core=AgentCore(profile_of(config, found, num_devices=self._sampler.num_devices), SystemClock()),
             server_id=config.server_id,
             transport=transport,
             processes=HostProcesses(),
@@ -104,6 +106,7 @@ class AgentLoop:
 
     def start(self) -> None:
         """Start the thread."""
+        self._sampler.start()
         self._thread.start()
 
     def receive(self, message: str) -> None:
@@ -122,6 +125,7 @@ class AgentLoop:
             log.debug("inbox_full_at_end")
         if self._thread.ident is not None:
             self._thread.join(timeout=10)
+        self._sampler.stop()
         self._files.close()
         os.close(self._lock_fd)
 
@@ -158,7 +162,7 @@ class AgentLoop:
     def _sample(self) -> None:
         self.executor.dispatch(
             ev.Sampled(
-                devices=self._probe.sample(self.executor.core.book.slot_usage()),
+                devices=self._sampler.newest(self.executor.core.book.slot_usage()),
                 cpu_frac=self._load.sample(),
                 used_memory_bytes=used_memory_bytes(),
             )

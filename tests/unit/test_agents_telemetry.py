@@ -1,17 +1,19 @@
 """What a server says of its devices: GPUs through a driver that misbehaves, CPU slots, the machine's load."""
 
+import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pynvml
 import pytest
 
 from agents.config import AgentConfig
-from agents.telemetry import find_probe, nvml
+from agents.messages import DeviceReport
+from agents.telemetry import find_probe, nvml, sampler
 from agents.telemetry.cpu import CpuSlots
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.nvml import NvmlGpus
-from tests.agent_server import AgentServer
+from tests.agent_server import AgentServer, wait_for
 
 
 class FakeDriver:
@@ -155,3 +157,40 @@ def test_load_and_memory_of_the_machine_are_in_range(config: AgentConfig) -> Non
     assert measured is None or 0 <= measured <= 1
     assert used is not None
     assert used > 0
+
+
+class HangingProbe:
+    """A driver that answers until it is told to hang."""
+
+    device_kind: Literal["gpu"] = "gpu"
+
+    def __init__(self) -> None:
+        self.hangs = threading.Event()
+        self.goes_on = threading.Event()
+
+    def sample(self, usage: dict[int, float]) -> tuple[DeviceReport, ...]:
+        """Return one GPU, or hang."""
+        if self.hangs.is_set():
+            self.goes_on.wait()
+        return (DeviceReport(index=0, uuid="GPU-0", model="A100", memory_bytes=1, healthy=True, utilization_frac=0.5),)
+
+
+def test_driver_that_hangs_is_reported_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest answer is given at once; after a while its age is said."""
+    monkeypatch.setattr(sampler, "SAMPLE_EVERY_S", 0.01)
+    monkeypatch.setattr(sampler, "SILENT_AFTER_S", 0.3)
+    probe = HangingProbe()
+    telemetry = sampler.Sampler(probe)
+    telemetry.start()
+    [before] = telemetry.newest({})
+    probe.hangs.set()
+    wait_for("silence", lambda: not telemetry.newest({})[0].healthy)
+    [during] = telemetry.newest({})
+    probe.hangs.clear()
+    probe.goes_on.set()
+    wait_for("an answer", lambda: telemetry.newest({})[0].healthy)
+    telemetry.stop()
+
+    assert before.utilization_frac == 0.5
+    assert during.utilization_frac is None
+    assert "not answered" in during.health_reason
