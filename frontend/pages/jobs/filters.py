@@ -4,7 +4,7 @@ The URL holds everything: reload or send it and the same list comes. A page begi
 so rows do not slip from one page to the next while jobs arrive.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
@@ -120,8 +120,3 @@ def _towards_newer(jobs: QuerySet[Job], newer_than: int) -> JobsPage:
         return _towards_older(jobs, None)
     shown = found[:PAGE_JOBS][::-1]
     return JobsPage(jobs=shown, older_than=shown[-1].number, newer_than=shown[0].number)
-
-
-def without_page(query: ListQuery) -> ListQuery:
-    """Return the same filters from the first page on."""
-    return replace(query, older_than=None, newer_than=None)

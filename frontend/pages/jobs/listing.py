@@ -15,8 +15,9 @@ from django.views.decorators.http import require_POST, require_safe
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock, counted, number
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.jobs.filters import GROUPS, MINE, JobsPage, ListQuery, jobs_page, list_query
+from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.job import act
+from frontend.pages.jobs.preview import curl_of_spec
 from frontend.pages.jobs.progress import ends_at
 from frontend.pages.jobs.subject import found_job, in_words, whole_s
 from frontend.pages.jobs.timeline import CAUSES
@@ -24,7 +25,7 @@ from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import JobFilters, job_list, job_row
 from scheduler.selectors.servers import device_kinds
-from scheduler.selectors.visibility import Access, access_of, queues_visible
+from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
 
 MOST_GROUPS = 50
 MOST_BULK = 200
@@ -83,14 +84,17 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "is_empty": not sum(counts.values()) and not query.is_narrowed,
             "all_jobs": number(job_list(request.user, JobFilters()).count()) if not lines else "",
             "live_groups": ",".join(f"queue.{queue.pk}" for queue in queues[:MOST_GROUPS]),
+            "first_curl": _first_curl(request) if not lines else "",
             "mine": MINE,
-            "has_page": _has_page(page),
         },
     )
 
 
-def _has_page(page: JobsPage) -> bool:
-    return page.older_than is not None or page.newer_than is not None
+def _first_curl(request: HttpRequest) -> str:
+    """Return a command that submits a first job."""
+    queue = queues_submittable(request.user).order_by("name").first()
+    name = queue.name if queue else "my-queue"
+    return curl_of_spec(request, {"apiVersion": "v1", "name": "first-job", "queue": name, "command": ["date"]})
 
 
 def _counts(request: HttpRequest, query: ListQuery) -> Counter[str]:
