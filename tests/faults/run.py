@@ -28,7 +28,8 @@ from tests.faults.witness import Witness
 from tests.faults.workload import Workload
 
 SLOTS = (2, 3, 2)
-STRIKE_S = 240.0
+STRIKE_S = 200.0
+ACT_EVERY_S = 5.0  # mean time between two acts of the users
 DRAIN_S = 900.0
 SETTLED_S = 30.0
 # Rounds in which the world moves on between the plan and its application.
@@ -55,26 +56,14 @@ class Outcome:
 class FaultRun:
     """One run."""
 
-    def __init__(
-        self,
-        seed: int,
-        *,
-        strike_s: float = STRIKE_S,
-        strike_every_s: float = 3.0,
-        message_fault_frac: float = 0.5,
-        act_every_s: float = 6.0,
-    ) -> None:
+    def __init__(self, seed: int, *, strike_s: float = STRIKE_S) -> None:
         """Set the world up.
 
         Args:
             seed: Everything follows from it.
             strike_s: How long faults fire, seconds of virtual time.
-            strike_every_s: Mean time between two faults of processes and machines, seconds.
-            message_fault_frac: Fraction of messages that something happens to.
-            act_every_s: Mean time between two acts of the users, seconds.
         """
-        self.seed, self.strike_s, self.strike_every_s = seed, strike_s, strike_every_s
-        self.message_fault_frac, self.act_every_s = message_fault_frac, act_every_s
+        self.seed, self.strike_s = seed, strike_s
         # One generator for each part, so that a change in one does not reshuffle the others.
         parts = ("time", "network", "control", "users", "nemesis", "gap")
         self._rngs = {name: Random(f"{seed}-{name}") for name in parts}
@@ -170,10 +159,10 @@ class FaultRun:
         self.time.run_until(5.0)
         for _ in range(6):
             self.users.submit_one()
-        self.nemesis.start(every_s=self.strike_every_s, message_fault_frac=self.message_fault_frac)
+        self.nemesis.start()
         while self.time.now_s < self.strike_s:
             self.users.act()
-            self.time.run_until(self.time.now_s + self.act_every_s * 2 * self._rngs["users"].random())
+            self.time.run_until(self.time.now_s + 2 * ACT_EVERY_S * self._rngs["users"].random())
         self.nemesis.heal()
         healed_s = self.time.now_s
         while self.time.now_s < healed_s + DRAIN_S:

@@ -60,7 +60,8 @@ class Workload:
         exit_code = 0 if rng.random() < 0.85 else rng.choice([1, 2])
         command = [
             "sim",
-            str(rng.randrange(6, 60)),
+            # Some outlast a lease, so that they are there to misbehave when their server is given up.
+            str(rng.randrange(100, 240) if rng.random() < 0.3 else rng.randrange(6, 50)),
             str(exit_code),
             "runtime" if rng.random() < 0.8 else "plain",
             "stubborn" if rng.random() < 0.15 else "tame",
