@@ -1,5 +1,6 @@
 """The agent's thread: takes in messages, ticks each second, looks at supervisors, never dies of an error."""
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -56,7 +57,7 @@ def supervisor_request(config: AgentConfig, attempt_id: str) -> SpawnRequest:
     Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. Its
     directory, where the job will write, is not on its import path.
     """
-    directory = config.attempts_dir / attempt_id
+    directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
         attempt_id=attempt_id,
         argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor", str(directory)),
@@ -91,12 +92,13 @@ class AgentLoop:
         found = probe or find_probe(config)
         self._sampler = Sampler(found)
         self._load = CpuLoad(config.cpu_ids)
+        self._processes = HostProcesses()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
             core=AgentCore(profile_of(config, found, num_devices=self._sampler.num_devices), SystemClock()),
             server_id=config.server_id,
             transport=transport,
-            processes=HostProcesses(),
+            processes=self._processes,
             files=self._files,
             supervisor=lambda attempt_id: supervisor_request(config, attempt_id),
         )
@@ -126,6 +128,7 @@ class AgentLoop:
         if self._thread.ident is not None:
             self._thread.join(timeout=10)
         self._sampler.stop()
+        self._processes.dismiss()
         self._files.close()
         os.close(self._lock_fd)
 
@@ -158,6 +161,10 @@ class AgentLoop:
     def _tick(self) -> None:
         self._sample()
         self.executor.dispatch(ev.Tick())
+        # Not while a job starts: it needs the cores more. What goes wrong shows at the next launch.
+        if not self.executor.core.book.is_in_transition:
+            with contextlib.suppress(OSError):
+                self._processes.prepare(supervisor_request(self._config, ""))
 
     def _sample(self) -> None:
         self.executor.dispatch(

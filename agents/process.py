@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import subprocess
+from dataclasses import dataclass
 
 from agents.identity import identity_of, is_alive, send_signal
 from agents.ports import ProcessIdentity, SpawnRequest
@@ -11,7 +12,17 @@ from agents.ports import ProcessIdentity, SpawnRequest
 log = logging.getLogger(__name__)
 
 MARK = "CLUSTERWEB_ATTEMPT_ID"
-SUPERVISOR_LOG = "supervisor.log"
+# Last argument of a supervisor that is started ahead of time: it reads its attempt's directory from standard input.
+SPARE = "--spare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spare:
+    """A supervisor that has started and waits for an attempt; ``tell_fd`` is where it hears of it."""
+
+    argv: tuple[str, ...]
+    identity: ProcessIdentity
+    tell_fd: int
 
 
 class HostProcesses:
@@ -20,27 +31,59 @@ class HostProcesses:
     def __init__(self) -> None:
         # Ended supervisors are reaped by pid; those adopted from an earlier agent are reaped by init.
         self._children: list[int] = []
+        self._spare: Spare | None = None
+
+    def prepare(self, request: SpawnRequest) -> None:
+        """Start a supervisor ahead of time for the next ``spawn`` of its kind: Python takes longer to start than all
+        else.
+
+        It ends by itself when this process does.
+        """
+        if self._spare is not None and is_alive(self._spare.identity):
+            return
+        self.dismiss()
+        argv = (*request.argv[:-1], SPARE)
+        hear_fd, tell_fd = os.pipe2(os.O_CLOEXEC)
+        try:
+            identity = self._start(argv, request, stdin=hear_fd)
+        except OSError:
+            os.close(tell_fd)
+            raise
+        finally:
+            os.close(hear_fd)
+        self._spare = Spare(argv=argv, identity=identity, tell_fd=tell_fd)
+
+    def dismiss(self) -> None:
+        """Let a waiting supervisor end."""
+        if self._spare is not None:
+            os.close(self._spare.tell_fd)
+            self._spare = None
 
     def spawn(self, request: SpawnRequest) -> ProcessIdentity:
         """Start a detached process in a session of its own. Raises OSError."""
         self._reap()
-        output = os.open(
-            os.path.join(request.cwd, SUPERVISOR_LOG),
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            try:
+                if spare.argv == (*request.argv[:-1], SPARE) and is_alive(spare.identity):
+                    os.write(spare.tell_fd, os.fsencode(request.argv[-1]) + b"\n")
+                    return spare.identity
+            except BrokenPipeError:
+                log.warning("spare_supervisor_died")
+            finally:
+                os.close(spare.tell_fd)
+        return self._start(request.argv, request, stdin=subprocess.DEVNULL)
+
+    def _start(self, argv: tuple[str, ...], request: SpawnRequest, *, stdin: int) -> ProcessIdentity:
+        child = subprocess.Popen(  # noqa: S603  (argv of our own)
+            argv,
+            env=dict(request.env),
+            cwd=request.cwd,
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        try:
-            child = subprocess.Popen(  # noqa: S603  (argv of our own)
-                request.argv,
-                env=dict(request.env),
-                cwd=request.cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        finally:
-            os.close(output)
         child.returncode = 0  # it outlives this object and is no concern of the subprocess module any more
         self._children.append(child.pid)
         # Not reaped yet, so the pid is still its own even when it has ended already.

@@ -41,6 +41,9 @@ from agents.reporttail import ReportTail
 from agents.supervision import Supervision
 from agents.tree import TreeMeter, signal_tree
 
+# Instead of a directory: wait for it on standard input.
+SPARE = "--spare"
+OWN_LOG = "supervisor.log"
 LOOK_EVERY_S = 0.1
 CLEAR_EVERY_S = 0.01
 MEMORY_EVERY_S = 0.25
@@ -325,13 +328,33 @@ class Supervisor:
             self._is_state_due = True
 
 
+def _attempt_path(arguments: list[str]) -> str:
+    """Return the directory to work on; a supervisor started ahead of time waits for it. Empty when none ever comes."""
+    if arguments == [SPARE]:
+        return os.fsdecode(os.read(0, 4096).rstrip(b"\n"))  # one write of the agent, or the end when it is gone
+    return arguments[0] if len(arguments) == 1 else ""
+
+
+def _settle(directory: AttemptDir) -> None:
+    """Let go of the agent's standard streams: what this supervisor has to say goes to a file beside its attempt."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    output = os.open(OWN_LOG, flags, 0o600, dir_fd=directory.fd)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(output)
+    os.close(null)
+    os.chdir("/")
+
+
 def main(arguments: list[str]) -> int:
     """Supervise the attempt whose directory is named."""
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m agents.supervisor ATTEMPT_DIRECTORY\n")
-        return 2
     os.umask(0o077)
-    directory = AttemptDir(arguments[0])
+    path = _attempt_path(arguments)
+    if not path:
+        return 0 if arguments == [SPARE] else 2
+    directory = AttemptDir(path)
+    _settle(directory)
     launch = Launch.parse(directory.read(LAUNCH_FILE) or b"")
     me = identity_of(os.getpid())
     assert me is not None

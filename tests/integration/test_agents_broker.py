@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import redis
 
@@ -219,6 +220,33 @@ def test_killed_agent_adopts_its_training(server: WorkerServer) -> None:
     wait_for("ended", lambda: not marked(order.attempt_id))
 
     assert report.pid == pid
+
+
+def spares(server: WorkerServer) -> list[psutil.Process]:
+    """Return the supervisors that wait for an attempt under the agent."""
+    assert server.agent is not None
+    return [one for one in psutil.Process(server.agent.pid).children() if "--spare" in one.cmdline()]
+
+
+def test_waiting_supervisor_dies_with_its_agent(server: WorkerServer) -> None:
+    """One is started ahead of time; it never outlives the agent that it waits for."""
+    [spare] = wait_for("a waiting supervisor", lambda: spares(server))
+    server.kill_agent()
+
+    wait_for("its end", lambda: not spare.is_running() or spare.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_launch_works_when_the_waiting_supervisor_was_killed(server: WorkerServer) -> None:
+    """Then one is started in the usual way, and another waits for the next launch."""
+    [spare] = wait_for("a waiting supervisor", lambda: spares(server))
+    spare.kill()
+    order = wanted(script("pass"))
+    server.send(order)
+    report = server.wait_phase(order, "ended")
+    [other] = wait_for("another waiting supervisor", lambda: spares(server))
+
+    assert report.end_cause == "completed"
+    assert other.pid != spare.pid
 
 
 def test_terminated_agent_leaves_training_running(server: WorkerServer) -> None:
