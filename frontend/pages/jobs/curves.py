@@ -3,6 +3,7 @@
 from typing import Any
 
 from frontend.components.charts import Chart
+from frontend.components.devices import GPUS
 from frontend.pages.jobs.figures import Scene, frac_chart, loss_chart, memory_chart, rate_chart
 from frontend.pages.jobs.progress import granted_bytes
 from frontend.pages.jobs.subject import Subject
@@ -41,7 +42,7 @@ def all_curves(subject: Subject) -> list[Chart]:
     charts = [loss_of(subject), rate_of(subject)]
     charts.append(frac_chart("cpu", "CPU use", *_measured(subject, "cpu_frac"), scene))
     charts.append(memory_chart(*_measured(subject, "memory_bytes"), scene, granted=granted_bytes(subject)))
-    if any(value is not None for value in subject.series["gpu_frac"]):
+    if subject.device == GPUS:
         charts.append(frac_chart("gpu", "GPU use", *_measured(subject, "gpu_frac"), scene))
     return charts
 

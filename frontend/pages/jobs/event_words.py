@@ -43,7 +43,7 @@ def happening(row: Row, device: DeviceWord) -> Happening:
         words=in_words(words, device),
         reason=row["reason"],
         actor=row["actor"],
-        details=", ".join(_detail(key, value, device) for key, value in row["data"].items()),
+        details=", ".join(_detail(key, value, device) for key, value in row["data"].items() if value not in (None, "")),
     )
 
 
@@ -74,12 +74,15 @@ def _wait_sentence(row: Row) -> str:
 
 def _detail(key: str, value: object, device: DeviceWord) -> str:
     """Return one number of an event with its unit, which is the end of its name: ``needed 8 GPUs``, ``lost 3.2 s``."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        words = {None: "none", True: "yes", False: "no"}.get(value, "") if value in (None, True, False) else str(value)
-        return f"{_spaced(key)} {words[:200]}"
+    if isinstance(value, bool):
+        return f"{_spaced(key)} {'yes' if value else 'no'}"
+    if not isinstance(value, int | float):
+        return f"{_spaced(key)} {str(value)[:200]}"
     for ending, write in _UNITS.items():
         if key.endswith(ending):
             return f"{_spaced(key.removesuffix(ending))} {write(value)}"
+    if key in ("gpus", "num_gpus"):
+        return device.counted(int(value))
     if key.endswith("_gpus"):
         return f"{_spaced(key.removesuffix('_gpus'))} {device.counted(int(value))}"
     return f"{_spaced(key)} {number(value, 0 if value == int(value) else 2)}"

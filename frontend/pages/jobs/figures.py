@@ -51,7 +51,7 @@ def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, e
     x, raw = [steps[i] for i in points], [losses[i] for i in points]
     smooth = smoothed(raw)
     log = min(raw) > 0 and max(raw) / min(raw) > 3
-    shapes, notes = _step_marks(scene, span=max(x) - min(x) or 1)
+    shapes, notes = _step_marks(scene, most=max(*x, 1))
     height = math.log10(smooth[-1]) if log else smooth[-1]
     notes.append(note(significant(smooth[-1]), x[-1], height, xanchor="right", yanchor="bottom", yshift=6))
     x_gaps, raw_gaps = broken(x, raw)
@@ -104,6 +104,13 @@ def _loss_finding(x: Sequence[int], smooth: Sequence[float]) -> str:
     return f"Loss is {'still falling' if change < 0 else 'rising'}, {percent(abs(change), digits)} {span}"
 
 
+def _wall_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
+    """Return a time axis with as many values as stand side by side in half a page, also while a script extends it."""
+    axis = time_axis(since, until, zone)
+    del axis["dtick"]
+    return {**axis, "nticks": 4 if axis["tickformat"].endswith("%S") else 7, "tickangle": 0}
+
+
 def _step_axis(most: int) -> Json:
     """Return an axis of steps from 0 with about six round values; it goes on beyond ``most`` for what still comes."""
     rough = max(1, most / 6)
@@ -125,7 +132,7 @@ def _log_axis(low: float, high: float) -> Json:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
 
 
-def _step_marks(scene: Scene, *, span: float) -> tuple[list[Json], list[Json]]:
+def _step_marks(scene: Scene, *, most: int) -> tuple[list[Json], list[Json]]:
     """Return a band over the steps that a gap made the job do twice, at least a hair wide, with its label."""
     shapes: list[Json] = []
     notes: list[Json] = []
@@ -133,19 +140,21 @@ def _step_marks(scene: Scene, *, span: float) -> tuple[list[Json], list[Json]]:
         if gap.last_step is None:
             continue
         begin = min(gap.resume_step, gap.last_step) if gap.resume_step is not None else gap.last_step
-        end = max(gap.last_step, begin + span * 0.006)
-        shapes.append(_band(begin, end, "warn"))
-        notes.append(_band_note(gap.words, end))
+        end = max(gap.last_step, begin + most * 0.006)
+        shapes.append(_band(begin, end, opacity=0.4))
+        notes.append(_band_note(gap.words, begin, end, most))
     return shapes, notes[-1:]  # one label: several would lie on each other
 
 
-def _band(begin: object, end: object, color: str) -> Json:
+def _band(begin: object, end: object, *, opacity: float) -> Json:
     place = {"type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1}
-    return {**place, "fillcolor": token(color), "opacity": 0.4, "line": {"width": 0}, "layer": "below"}
+    return {**place, "fillcolor": token("warn"), "opacity": opacity, "line": {"width": 0}, "layer": "below"}
 
 
-def _band_note(words: str, at: object) -> Json:
-    return note(words, at, 1, color="warn", yref="paper", xanchor="left", yanchor="top", xshift=4)
+def _band_note(words: str, begin: float, end: float, most: int) -> Json:
+    """Return the label of a band, on the side of it that has room."""
+    at, anchor, shift = (end, "left", 4) if end < most * 0.6 else (begin, "right", -4)
+    return note(words, at, 1, color="warn", yref="paper", xanchor=anchor, yanchor="top", xshift=shift)
 
 
 def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: Scene, *, empty: str) -> Chart:
@@ -186,8 +195,7 @@ def memory_chart(at: Sequence[datetime], values: Sequence[float | None], scene: 
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return Chart(id="memory", title="Memory", sub="Of the process tree", figure=None, height=EMPTY_HEIGHT)
-    top = max([*known, granted or 0])
-    scale, unit = (2**30, "GiB") if top >= 2**30 else (2**20, "MiB")
+    scale, unit = (2**30, "GiB") if max(known) >= 2**30 else (2**20, "MiB")
     scaled = [None if value is None else value / scale for value in values]
     title = f"Memory reached {data_size(max(known))}"
     title += f" of {data_size(granted)}" if granted else ""
@@ -229,13 +237,13 @@ def _time_chart(
     """Return one line over time; a stretch without samples is a gap, not a slope."""
     xs, ys = with_holes([at[i] for i in thin(len(at))], [values[i] for i in thin(len(at))], scene.zone)
     since, until = at[0], max(at[-1], at[0])
-    marks = [_band(wall(gap.start, scene.zone), wall(gap.end, scene.zone), "warn") for gap in scene.gaps]
+    marks = [_band(wall(gap.start, scene.zone), wall(gap.end, scene.zone), opacity=0.2) for gap in scene.gaps]
     figure: Json = {
         "data": [line(title.split(" ")[0], xs, ys, color=color, width=1.5)],
         "layout": layout(
             height=height,
             left=44,
-            x=time_axis(since, until, scene.zone),
+            x=_wall_axis(since, until, scene.zone),
             y=y or {"rangemode": "tozero"},
             shapes=[*marks, *shapes],
             meta={"scale": scale},

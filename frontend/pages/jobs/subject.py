@@ -85,7 +85,10 @@ class Subject:
     def series(self) -> dict[str, list[Any]]:
         """Return the measured values, with times as times."""
         series = job_series(self.job)
-        return {**series, "at": [datetime.fromisoformat(at) for at in series["at"]]}
+        # One second may be written in two parts: within it, what was trained later came later.
+        order = sorted(range(len(series["at"])), key=lambda i: (series["at"][i], series["step"][i] or 0))
+        sorted_series = {name: [values[i] for i in order] for name, values in series.items()}
+        return {**sorted_series, "at": [datetime.fromisoformat(at) for at in sorted_series["at"]]}
 
     @property
     def state(self) -> JobState:

@@ -39,9 +39,10 @@
 
   const tiles = (row) => {
     if (!document.querySelector('[data-tile="rate"]')) return;
-    if (row.steps_per_s !== null) tile("rate", Shell.significant(row.steps_per_s));
-    const use = row.gpu_frac ?? row.cpu_frac;
-    if (use !== null && use !== undefined) tile("use", Shell.number(use * 100));
+    if (row.steps_per_s !== null) tile("rate", Shell.significant(row.steps_per_s), "steps/s");
+    const label = document.querySelector('[data-tile="use"] .label').textContent;
+    const use = label === "GPU use" ? row.gpu_frac : row.cpu_frac;
+    if (use !== null && use !== undefined) tile("use", Shell.number(use * 100), "%");
     if (row.memory_bytes) {
       const [value, unit] = size(row.memory_bytes);
       const old = document.querySelector('[data-tile="memory"] [data-part=unit]')?.textContent || "";
@@ -90,6 +91,8 @@
     grow(chart, ({ data: [trace], layout }) => {
       const now = Shell.wall(Date.now());
       if (now <= trace.x.at(-1)) return false;
+      // A stretch without values is a hole, not a slope; times of one zone compare as texts.
+      if (Date.parse(now) - Date.parse(trace.x.at(-1)) > 10000) { trace.x.push(trace.x.at(-1)); trace.y.push(null); }
       trace.x.push(now);
       trace.y.push(value / layout.meta.scale);
       layout.xaxis.range[1] = now;
