@@ -87,7 +87,7 @@ agent_step = AgentStep
 
 def make_app(config: AgentConfig) -> Celery:
     """Return the application of one agent."""
-    made = Celery("agents", include=["agents.tasks"])
+    made = Celery("agents", include=["agents.tasks"], fixups=[])
     queue = f"server.{config.server_id}"
     made.conf.update(
         broker_url=config.celery_broker_url,

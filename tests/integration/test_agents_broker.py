@@ -310,3 +310,18 @@ def test_unread_reports_do_not_fill_the_broker(server: WorkerServer, broker: Bro
     time.sleep(4)  # that nothing comes can only be seen by waiting
 
     assert len(broker.client.lrange(key, 0, -1)) <= 153  # type: ignore[arg-type]  # not async
+
+
+def test_agent_never_loads_the_control_plane(tmp_path: Path, broker: Broker) -> None:
+    """Not even when Celery finds Django's settings in the environment, as it does under the product's own stack."""
+    server = WorkerServer(tmp_path, broker)
+    code = (
+        "import sys,agents.celery_app as a;a.app.finalize();a.app.loader.import_default_modules();"
+        "from celery.signals import import_modules,worker_init\n"
+        "import_modules.send(sender=a.app);worker_init.send(a.app)\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('clusterweb','scheduler','frontend','torch','numpy')])"
+    )
+    environment = {**os.environ, "AGENT_CONFIG": str(server.file), "DJANGO_SETTINGS_MODULE": "clusterweb.settings"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+    assert (done.stdout, done.returncode) == ("[]\n", 0)
