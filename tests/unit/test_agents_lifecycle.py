@@ -6,7 +6,8 @@ import pytest
 
 from agents import events as ev
 from agents.records import LAUNCH_FILE, STATE_FILE
-from tests.agent_fakes import FakeHost, Job
+from tests.agent_fake_job import Job
+from tests.agent_fakes import FakeHost
 from tests.agent_server import wanted
 
 
@@ -376,81 +377,6 @@ def test_agent_that_lost_its_memory_finds_its_attempts(host: FakeHost) -> None:
     host.run(0.3)
 
     assert host.phase(order) == "running"
-
-
-def test_nothing_is_launched_without_a_lease(host: FakeHost) -> None:
-    """An acknowledgement of a report that this agent did not send grants nothing; the next renewal does."""
-    order = wanted(("train",))
-    host.generation += 1
-    host.orders = {order.attempt_id: order}
-    host.deliver(host.message(acknowledged=1))
-    host.run(1)
-    before = list(host.spawns)
-    host.deliver(host.message())
-    host.run(0.5)
-
-    assert before == []
-    assert host.starts == [order.attempt_id]
-
-
-def test_lease_counts_from_sending_the_acknowledged_report(host: FakeHost) -> None:
-    """However late the acknowledgement comes, the job stops ttl after the report was sent."""
-    order = wanted(("train",))
-    host.send(order)
-    host.run(1)
-    stamp = host.reports[-1][0]
-    host.run(10)
-    host.deliver(host.message(acknowledged=stamp.sequence))
-    host.run(9)
-    before = host.phase(order)
-    host.run(2)
-
-    assert before == "running"
-    assert host.phase(order) == "frozen"
-
-
-def test_renewal_thaws_and_training_continues(host: FakeHost) -> None:
-    """A lease that ran out freezes the job; a renewal of the same generation lets it go on."""
-    order = wanted(("train",))
-    host.send(order)
-    host.run(25)
-    frozen = (host.phase(order), host.jobs[order.attempt_id].is_stopped)
-    host.deliver(host.message())
-    host.run(1)
-
-    assert frozen == ("frozen", True)
-    assert host.phase(order) == "running"
-    assert not host.jobs[order.attempt_id].is_stopped
-    assert [event for _, event, _ in host.journal] == ["start", "stop", "continue"]
-
-
-def test_frozen_attempt_that_is_fenced_never_runs_again(host: FakeHost) -> None:
-    """A newer generation without the attempt kills it where it stands."""
-    order = wanted(("train",))
-    host.send(order)
-    host.run(25)
-    ran_s = host.jobs[order.attempt_id].ran_s
-    host.generation += 1
-    host.orders = {}
-    host.deliver(host.message(acknowledged=1))
-    host.run(1)
-
-    assert host.jobs[order.attempt_id].ran_s == ran_s
-    assert host.processes.supervisors == {}
-    assert [event for _, event, _ in host.journal] == ["start", "stop", "exit"]
-
-
-def test_regular_renewals_keep_a_job_running(host: FakeHost) -> None:
-    """With a renewal every quarter of the ttl nothing ever freezes or is asked for a checkpoint."""
-    order = wanted(("train",))
-    host.jobs[order.attempt_id] = Job(uses_runtime=True)
-    host.send(order)
-    for _ in range(12):
-        host.run(5)
-        host.deliver(host.message())
-
-    assert host.jobs[order.attempt_id].requests == []
-    assert "stop" not in [event for _, event, _ in host.journal]
 
 
 def test_job_cannot_end_its_attempt_by_writing_the_state_file(host: FakeHost) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from agents.events import Tick
 from agents.messages import Wanted
-from tests.agent_fakes import STEP_S, Crash, FakeHost, Job
+from tests.agent_fake_job import Job
+from tests.agent_fakes import STEP_S, Crash, FakeHost
 from tests.agent_server import wanted
 
 TTL_S = 8.0

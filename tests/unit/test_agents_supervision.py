@@ -10,7 +10,7 @@ from agents import supervision_events as ev
 from agents.ending import Exit
 from agents.messages import AttemptReport, Wanted
 from agents.ports import ProcessIdentity
-from agents.records import Control, JobLine, Launch, SupervisorState, encode
+from agents.records import Control, JobLine, Launch
 from agents.supervision import Supervision
 from tests.agent_fakes import HandClock
 from tests.agent_server import SERVER_ID, wanted
@@ -395,46 +395,3 @@ def test_machine_that_goes_down_preempts() -> None:
 
     assert attempt.requests() == [(0, "stop")]
     assert report.end_cause == "preempted"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"",
-        b"{}",
-        b"[]",
-        b"null",
-        b'{"event":"dance"}',
-        b'{"event":"progress","step":-1}',
-        b'{"event":"progress","step":1e3}',
-        b'{"event":"progress","step":true}',
-        b'{"event":"checkpoint","name":"../../etc/passwd","step":1}',
-        b'{"event":"checkpoint","step":1}',
-        b"\xff\xfe",
-        b"[" * 10_000,
-    ],
-)
-def test_strange_line_of_a_job_is_no_report(line: bytes) -> None:
-    """A job may write anything."""
-    assert JobLine.parse(line) is None
-
-
-@pytest.mark.parametrize("loss", [b"NaN", b"Infinity", b"-Infinity", b"1e30", b'"low"', b"1" + b"0" * 400])
-def test_loss_that_is_no_number_leaves_the_step(loss: bytes) -> None:
-    """A diverged job still makes progress, and can be seen to."""
-    line = JobLine.parse(b'{"event":"progress","step":5,"loss":' + loss + b"}")
-
-    assert line == JobLine(event="progress", step=5)
-
-
-@pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b"\x00", b'{"report":{}}', b"[" * 50_000])
-def test_strange_state_file_counts_as_absent(content: bytes | None) -> None:
-    """A job may write its state file."""
-    assert SupervisorState.parse(content) is None
-
-
-def test_state_comes_back_from_disk_unchanged() -> None:
-    """What a supervisor writes, the agent reads."""
-    state = Attempt().started().with_runtime().core.state
-
-    assert SupervisorState.parse(encode(state)) == state

@@ -1,0 +1,53 @@
+"""The files by which agent, supervisor and job speak: strict readers, and nothing lost on the way."""
+
+import pytest
+
+from agents.messages import AttemptReport
+from agents.ports import ProcessIdentity
+from agents.records import JobLine, SupervisorState, encode
+from tests.agent_server import attempt_id
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"event":"dance"}',
+        b'{"event":"progress","step":-1}',
+        b'{"event":"progress","step":1e3}',
+        b'{"event":"progress","step":true}',
+        b'{"event":"checkpoint","name":"../../etc/passwd","step":1}',
+        b'{"event":"checkpoint","step":1}',
+        b"\xff\xfe",
+        b"[" * 10_000,
+    ],
+)
+def test_strange_line_of_a_job_is_no_report(line: bytes) -> None:
+    """A job may write anything."""
+    assert JobLine.parse(line) is None
+
+
+@pytest.mark.parametrize("loss", [b"NaN", b"Infinity", b"-Infinity", b"1e30", b'"low"', b"1" + b"0" * 400])
+def test_loss_that_is_no_number_leaves_the_step(loss: bytes) -> None:
+    """A diverged job still makes progress, and can be seen to."""
+    line = JobLine.parse(b'{"event":"progress","step":5,"loss":' + loss + b"}")
+
+    assert line == JobLine(event="progress", step=5)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b"\x00", b'{"report":{}}', b"[" * 50_000])
+def test_strange_state_file_counts_as_absent(content: bytes | None) -> None:
+    """A job may write its state file."""
+    assert SupervisorState.parse(content) is None
+
+
+def test_state_comes_back_from_disk_unchanged() -> None:
+    """What a supervisor writes, the agent reads."""
+    me = ProcessIdentity(boot_id="boot", pid=10, start_ticks=100)
+    report = AttemptReport(attempt_id=attempt_id(), phase="running", pid=11, step=7, loss=0.5)
+    state = SupervisorState(supervisor=me, trainer=me, report=report, dropped_log_bytes=3)
+
+    assert SupervisorState.parse(encode(state)) == state
