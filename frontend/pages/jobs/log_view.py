@@ -46,11 +46,6 @@ class LogPage:
     note: str
     empty: str
 
-    @property
-    def counts_lines(self) -> bool:
-        """Return whether the gutter shows line numbers; otherwise it shows bytes."""
-        return self.next_number != ""
-
 
 def short_log(subject: Subject) -> LogPage:
     """Return the last lines of the newest attempt."""

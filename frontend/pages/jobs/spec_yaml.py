@@ -21,12 +21,16 @@ resources:
 """
 
 
+# Letters that YAML takes for line breaks or drops: they are written as escapes.
+ODD_BREAKS = frozenset("\r\x85\u2028\u2029\ufeff")
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as blocks and lists of words on one line."""
 
 
 def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    style = '"' if ODD_BREAKS & set(value) else "|" if "\n" in value else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -11,6 +11,7 @@ def context(subject: Subject) -> dict[str, Any]:
     query = subject.request.GET
     return {
         "log": full_log(subject),
+        "only_attempt": "attempt" in query,  # chosen by the reader: no other is to follow it
         "levels": LEVELS.items(),
         "level": query.get("level", ""),
         "words": query.get("q", "")[:200],

@@ -8,7 +8,7 @@ class LogView {
     this.list = box.querySelector("ol");
     this.tools = document.querySelector(`[data-log-tools="${box.id}"]`);
     this.most = Number(box.dataset.most || 1000);
-    this.attempt = Number(box.dataset.attempt || 0);
+    this.attempt = this.first = Number(box.dataset.attempt || 0);
     this.offset = Number(box.dataset.endOffset || 0);
     this.number = box.dataset.nextNumber ? Number(box.dataset.nextNumber) : null;
     this.style = new LogText.Style();
@@ -73,7 +73,7 @@ class LogView {
   /* Reading on */
   open() {
     const query = new URLSearchParams({ offset: String(this.offset) });
-    if (this.box.dataset.attempt) query.set("attempt", String(this.attempt));
+    if (this.box.dataset.only) query.set("attempt", String(this.attempt)); // else it goes on in the next attempt
     this.source = new EventSource(`${this.box.dataset.url}/stream?${query}`);
     this.source.addEventListener("log", (event) => { this.failures = 0; this.take(JSON.parse(event.data)); });
     this.source.addEventListener("end", () => this.end());
@@ -130,7 +130,7 @@ class LogView {
       this.restOffset += this.encoder.encode(row).length + 1;
       const label = this.number === null ? String(offset) : String(this.number);
       const item = LogText.element(LogText.parse(row, this.style), {
-        id: `B${offset}`,
+        id: this.attempt === this.first ? `B${offset}` : `B${this.attempt}-${offset}`,
         href: `${this.box.dataset.page}?attempt=${this.attempt}&at=${offset}#B${offset}`,
         label,
         title: this.number === null ? `Byte ${offset}` : `Line ${label}`,
