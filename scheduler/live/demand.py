@@ -1,23 +1,22 @@
 """How many cores and bytes a job can use: what its owner asked for, else what its profile says.
 
-The least cores, then the least memory, that reach the best measured speed; unknown is +inf, which the core reads as the
-GPU-proportional share.
-Source: Mohan et al., "Synergy", OSDI 2022, demand vector of a job.
+Unknown is +inf, which the core reads as the GPU-proportional share.
 """
 
-import math
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
+from scheduler.core.profile import Profile as Curves
+from scheduler.core.profile import demand, parse_profile
 from scheduler.core.spec_units import parse_size_bytes
 from scheduler.models import Profile
 
-# A speed this close to the best one counts as full: measurements scatter by about as much.
-FULL_SPEED_FRAC = 0.99
+log = logging.getLogger(__name__)
+
 # A running job whose memory nobody asked for by number keeps room for its peak and a quarter more.
 PEAK_ROOM = 1.25
+UNKNOWN = Curves()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +29,15 @@ class Demand:
     min_memory_bytes: float
 
 
-def profile_demands(profile_pks: Iterable[int]) -> dict[int, tuple[float, float]]:
-    """Return (cores, bytes) per GPU that reach full speed, by profile."""
-    demands = {}
-    for profile in Profile.objects.filter(pk__in=set(profile_pks)):
-        cpus, memory = list(profile.cpus_per_gpu), list(profile.memory_bytes_per_gpu)
-        speed = np.array(profile.relative_speed, dtype=np.float64)
-        if not cpus or not memory or speed.shape != (len(cpus), len(memory)):
-            continue
-        row, column = np.argwhere(speed >= FULL_SPEED_FRAC * speed.max())[0]  # row-major: least cores first
-        demands[profile.pk] = (float(cpus[row]), float(memory[column]))
-    return demands
+def curves_read(profile_pks: Iterable[int]) -> dict[int, Curves]:
+    """Return what was measured, by profile; a row that makes no sense counts as unknown."""
+    curves = {}
+    for row in Profile.objects.filter(pk__in=set(profile_pks)).values():
+        try:
+            curves[row["id"]] = parse_profile({**row, "scaling": row["scaling"] or ()})
+        except (ValueError, TypeError) as error:
+            log.warning("profile_unreadable", extra={"profile": row["fingerprint"], "error": str(error)})
+    return curves
 
 
 def job_demand(
@@ -48,7 +45,7 @@ def job_demand(
     num_gpus: int,
     asked_cpus: object,
     asked_memory: object,
-    per_gpu: tuple[float, float] | None,
+    curves: Curves,
     held_memory_bytes: int,
     peak_memory_bytes: int | None,
 ) -> Demand:
@@ -58,20 +55,20 @@ def job_demand(
         num_gpus: Size of the gang.
         asked_cpus: ``resources.cpus`` of the stored spec: a number or ``auto``.
         asked_memory: ``resources.memory`` of the stored spec: a size with its unit or ``auto``.
-        per_gpu: What its profile says, or None.
+        curves: What its profile says.
         held_memory_bytes: What it holds now; 0 when it does not run.
         peak_memory_bytes: The most that its present attempt used.
     """
-    cpus, memory = per_gpu or (math.inf, math.inf)
+    best = demand(curves, num_gpus=num_gpus)
     min_cpus = float(asked_cpus) if isinstance(asked_cpus, int | float) else 0.0
     if isinstance(asked_memory, str) and asked_memory != "auto":
         min_memory = demand_memory = float(parse_size_bytes(asked_memory))
     else:
         # Its process tree is ended when it uses more than granted: never grant less than it was seen to use.
         min_memory = min(float(held_memory_bytes), (peak_memory_bytes or 0) * PEAK_ROOM)
-        demand_memory = max(min_memory, memory * num_gpus)
+        demand_memory = max(min_memory, best.memory_bytes)
     return Demand(
-        demand_cpus=min_cpus or cpus * num_gpus,
+        demand_cpus=min_cpus or best.cpus,
         demand_memory_bytes=demand_memory,
         min_cpus=min_cpus,
         min_memory_bytes=min_memory,

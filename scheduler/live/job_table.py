@@ -14,8 +14,9 @@ import numpy as np
 from django.db.models import Q
 
 from scheduler.core.lifecycle import PLANNABLE, JobState
+from scheduler.core.profile import Profile as Curves
 from scheduler.core.tables import JobTable
-from scheduler.live.demand import job_demand, profile_demands
+from scheduler.live.demand import UNKNOWN, curves_read, job_demand
 from scheduler.live.retry import BACKOFF_MOST_S
 from scheduler.models import Job, Lease, LeaseGpu
 
@@ -121,8 +122,8 @@ def job_table(
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*_COLUMNS)
         if row[0] not in stopping
     ]
-    demands = profile_demands(row["profile_id"] for row in rows if row["profile_id"] is not None)
-    built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, demands, now_s=at.timestamp()) for row in rows]
+    curves = curves_read(row["profile_id"] for row in rows if row["profile_id"] is not None)
+    built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, curves, now_s=at.timestamp()) for row in rows]
     columns: dict[str, Any] = {}  # arrays of three types
     for column in fields(JobTable):
         dtype = np.int64 if column.name in _INTS else np.bool_ if column.name in _BOOLS else np.float64
@@ -137,7 +138,7 @@ def _job_row(
     row: dict[str, Any],  # one row of the query
     held: list[HeldLease],
     queue_rows: dict[int, int],
-    demands: dict[int, tuple[float, float]],
+    curves: dict[int, Curves],
     *,
     now_s: float,
 ) -> dict[str, float]:
@@ -149,7 +150,7 @@ def _job_row(
         num_gpus=row["num_gpus"],
         asked_cpus=row["spec__resources__cpus"],
         asked_memory=row["spec__resources__memory"],
-        per_gpu=demands.get(row["profile_id"]),
+        curves=curves.get(row["profile_id"], UNKNOWN),
         held_memory_bytes=sum(lease.memory_bytes for lease in held),
         peak_memory_bytes=held[0].peak_memory_bytes if held else None,
     )
