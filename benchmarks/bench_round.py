@@ -17,7 +17,7 @@ from scheduler.choices import build_config
 from scheduler.core.config import SchedulerConfig
 from scheduler.core.plan import Plan
 from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, JobTable, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import NO_ROW, JobTable, QueueTable, ServerTable, Snapshot, optional_columns
 
 QUESTION = "How long does one round take with 10,000 active jobs on 10,000 GPUs?"
 
@@ -61,6 +61,7 @@ def snapshot(rng: np.random.Generator) -> Snapshot:
         running=np.zeros(NUM_JOBS, dtype=np.bool_),
         held_at_s=np.full(NUM_JOBS, np.inf),
         unsaved_s=np.zeros(NUM_JOBS),
+        **optional_columns(gpus),
     )
     servers = ServerTable(
         server_id=np.arange(NUM_SERVERS),

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from scheduler.core.plan import Plan
+from scheduler.core.profile import Profile
 from scheduler.core.tables import NO_ROW, JobTable, Placements, QueueTable, ServerTable, Snapshot
 
 GIB = 2.0**30
@@ -35,6 +36,14 @@ class JobRow:
     min_memory_bytes: float = 0.0
     held_at_s: float = 0.0  # only looked at when it has seats
     unsaved_s: float = 0.0
+    owner: int = 0
+    weight: float = 1.0
+    total_s: float = float("inf")
+    sharers: float = 1.0
+    min_gpus: int | None = None  # as num_gpus
+    max_gpus: int | None = None  # as num_gpus
+    rate: float = float("nan")
+    profile: Profile | None = None
     seats: tuple[tuple[int, int], ...] = ()  # (server row, GPUs); a job with seats runs
 
 
@@ -63,15 +72,25 @@ def job_table(rows: list[JobRow]) -> JobTable:
     floats = (
         *("arrival_s", "priority", "attained_gpu_s", "executed_s", "waited_s", "first_start_s", "remaining_s"),
         *("demand_cpus", "demand_memory_bytes", "min_cpus", "min_memory_bytes", "held_at_s", "unsaved_s"),
+        *("weight", "total_s", "sharers", "rate"),
     )
     # Any: the type checker cannot follow arrays into arguments by name.
     columns: dict[str, Any] = {
         name: np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in floats
     }
     columns["held_at_s"] = np.where([bool(row.seats) for row in rows], columns["held_at_s"], np.inf)
-    for name in ("queue", "num_gpus", "max_servers"):
+    for name in ("queue", "num_gpus", "max_servers", "owner"):
         columns[name] = np.array([getattr(row, name) for row in rows], dtype=np.int64)
+    for name in ("min_gpus", "max_gpus"):
+        bounds = [getattr(row, name) for row in rows]
+        bounds = [row.num_gpus if bound is None else bound for row, bound in zip(rows, bounds, strict=True)]
+        columns[name] = np.array(bounds, dtype=np.int64)
+    profiles = tuple(dict.fromkeys(row.profile for row in rows if row.profile is not None))
+    columns["profile"] = np.array(
+        [NO_ROW if row.profile is None else profiles.index(row.profile) for row in rows], dtype=np.int64
+    )
     return JobTable(
+        profiles=profiles,
         job_id=np.arange(1, len(rows) + 1, dtype=np.int64),
         preemptible=np.array([row.preemptible for row in rows], dtype=np.bool_),
         running=np.array([bool(row.seats) for row in rows], dtype=np.bool_),

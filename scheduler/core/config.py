@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from scheduler.core.packing.draft import Draft, Seats
-from scheduler.core.packing.space import Fits, Space
-from scheduler.core.tables import BoolArray, FloatArray, JobTable, Placements
+from scheduler.core.packing.space import Gang, Space
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements
 
 
 class Policy(Protocol):
@@ -39,20 +39,36 @@ class ChangesBySelf(Protocol):
         """Return (n,) seconds until the key of each job changes when it goes on running or waiting; +inf for never."""
 
 
+@runtime_checkable
+class SharePolicy(Protocol):
+    """Chooses how many GPUs each job gets; what it gives is placed in its order like fixed gangs.
+
+    Rigid jobs (``min_gpus == max_gpus``) get all they ask for or nothing.
+    """
+
+    name: ClassVar[str]
+    preemptive: ClassVar[bool]
+
+    def shares(self, jobs: JobTable, num_gpus: int, now_s: float) -> IntArray:
+        """Return (n,) GPUs of each job, 0 or between ``min_gpus`` and ``max_gpus``; at most ``num_gpus`` in all."""
+
+    def priority(self, jobs: JobTable, now_s: float) -> FloatArray:
+        """Return (n,) keys in which shares are placed, smallest first. ``jobs.num_gpus`` holds the shares."""
+
+
 class Locality(Protocol):
-    """Which sets of servers a gang may use, and which it prefers."""
+    """Which sets of servers a gang may use, and which it prefers. One file in ``scheduler/placement``."""
 
     name: ClassVar[str]
 
-    def seats(self, space: Space, *, num_gpus: int, max_servers: int, fits: Fits | None) -> Seats:
-        """Return where the gang goes in ``space``; empty when no allowed set has room.
+    def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
+        """Return (n,) columns with all that ``seats`` looks at beside the size, such as a level of relaxation.
 
-        Args:
-            space: Free GPUs by server.
-            num_gpus: Size of the gang.
-            max_servers: Most servers it may use, 0 for any number.
-            fits: Whether cores and memory of a server allow that many GPUs of this gang on it; None: always.
+        Jobs of the same size whose columns are equal are treated alike: what one cannot get, no other can.
         """
+
+    def seats(self, space: Space, gang: Gang) -> Seats:
+        """Return where the gang goes in ``space``; empty when no allowed set has room."""
 
 
 class Mechanism(Protocol):
@@ -60,10 +76,12 @@ class Mechanism(Protocol):
 
     Attributes:
         trims: Whether a job that is fast enough with less than its GPU-proportional share may be held to less.
+        insists: Whether a job does not start with less than its demand, even where its share is enough to run.
     """
 
     name: ClassVar[str]
     trims: ClassVar[bool]
+    insists: ClassVar[bool]
 
     def grant(self, draft: Draft) -> Placements:
         """Return what every job of the draft holds: its whole gang, and no server beyond its capacity."""
@@ -79,7 +97,7 @@ class SchedulerConfig:
         min_run_s: A placement younger than this is not stopped by the order, seconds; prevents thrashing.
     """
 
-    policy: Policy
+    policy: Policy | SharePolicy
     locality: Locality
     mechanism: Mechanism
     preempt: bool = True

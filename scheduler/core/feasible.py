@@ -1,5 +1,6 @@
 """Which jobs the present servers could hold at all, if they were empty."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,21 +17,26 @@ class Shapes:
 
     Attributes:
         shape: (n,) number of the shape of each job.
+        kind: (n,) what the locality said about each job; part of its shape.
         largest_gang: (shapes,) most GPUs that a gang of this kind could get on empty servers.
         possible: (n,) whether the job itself could run on empty servers.
     """
 
     shape: IntArray
+    kind: list[tuple[float, ...]]
     largest_gang: IntArray
     possible: BoolArray
 
 
-def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs) -> Shapes:
-    """Return the shapes of all jobs and which of them could ever run."""
+def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs, kinds: Sequence[FloatArray]) -> Shapes:
+    """Return the shapes of all jobs and which of them could ever run; ``kinds`` as in ``Locality.kinds``."""
+    kind: list[tuple[float, ...]] = [()] * len(jobs)
+    if kinds:
+        kind = [*zip(*(column.tolist() for column in kinds), strict=True)]
     columns = [jobs.num_gpus.astype(np.float64), jobs.max_servers.astype(np.float64)]
     if needs.tight:
         columns += [needs.cpus_least, needs.cpus_most, needs.memory_least, needs.memory_most]
-    shape, first = _number_rows(columns)
+    shape, first = _number_rows([*columns, *kinds])
     gpus = servers.num_gpus
     largest = [
         _largest(_usable_gpus(row, servers, needs) if needs.tight else gpus, int(jobs.max_servers[row]))
@@ -38,7 +44,7 @@ def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs) -> Shapes:
     ]
     largest_gang = np.array(largest, dtype=np.int64)
     possible = largest_gang[shape] >= jobs.num_gpus if len(jobs) else np.zeros(0, dtype=np.bool_)
-    return Shapes(shape=shape, largest_gang=largest_gang, possible=possible)
+    return Shapes(shape=shape, kind=kind, largest_gang=largest_gang, possible=possible)
 
 
 def _number_rows(columns: list[FloatArray]) -> tuple[IntArray, IntArray]:

@@ -35,13 +35,26 @@ class Needs:
     tight: bool
 
 
-def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool) -> Needs:
-    """Return the needs of all jobs; without ``trims`` everybody gets at least the GPU-proportional share."""
+def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool) -> Needs:
+    """Return the needs of all jobs.
+
+    Args:
+        jobs: The jobs.
+        servers: The servers.
+        trims: Whether a job may get less than its GPU-proportional share where less is enough.
+        insists: Whether a known demand is a hard one: the job gets all of it or does not start.
+    """
     gpus = np.maximum(jobs.num_gpus, 1)
     unlimited = np.full(len(jobs), np.inf)
     cpus_least, memory_least = jobs.min_cpus / gpus, jobs.min_memory_bytes / gpus
     cpus_most = np.maximum(jobs.demand_cpus / gpus, cpus_least) if trims else unlimited
     memory_most = np.maximum(jobs.demand_memory_bytes / gpus, memory_least) if trims else unlimited
+    if insists:
+        # A gang wider than a server gets its share: nothing else could be split like its GPUs.
+        one_server = jobs.num_gpus <= servers.num_gpus.max(initial=0)
+        for least, demand in ((cpus_least, jobs.demand_cpus), (memory_least, jobs.demand_memory_bytes)):
+            known = np.isfinite(demand) & one_server
+            np.maximum(least, demand / gpus, out=least, where=known)
     server_gpus = np.maximum(servers.num_gpus, 1)
     cpus_share, memory_share = servers.num_cpus / server_gpus, servers.memory_bytes / server_gpus
     used = servers.num_gpus > 0

@@ -23,13 +23,13 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
         PlanInvariantError: If the plan breaks a safety rule; that is a defect, and the plan must not be used.
     """
     ordered, server_row = in_server_order(snapshot)
-    jobs = ordered.jobs
-    needs = needs_of(jobs, ordered.servers, trims=config.mechanism.trims)
-    shapes = shapes_of(jobs, ordered.servers, needs)
+    jobs, mechanism = ordered.jobs, config.mechanism
+    needs = needs_of(jobs, ordered.servers, trims=mechanism.trims, insists=mechanism.insists)
+    shapes = shapes_of(jobs, ordered.servers, needs, config.locality.kinds(jobs, ordered.now_s))
     tree = queue_tree(ordered.queues)
     chosen = choose(ordered, config, needs, shapes, tree)
     line, selection = chosen.line, chosen.selection
-    grants = config.mechanism.grant(_draft(ordered, line, selection, needs))
+    grants = mechanism.grant(_draft(ordered, line, selection, needs))
     waiting = explain(ordered, line=line, shapes=shapes, tree=tree, selection=selection, needs=needs)
     grants = _in_snapshot_rows(grants, server_row)
     order = line.order.tolist()

@@ -5,9 +5,12 @@ All arrays of a table have the same length; nothing here is changed after it is 
 """
 
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
+
+from scheduler.core.profile import Profile
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -41,6 +44,15 @@ class JobTable:
         running: (n,) whether it holds GPUs now (states launching and running).
         held_at_s: (n,) time the present placement began; +inf when it holds none.
         unsaved_s: (n,) run time since its newest checkpoint, which a preemption may lose, seconds; 0 when not running.
+        owner: (n,) number of the user it belongs to.
+        weight: (n,) share of GPU time it gets beside its peers where time is sliced, > 0.
+        total_s: (n,) whole run time at its GPU-proportional share with ``num_gpus``, seconds; +inf when unknown.
+        sharers: (n,) mean number of active jobs since it arrived, itself included, >= 1.
+        min_gpus: (n,) least GPUs it can run on; ``num_gpus`` for a rigid job.
+        max_gpus: (n,) most GPUs it can use; ``num_gpus`` for a rigid job. Elastic jobs have ``min_gpus < max_gpus``.
+        rate: (n,) useful work a second that it reports now, relative to its reference speed; NaN when not known.
+        profile: (n,) row in ``profiles``, NO_ROW when nothing is known of it.
+        profiles: Speed curves that jobs of the table share.
     """
 
     job_id: IntArray
@@ -62,9 +74,46 @@ class JobTable:
     running: BoolArray
     held_at_s: FloatArray
     unsaved_s: FloatArray
+    owner: IntArray
+    weight: FloatArray
+    total_s: FloatArray
+    sharers: FloatArray
+    min_gpus: IntArray
+    max_gpus: IntArray
+    rate: FloatArray
+    profile: IntArray
+    profiles: tuple[Profile, ...] = ()
 
     def __len__(self) -> int:
         return len(self.job_id)
+
+
+class OptionalColumns(TypedDict, total=False):
+    """Columns of a JobTable that most rounds do not look at."""
+
+    owner: IntArray
+    weight: FloatArray
+    total_s: FloatArray
+    sharers: FloatArray
+    min_gpus: IntArray
+    max_gpus: IntArray
+    rate: FloatArray
+    profile: IntArray
+
+
+def optional_columns(num_gpus: IntArray) -> OptionalColumns:
+    """Return the optional columns as they are for rigid jobs of one owner of which nothing is known."""
+    size = len(num_gpus)
+    return {
+        "owner": np.zeros(size, dtype=np.int64),
+        "weight": np.ones(size),
+        "total_s": np.full(size, np.inf),
+        "sharers": np.ones(size),
+        "min_gpus": num_gpus,
+        "max_gpus": num_gpus,
+        "rate": np.full(size, np.nan),
+        "profile": np.full(size, NO_ROW, dtype=np.int64),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

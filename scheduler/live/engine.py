@@ -101,10 +101,13 @@ def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
         return live
     pks = [live.job_pks[row] for row in np.flatnonzero(promoted).tolist()]
     Job.objects.filter(pk__in=pks).update(promoted_gpu_s=F("attained_gpu_s"))
-    again = {
-        name: np.where(promoted, 0.0, getattr(jobs, name)) for name in ("attained_gpu_s", "executed_s", "waited_s")
-    }
-    return replace(live, tables=replace(live.tables, jobs=replace(jobs, **again)))
+    again = replace(
+        jobs,
+        attained_gpu_s=np.where(promoted, 0.0, jobs.attained_gpu_s),
+        executed_s=np.where(promoted, 0.0, jobs.executed_s),
+        waited_s=np.where(promoted, 0.0, jobs.waited_s),
+    )
+    return replace(live, tables=replace(live.tables, jobs=again))
 
 
 def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:

@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from scheduler.core.lifecycle import PLANNABLE, JobState
 from scheduler.core.profile import Profile as Curves
-from scheduler.core.tables import JobTable
+from scheduler.core.tables import JobTable, OptionalColumns, optional_columns
 from scheduler.live.demand import UNKNOWN, curves_read, job_demand
 from scheduler.live.retry import BACKOFF_MOST_S
 from scheduler.models import Job, Lease, LeaseGpu
@@ -45,6 +45,7 @@ _COLUMNS = (
 )
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
 _BOOLS = frozenset({"preemptible", "running"})
+_NAMES = [field.name for field in fields(JobTable) if field.name not in {*OptionalColumns.__annotations__, "profiles"}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +126,10 @@ def job_table(
     curves = curves_read(row["profile_id"] for row in rows if row["profile_id"] is not None)
     built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, curves, now_s=at.timestamp()) for row in rows]
     columns: dict[str, Any] = {}  # arrays of three types
-    for column in fields(JobTable):
-        dtype = np.int64 if column.name in _INTS else np.bool_ if column.name in _BOOLS else np.float64
-        columns[column.name] = np.array([values[column.name] for values in built], dtype=dtype)
+    for name in _NAMES:
+        dtype = np.int64 if name in _INTS else np.bool_ if name in _BOOLS else np.float64
+        columns[name] = np.array([values[name] for values in built], dtype=dtype)
+    columns |= optional_columns(columns["num_gpus"])
     attempt_pks = {
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
     }

@@ -17,6 +17,7 @@ class Proportional:
 
     name: ClassVar[str] = "proportional"
     trims: ClassVar[bool] = False
+    insists: ClassVar[bool] = False
 
     def grant(self, draft: Draft) -> Placements:
         """Return the seats of the draft as they are, each with its share."""

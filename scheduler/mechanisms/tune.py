@@ -18,6 +18,7 @@ class Tune:
 
     name: ClassVar[str] = "tune"
     trims: ClassVar[bool] = True
+    insists: ClassVar[bool] = False
 
     sort_by_demand: bool = field(
         default=True,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Fits, Space
-from scheduler.core.tables import NO_ROW
+from scheduler.core.packing.space import Gang, Space
+from scheduler.core.tables import NO_ROW, FloatArray, JobTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,19 +18,23 @@ class Consolidate:
 
     name: ClassVar[str] = "consolidate"
 
-    def seats(self, space: Space, *, num_gpus: int, max_servers: int, fits: Fits | None) -> Seats:
+    def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
+        """Return nothing: only the size of a gang counts."""
+        return ()
+
+    def seats(self, space: Space, gang: Gang) -> Seats:
         """Return one server by best fit, else the emptiest servers and a best fit for what remains; empty for none."""
-        server = space.best_fit(num_gpus, fits)
+        server = space.best_fit(gang.num_gpus, gang.fits)
         if server != NO_ROW:
-            return ((server, num_gpus),)
-        if max_servers == 1 or space.total < num_gpus:
+            return ((server, gang.num_gpus),)
+        if gang.max_servers == 1 or space.total < gang.num_gpus:
             return ()
-        return _spread(space, num_gpus=num_gpus, max_servers=max_servers, fits=fits)
+        return _spread(space, gang)
 
 
-def _spread(space: Space, *, num_gpus: int, max_servers: int, fits: Fits | None) -> Seats:
+def _spread(space: Space, gang: Gang) -> Seats:
     seats: list[tuple[int, int]] = []
-    left = num_gpus
+    left, fits = gang.num_gpus, gang.fits
     for server in space.largest_first():
         count = space.free[server]
         while fits is not None and count and not fits(server, count):
@@ -40,7 +44,7 @@ def _spread(space: Space, *, num_gpus: int, max_servers: int, fits: Fits | None)
         if count:
             seats.append((server, count))
             left -= count
-        if max_servers and len(seats) == max_servers:
+        if gang.max_servers and len(seats) == gang.max_servers:
             return ()
     used = {server for server, _ in seats}
     last = space.best_fit(left, lambda server, gpus: server not in used and (fits is None or fits(server, gpus)))

@@ -12,7 +12,16 @@ import numpy as np
 
 from scheduler.core.plan import Plan
 from scheduler.core.profile import Profile, demand, speed
-from scheduler.core.tables import BoolArray, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import (
+    BoolArray,
+    IntArray,
+    JobTable,
+    Placements,
+    QueueTable,
+    ServerTable,
+    Snapshot,
+    optional_columns,
+)
 
 _UNKNOWN = Profile()
 # Work below this is float dust of a finished job, seconds.
@@ -131,6 +140,7 @@ class World:
             running=self._running[rows],
             held_at_s=self._held_at_s[rows],
             unsaved_s=np.zeros(len(rows)),
+            **optional_columns(self._num_gpus[rows]),
         )
         held = _renumbered(self._held, np.searchsorted(rows, self._held.job))
         return Snapshot(now_s=self.now_s, jobs=table, servers=self._servers, queues=self._queues, held=held), rows

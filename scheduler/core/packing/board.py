@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.core.needs import Needs
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Fits, Space
+from scheduler.core.packing.space import Fits, Site, Space
 from scheduler.core.tables import JobTable, ServerTable
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Board:
                 free[server] -= gpus
             for node in self._paths_of[row]:
                 self.held_gpus[node] += self.num_gpus[row]
-        self.space = Space(free)
+        self.space = Space(free, Site(gpus=servers.num_gpus.tolist(), rack=servers.rack.tolist()))
         if self.tight:
             self._least = _Least(needs, releasing)
             self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()

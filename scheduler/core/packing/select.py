@@ -12,7 +12,7 @@ from heapq import merge
 from scheduler.core.config import Locality
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Fits, Space
+from scheduler.core.packing.space import Fits, Gang, Space
 from scheduler.core.packing.victims import VictimSearch
 from scheduler.core.queues import QueueTree
 from scheduler.core.tables import NO_ROW
@@ -32,6 +32,7 @@ class Claims:
         spare_for_covered: Running jobs that covered jobs may displace, least important first.
         spare_for_others: Running jobs that the other jobs may displace, least important first.
         max_servers: (n,) most servers of each job, 0 for any number.
+        kind: (n,) what the locality said about each job.
         shape: (n,) number that is equal for jobs that ask for the same.
     """
 
@@ -44,6 +45,7 @@ class Claims:
     spare_for_covered: Sequence[int]
     spare_for_others: Sequence[int]
     max_servers: Sequence[int]
+    kind: Sequence[tuple[float, ...]]
     shape: Sequence[int]
 
 
@@ -237,9 +239,11 @@ class _Walk:
         return seats
 
     def _choose(self, space: Space, row: int, fits: Fits | None) -> Seats:
-        return self._locality.seats(
-            space, num_gpus=self._board.num_gpus[row], max_servers=self._claims.max_servers[row], fits=fits
+        claims = self._claims
+        gang = Gang(
+            num_gpus=self._board.num_gpus[row], max_servers=claims.max_servers[row], kind=claims.kind[row], fits=fits
         )
+        return self._locality.seats(space, gang)
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
         """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are."""

@@ -1,6 +1,7 @@
 """Free GPUs by server, in buckets by their count, so that a best fit is found without looking at every server."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from scheduler.core.tables import NO_ROW
@@ -9,17 +10,49 @@ from scheduler.core.tables import NO_ROW
 Fits = Callable[[int, int], bool]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What does not change about the servers in a round.
+
+    Attributes:
+        gpus: (m,) GPUs of the empty server.
+        rack: (m,) number of its rack.
+    """
+
+    gpus: Sequence[int]
+    rack: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """A gang that looks for seats.
+
+    Attributes:
+        num_gpus: GPUs it needs, all or nothing.
+        max_servers: Most servers it may use, 0 for any number.
+        kind: What the locality itself said about the job (``Locality.kinds``).
+        fits: Whether cores and memory of a server allow that many of its GPUs there; None: always.
+    """
+
+    num_gpus: int
+    max_servers: int
+    kind: tuple[float, ...]
+    fits: Fits | None
+
+
 class Space:
     """Free GPUs of every server.
 
     Attributes:
+        site: What does not change about the servers.
         free: (m,) free GPUs by server; change it by ``take`` and ``give`` only.
         total: Sum of ``free``.
     """
 
-    __slots__ = ("_buckets", "free", "total")
+    __slots__ = ("_buckets", "free", "site", "total")
 
-    def __init__(self, free: Sequence[int]) -> None:
+    def __init__(self, free: Sequence[int], site: Site) -> None:
+        self.site = site
         self.free = list(free)
         self.total = sum(self.free)
         # A bucket is a heap of servers and may hold stale ones: an entry counts while its server has that many free.
