@@ -255,7 +255,8 @@ def _shuffled(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
     job_now, server_now = np.argsort(job_at), np.argsort(server_at)
 
     def rows(table: Any, at: IntArray) -> Any:  # any table of columns
-        return replace(table, **{field.name: getattr(table, field.name)[at] for field in fields(table)})
+        columns = [field.name for field in fields(table) if field.name != "profiles"]
+        return replace(table, **{name: getattr(table, name)[at] for name in columns})
 
     held = replace(snapshot.held, job=job_now[snapshot.held.job], server=server_now[snapshot.held.server])
     return replace(
