@@ -43,6 +43,9 @@ test-browser: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks
 
+reproduce: $(VENV)/dev.stamp
+	@$(BIN)/python -m benchmarks.reproduce
+
 pictures: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.browser.pictures
 
