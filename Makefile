@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
 export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 
-.PHONY: run setup test test-browser bench lint pictures clean
+.PHONY: run setup test test-browser bench reproduce lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
