@@ -45,8 +45,10 @@ class LiveSnapshot:
         digest = hashlib.sha256(repr(self.tables.now_s).encode())
         tables = self.tables
         for table in (tables.jobs, tables.servers, tables.queues, tables.held, tables.releasing):
-            for column in fields(table):
-                digest.update(getattr(table, column.name).tobytes())
+            for field in fields(table):
+                column = getattr(table, field.name)
+                # Profiles are values with a complete repr; everything else is an array.
+                digest.update(repr(column).encode() if field.name == "profiles" else column.tobytes())
         return digest.hexdigest()
 
 
