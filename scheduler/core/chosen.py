@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core.config import SchedulerConfig
+from scheduler.core.config import LooksAtSizes, SchedulerConfig
 from scheduler.core.feasible import Shapes
 from scheduler.core.held import can_stay, seats_by_job
 from scheduler.core.line import Line, line_up, policy_order
@@ -49,6 +49,7 @@ def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Sh
             paths=tree.paths,
             held=held,
             releasing=_releasing(snapshot.releasing),
+            by_size=isinstance(config.locality, LooksAtSizes),
         )
         return line, select(board, line.claims, tree, config.locality, num_jobs=len(snapshot.jobs))
 

@@ -33,10 +33,10 @@ class Promotes(Protocol):
 
 @runtime_checkable
 class ChangesBySelf(Protocol):
-    """A policy whose keys change while nothing arrives or ends."""
+    """A policy or locality that decides otherwise after a while although nothing arrived or ended."""
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) seconds until the key of each job changes when it goes on running or waiting; +inf for never."""
+        """Return (n,) seconds until each job counts otherwise when it goes on running or waiting; +inf for never."""
 
 
 @runtime_checkable
@@ -69,6 +69,13 @@ class Locality(Protocol):
 
     def seats(self, space: Space, gang: Gang) -> Seats:
         """Return where the gang goes in ``space``; empty when no allowed set has room."""
+
+
+@runtime_checkable
+class LooksAtSizes(Protocol):
+    """A locality that looks at the sizes of the gangs that sit on a server (``Space.sizes``)."""
+
+    looks_at_sizes: ClassVar[bool]
 
 
 class Mechanism(Protocol):

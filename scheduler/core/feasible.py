@@ -19,12 +19,14 @@ class Shapes:
         shape: (n,) number of the shape of each job.
         kind: (n,) what the locality said about each job; part of its shape.
         largest_gang: (shapes,) most GPUs that a gang of this kind could get on empty servers.
+        least_servers: (n,) fewest servers that could hold the gang if they were empty; 0 when none can.
         possible: (n,) whether the job itself could run on empty servers.
     """
 
     shape: IntArray
     kind: list[tuple[float, ...]]
     largest_gang: IntArray
+    least_servers: IntArray
     possible: BoolArray
 
 
@@ -38,13 +40,17 @@ def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs, kinds: Sequenc
         columns += [needs.cpus_least, needs.cpus_most, needs.memory_least, needs.memory_most]
     shape, first = _number_rows([*columns, *kinds])
     gpus = servers.num_gpus
-    largest = [
-        _largest(_usable_gpus(row, servers, needs) if needs.tight else gpus, int(jobs.max_servers[row]))
-        for row in first.tolist()
-    ]
-    largest_gang = np.array(largest, dtype=np.int64)
+    largest, least = [], []
+    for row in first.tolist():
+        usable = np.sort(_usable_gpus(row, servers, needs) if needs.tight else gpus)[::-1].cumsum()
+        most_servers = int(jobs.max_servers[row]) or len(usable)
+        largest.append(int(usable[:most_servers].max(initial=0)))
+        least.append(int(np.searchsorted(usable, jobs.num_gpus[row])) + 1 if largest[-1] >= jobs.num_gpus[row] else 0)
+    largest_gang, least_servers = np.array(largest, dtype=np.int64), np.array(least, dtype=np.int64)
     possible = largest_gang[shape] >= jobs.num_gpus if len(jobs) else np.zeros(0, dtype=np.bool_)
-    return Shapes(shape=shape, kind=kind, largest_gang=largest_gang, possible=possible)
+    return Shapes(
+        shape=shape, kind=kind, largest_gang=largest_gang, least_servers=least_servers[shape], possible=possible
+    )
 
 
 def _number_rows(columns: list[FloatArray]) -> tuple[IntArray, IntArray]:
@@ -55,11 +61,6 @@ def _number_rows(columns: list[FloatArray]) -> tuple[IntArray, IntArray]:
         _, number = np.unique(number * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
     kinds, first = np.unique(number, return_index=True)
     return number.astype(np.int64), first[: len(kinds)].astype(np.int64)
-
-
-def _largest(usable_gpus: IntArray, max_servers: int) -> int:
-    ranked = np.sort(usable_gpus)[::-1]
-    return int(ranked[:max_servers].sum() if max_servers else ranked.sum())
 
 
 def _usable_gpus(row: int, servers: ServerTable, needs: Needs) -> IntArray:

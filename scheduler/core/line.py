@@ -90,6 +90,7 @@ def line_up(
         spare_for_covered=np.concatenate((spare_borrowers, locked_borrowers, spare[is_covered[spare]])).tolist(),
         spare_for_others=spare_borrowers.tolist(),
         max_servers=jobs.max_servers.tolist(),
+        least_servers=shapes.least_servers.tolist(),
         kind=shapes.kind,
         shape=shapes.shape.tolist(),
     )

@@ -97,7 +97,7 @@ def simulate(
 
 
 def _round(world: World, config: SchedulerConfig, hashes: list[str]) -> float:
-    """Plan and carry out; return for how long the order of the policy stays as it is, seconds."""
+    """Plan and carry out; return for how long policy and locality decide the same, seconds."""
     snapshot, rows = world.snapshot()
     if isinstance(config.policy, Promotes):
         world.promote(rows[config.policy.promoted(snapshot.jobs)])
@@ -105,9 +105,11 @@ def _round(world: World, config: SchedulerConfig, hashes: list[str]) -> float:
     plan = plan_round(snapshot, config)
     hashes.append(plan.plan_hash)
     world.carry_out(plan, rows)
-    if not isinstance(config.policy, ChangesBySelf):
+    changing = [part for part in (config.policy, config.locality) if isinstance(part, ChangesBySelf)]
+    if not changing:
         return math.inf
-    return float(config.policy.next_change_s(world.snapshot()[0].jobs).min(initial=math.inf))
+    jobs = world.snapshot()[0].jobs
+    return min(float(part.next_change_s(jobs).min(initial=math.inf)) for part in changing)
 
 
 def _next_round(world: World, round_s: float | None, rests_s: float) -> float:

@@ -57,8 +57,12 @@ class Board:
         paths: Sequence[tuple[int, ...]],
         held: Mapping[int, Seats],
         releasing: Sequence[tuple[int, int, float, float]],
+        by_size: bool = False,
     ) -> None:
-        """Seat the running jobs and the GPUs that are being left, given as (server, GPUs, cores, bytes)."""
+        """Seat the running jobs and the GPUs that are being left, given as (server, GPUs, cores, bytes).
+
+        ``by_size`` keeps account of the sizes of the gangs on each server.
+        """
         num_jobs = len(jobs)
         self.num_gpus = jobs.num_gpus.tolist() + [gpus for _, gpus, _, _ in releasing]
         self._paths_of: list[tuple[int, ...]] = [paths[queue] for queue in jobs.queue.tolist()] + [()] * len(releasing)
@@ -78,6 +82,10 @@ class Board:
             for node in self._paths_of[row]:
                 self.held_gpus[node] += self.num_gpus[row]
         self.space = Space(free, Site(gpus=servers.num_gpus.tolist(), rack=servers.rack.tolist()))
+        if by_size:
+            self.space.sizes = [{} for _ in free]
+            for row in held:
+                self._count_sizes(row, self.seats[row], 1)
         if self.tight:
             self._least = _Least(needs, releasing)
             self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()
@@ -90,6 +98,14 @@ class Board:
             cpus, memory = self._least.of(row, server)
             self._cpus_left[server] -= sign * gpus * cpus
             self._memory_left[server] -= sign * gpus * memory
+
+    def _count_sizes(self, row: int, seats: Seats, sign: int) -> None:
+        sizes = self.space.sizes
+        if sizes is None or not self._paths_of[row]:
+            return  # GPUs that are being left belong to no gang
+        for server, gpus in seats:
+            here = sizes[server]
+            here[self.num_gpus[row]] = here.get(self.num_gpus[row], 0) + sign * gpus
 
     def fits(self, row: int) -> Fits | None:
         """Return the test whether cores and memory of a server allow so many GPUs of the row; None when always."""
@@ -134,6 +150,7 @@ class Board:
         self.seats[row] = seats
         for server, gpus in seats:
             self.space.take(server, gpus)
+        self._count_sizes(row, seats, 1)
         if self.tight:
             self._book(row, seats, 1)
         for node in self._paths_of[row]:
@@ -159,6 +176,7 @@ class Board:
             search.forget(row, seats)
         if self.tight:
             self._book(row, seats, -1)
+        self._count_sizes(row, seats, -1)
         del self.seats[row]
         for server, gpus in seats:
             self.space.give(server, gpus)

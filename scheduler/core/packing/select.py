@@ -32,6 +32,7 @@ class Claims:
         spare_for_covered: Running jobs that covered jobs may displace, least important first.
         spare_for_others: Running jobs that the other jobs may displace, least important first.
         max_servers: (n,) most servers of each job, 0 for any number.
+        least_servers: (n,) fewest servers that could hold each job if they were empty.
         kind: (n,) what the locality said about each job.
         shape: (n,) number that is equal for jobs that ask for the same.
     """
@@ -45,6 +46,7 @@ class Claims:
     spare_for_covered: Sequence[int]
     spare_for_others: Sequence[int]
     max_servers: Sequence[int]
+    least_servers: Sequence[int]
     kind: Sequence[tuple[float, ...]]
     shape: Sequence[int]
 
@@ -241,7 +243,11 @@ class _Walk:
     def _choose(self, space: Space, row: int, fits: Fits | None) -> Seats:
         claims = self._claims
         gang = Gang(
-            num_gpus=self._board.num_gpus[row], max_servers=claims.max_servers[row], kind=claims.kind[row], fits=fits
+            num_gpus=self._board.num_gpus[row],
+            max_servers=claims.max_servers[row],
+            least_servers=claims.least_servers[row],
+            kind=claims.kind[row],
+            fits=fits,
         )
         return self._locality.seats(space, gang)
 

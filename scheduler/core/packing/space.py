@@ -30,12 +30,14 @@ class Gang:
     Attributes:
         num_gpus: GPUs it needs, all or nothing.
         max_servers: Most servers it may use, 0 for any number.
+        least_servers: Fewest servers that could hold it if they were empty.
         kind: What the locality itself said about the job (``Locality.kinds``).
         fits: Whether cores and memory of a server allow that many of its GPUs there; None: always.
     """
 
     num_gpus: int
     max_servers: int
+    least_servers: int
     kind: tuple[float, ...]
     fits: Fits | None
 
@@ -47,12 +49,15 @@ class Space:
         site: What does not change about the servers.
         free: (m,) free GPUs by server; change it by ``take`` and ``give`` only.
         total: Sum of ``free``.
+        sizes: (m,) for each server the GPUs that gangs of each size hold there, by size; None unless the locality looks
+            at it (``LooksAtSizes``). A gang on several servers counts with its whole size.
     """
 
-    __slots__ = ("_buckets", "free", "site", "total")
+    __slots__ = ("_buckets", "free", "site", "sizes", "total")
 
-    def __init__(self, free: Sequence[int], site: Site) -> None:
+    def __init__(self, free: Sequence[int], site: Site, sizes: list[dict[int, int]] | None = None) -> None:
         self.site = site
+        self.sizes = sizes
         self.free = list(free)
         self.total = sum(self.free)
         # A bucket is a heap of servers and may hold stale ones: an entry counts while its server has that many free.

@@ -75,7 +75,9 @@ class VictimSearch:
             for server, gain in self._gain.items():
                 free[server] += gain
             if sum(free) >= self._gpus:
-                seats = choose(Space(free, board.space.site), self._fits_without(row) if board.tight else None)
+                seats = choose(
+                    Space(free, board.space.site, board.space.sizes), self._fits_without(row) if board.tight else None
+                )
                 if seats:
                     return seats
             self._spent = self._at >= len(self._order)
