@@ -19,6 +19,8 @@ $(VENV)/runtime.stamp: requirements.txt
 	@grep -v '^torch==' requirements.txt > $(VENV)/without-torch.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r $(VENV)/without-torch.txt
 	@$(BIN)/python -m pip install --quiet $$(grep '^torch==' requirements.txt)
+	@printf '#!/bin/sh\nPYTHONPATH="%s" exec "%s" -m clusterweb.cli "$$@"\n' '$(CURDIR)' '$(CURDIR)/$(BIN)/python' > $(BIN)/clusterweb
+	@chmod +x $(BIN)/clusterweb
 	@touch $@
 
 $(VENV)/dev.stamp: requirements-dev.txt $(VENV)/runtime.stamp

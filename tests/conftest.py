@@ -6,10 +6,12 @@ environment that they are made from.
 
 import os
 import tempfile
+from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits what the main process has set here
     _STATE = tempfile.TemporaryDirectory(prefix="clusterweb-tests-")
     os.environ["VAR_DIR"] = _STATE.name
+    (Path(_STATE.name) / "static").mkdir()  # WhiteNoise warns of a missing directory
     os.environ["ROUND_S"] = "10"
     os.environ["DJANGO_SETTINGS_MODULE"] = "clusterweb.settings"
     for _name in ("REDIS_URL", "HOST", "PORT", "DEBUG", "SECRET_KEY", "ALLOWED_HOSTS", "LEASE_TTL_S", "LOST_GRACE_S"):

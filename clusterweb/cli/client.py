@@ -1,0 +1,136 @@
+"""Speaks to the REST API: JSON in, JSON out, problems as exceptions, lists page by page, logs as they grow."""
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+
+from clusterweb.cli.account import Account
+from clusterweb.cli.errors import CommandError, ServerRefused
+
+_TIMEOUT_S = 60.0
+_AGAIN_S = (0.2, 1.0, 3.0)
+
+Json = Any  # what json.loads gives
+
+
+class Client:
+    """One account on one server."""
+
+    def __init__(self, account: Account) -> None:
+        """Nothing is sent before the first call."""
+        self.account = account
+
+    def get(self, path: str, **query: object) -> Json:
+        """Return the JSON of a GET."""
+        return self._json("GET", path, query=query)
+
+    def post(self, path: str, body: bytes = b"", *, content_type: str = "application/json", **query: object) -> Json:
+        """Return the JSON of a POST. It is safe to be repeated: the server does it once."""
+        headers = {"Content-Type": content_type, "Idempotency-Key": str(uuid.uuid4())}
+        return self._json("POST", path, query=query, body=body or b"{}", headers=headers)
+
+    def patch(self, path: str, data: Mapping[str, object], *, etag: str) -> Json:
+        """Return the JSON of a PATCH of the version with this ETag."""
+        headers = {"Content-Type": "application/json", "If-Match": etag}
+        return self._json("PATCH", path, body=json.dumps(data).encode(), headers=headers)
+
+    def all(self, path: str, *, most: int, **query: object) -> list[Json]:
+        """Return the rows of a list, page after page, at most ``most``."""
+        rows: list[Json] = []
+        cursor: object = None
+        while len(rows) < most:
+            page = self.get(path, limit=min(500, most - len(rows)), cursor=cursor, **query)
+            rows += page["results"]
+            if not page.get("next"):
+                break
+            following = urllib.parse.parse_qs(urllib.parse.urlsplit(page["next"]).query)
+            cursor = following["cursor"][0]
+        return rows
+
+    def log_events(self, job: str, *, since: str) -> Iterator[tuple[str, Json]]:
+        """Yield (kind, data) of the log as it grows, until the job has ended; goes on after a lost connection."""
+        place = since
+        while True:
+            try:
+                with self._open("GET", f"jobs/{job}/logs/stream", headers={"Last-Event-ID": place}) as answer:
+                    for kind, event_id, data in _events(answer):
+                        place = event_id
+                        yield kind, data
+                        if kind == "end":
+                            return
+            except (OSError, HTTPException):
+                pass  # the server went away in the middle of an answer; the place is known
+            time.sleep(_AGAIN_S[1])
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        with self._open(method, path, query=query, body=body, headers=headers) as answer:
+            data = json.loads(answer.read() or b"null")
+            if isinstance(data, dict) and (etag := answer.headers.get("ETag")):
+                data["etag"] = etag
+            return data
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HTTPResponse:
+        given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        url = f"{self.account.url}/api/v1/{urllib.parse.quote(path)}"
+        if given:
+            url += "?" + urllib.parse.urlencode(given)
+        all_headers = {"Authorization": f"Bearer {self.account.token}", **(headers or {})}
+        # The scheme was checked when the account was read.
+        request = urllib.request.Request(url, data=body, headers=all_headers, method=method)  # noqa: S310
+        for wait_s in (*_AGAIN_S, None):
+            try:
+                answer: HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_S)  # noqa: S310
+                return answer
+            except urllib.error.HTTPError as error:
+                if error.code not in {429, 503} or wait_s is None:
+                    raise ServerRefused(error.code, _problem(error)) from None
+                time.sleep(min(30.0, float(error.headers.get("Retry-After") or wait_s)))
+            except urllib.error.URLError as error:
+                # A write carries a key or a version, so that trying again does it once.
+                if wait_s is None:
+                    raise CommandError(f"{self.account.url} does not answer: {error.reason}") from None
+                time.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+
+def _problem(error: urllib.error.HTTPError) -> dict[str, Any]:
+    try:
+        data = json.loads(error.read())
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _events(answer: HTTPResponse) -> Iterator[tuple[str, str, Json]]:
+    """Yield (kind, id, data) of server-sent events."""
+    fields: dict[str, str] = {}
+    for raw in answer:
+        line = raw.decode("utf-8").rstrip("\r\n")
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            yield fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"])
+            fields = {}

@@ -1,0 +1,31 @@
+"""What can go wrong in the command.
+
+CommandError          said to the user in one or a few lines; exit status 2
+└── ServerRefused     the server answered with a problem; exit status 1
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class CommandError(Exception):
+    """Something the user can mend; the text says how."""
+
+    exit_status = 2
+
+
+class ServerRefused(CommandError):
+    """The server said no."""
+
+    exit_status = 1
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:  # JSON of the answer
+        lines = [str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")]
+        for error in problem.get("errors", []):
+            lines.append(f"  {error.get('pointer') or '/'}: {error.get('detail', '')}")
+        if status == 401:
+            lines.append("Run clusterweb login again, or set CLUSTERWEB_TOKEN.")
+        if status >= 500 and problem.get("request_id"):
+            lines.append(f"Request {problem['request_id']}.")
+        super().__init__("\n".join(lines))
+        self.status = status

@@ -1,0 +1,184 @@
+"""Verbs about jobs."""
+
+import json
+import sys
+import uuid
+from argparse import Namespace
+from pathlib import Path
+
+from clusterweb.cli.account import read_account
+from clusterweb.cli.client import Client, Json
+from clusterweb.cli.errors import CommandError, ServerRefused
+from clusterweb.cli.text import progress, since, table
+
+TERMINAL = {"completed", "failed", "cancelled"}
+_MOST_ROWS = 10_000
+
+
+def say(text: str) -> None:
+    """Print a line for the user at once."""
+    print(text, flush=True)
+
+
+def show(given: Namespace, data: Json, text: str) -> None:
+    """Print JSON or text, as asked."""
+    say(json.dumps(data, indent=2) if given.output == "json" else text)
+
+
+def submit(given: Namespace) -> int:
+    """Submit a spec as it is, with files beside it."""
+    client = Client(read_account())
+    spec = _spec_bytes(given.spec)
+    body, content_type = _form(spec, given.file) if given.file else (spec, "application/yaml")
+    answer = client.post("jobs", body, content_type=content_type, dry_run="true" if given.dry_run else None)
+    if given.dry_run:
+        show(
+            given, answer, "\n".join(f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in answer["checks"])
+        )
+        return 0
+    if not given.wait:
+        show(given, answer, f"J-{answer['number']}  {answer['id']}")
+        return 0
+    say(f"J-{answer['number']}  {answer['id']}")
+    _follow(client, answer["id"], since_place="1-0")
+    return _status_of(client.get(f"jobs/{answer['id']}"))
+
+
+def ls(given: Namespace) -> int:
+    """List jobs."""
+    if not 1 <= given.limit <= _MOST_ROWS:
+        raise CommandError(f"--limit is 1 to {_MOST_ROWS}.")
+    filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
+    rows = Client(read_account()).all("jobs", most=given.limit, **filters)
+    heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "FOR", "WHY IT WAITS")
+    cells = [
+        (
+            *(f"J-{job['number']}", job["name"], job["queue"], job["owner"], job["num_gpus"], job["state"]),
+            *(progress(job), since(job["state_changed_at"]), job["wait_sentence"]),
+        )
+        for job in rows
+    ]
+    show(given, rows, table(heads, cells) if rows else "No job matches.")
+    return 0
+
+
+def get(given: Namespace) -> int:
+    """Show one job."""
+    job = Client(read_account()).get(f"jobs/{given.job}")
+    show(given, job, _card(job))
+    return 0
+
+
+def logs(given: Namespace) -> int:
+    """Print a log; go on with it when asked."""
+    client = Client(read_account())
+    if given.tail < 0:
+        raise CommandError("--tail is 0 or more.")
+    piece = client.get(f"jobs/{given.job}/logs", tail=given.tail, attempt=given.attempt)
+    sys.stdout.write(piece["text"])
+    sys.stdout.flush()
+    if given.follow:
+        _follow(client, given.job, since_place=f"{piece['attempt'] or 1}-{piece['end_offset']}")
+    elif piece["reason"] and not piece["text"]:
+        print(piece["reason"], file=sys.stderr)
+    return 0
+
+
+def explain(given: Namespace) -> int:
+    """Say why a job waits, and who is before it."""
+    found = Client(read_account()).get(f"jobs/{given.job}/explain")
+    lines = [found["sentence"] or f"It does not wait: it is {found['state']}."]
+    if found["position"]:
+        place = f"Place {found['position']} of {found['waiting_jobs']} in the cluster"
+        if found["queue_position"]:
+            place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
+        lines.append(f"{place}; waits {since(found['since'])}.")
+    lines += [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in found["checks"]]
+    if found["ahead"]:
+        heads = ("AHEAD", "GPUS", "WHY IT WAITS")
+        rows = [(_name(job), job["num_gpus"], job["sentence"]) for job in found["ahead"]]
+        lines += ["", table(heads, rows)]
+    show(given, found, "\n".join(lines))
+    return 0
+
+
+def act(given: Namespace) -> int:
+    """Cancel, pause or resume jobs; what cannot be done does not keep the others from it."""
+    client = Client(read_account())
+    answers, refused = [], 0
+    for name in given.job:
+        try:
+            job = client.post(f"jobs/{name}/{given.action}")
+        except ServerRefused as error:
+            refused += 1
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        answers.append(job)
+        if given.output == "text":
+            state = job["state"] if job["state"] in TERMINAL or job["wanted"] == "run" else f"{job['state']}, ending"
+            say(f"J-{job['number']}  {state}")
+    if given.output == "json":
+        say(json.dumps(answers, indent=2))
+    return 1 if refused else 0
+
+
+def _spec_bytes(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}.") from None
+
+
+def _form(spec: bytes, files: list[str]) -> tuple[bytes, str]:
+    """Return a form with the spec and the files, and its content type."""
+    boundary = uuid.uuid4().hex
+    parts = [("spec", "spec.yaml", spec)]
+    parts += [("file", Path(name).name, _spec_bytes(name)) for name in files]
+    body = b""
+    for field, name, content in parts:
+        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"; filename="{quoted}"\r\n\r\n'
+        body += head.encode() + content + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+def _follow(client: Client, job: str, *, since_place: str) -> None:
+    for kind, data in client.log_events(job, since=since_place):
+        if kind == "log":
+            sys.stdout.write(data["text"])
+            sys.stdout.flush()
+
+
+def _status_of(job: Json) -> int:
+    """Return the exit status that stands for how a job ended: its own where it has one."""
+    print(f"J-{job['number']} {job['state']}. {job['end_detail']}".strip(), file=sys.stderr)
+    if job["state"] == "completed":
+        return 0
+    attempt = job["attempt"] or {}
+    if attempt.get("exit_signal"):
+        return 128 + int(attempt["exit_signal"])
+    return int(attempt.get("exit_code") or 1)
+
+
+def _card(job: Json) -> str:
+    rows = [
+        ("job", f"J-{job['number']}  {job['id']}"),
+        ("name", job["name"]),
+        ("queue", job["queue"]),
+        ("owner", job["owner"]),
+        ("state", f"{job['state']} for {since(job['state_changed_at'])}"),
+        ("waits", job["wait_sentence"]),
+        ("GPUs", job["num_gpus"]),
+        ("step", progress(job)),
+        ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
+        ("attempt", f"{job['attempt']['number']} of at most {job['max_attempts']}" if job["attempt"] else ""),
+        ("preempted", f"{job['preemptions']} times" if job["preemptions"] else ""),
+        ("ended", " ".join(part for part in (job["end_cause"], job["end_detail"]) if part)),
+    ]
+    return "\n".join(f"{name:<10}{value}" for name, value in rows if value not in ("", None))
+
+
+def _name(job: Json) -> str:
+    return f"J-{job['number']} {job['name']}" if job.get("number") else "a job of another queue"

@@ -1,0 +1,93 @@
+"""The verbs of the command and their arguments."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from clusterweb.cli import jobs, queues, sign_in
+from clusterweb.cli.errors import CommandError
+
+JOB_HELP = "id, number, or J- and the number"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb; return the exit status: 0, 1 refused, 2 wrong use, or that of the job with --wait."""
+    given = _parser().parse_args(arguments)
+    try:
+        status: int = given.run(given)
+        return status
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:  # the reader of our output has ended, such as head
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clusterweb", description="Submit jobs to a Clusterweb server and follow them.", allow_abbrev=False
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("-o", "--output", choices=["text", "json"], default="text", help="what is printed")
+    _add_job_verbs(verbs, shared)
+
+    verb = verbs.add_parser("top", parents=[shared], help="the cluster now")
+    verb.set_defaults(run=queues.top)
+
+    verb = verbs.add_parser("quota", parents=[shared], help="queues and their quotas; with --gpus: change one")
+    verb.add_argument("queue", nargs="?", help="name of a queue; all when absent")
+    verb.add_argument("--gpus", type=int, help="the new quota")
+    verb.add_argument("--reason", default="", help="why; kept in the audit")
+    verb.set_defaults(run=queues.quota)
+
+    verb = verbs.add_parser("login", help="store the address of a server and a token")
+    verb.add_argument("url", help="such as https://clusterweb.example.org")
+    verb.set_defaults(run=sign_in.login)
+    return parser
+
+
+def _add_job_verbs(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", shared: argparse.ArgumentParser
+) -> None:
+    verb = verbs.add_parser("submit", parents=[shared], help="submit a job")
+    verb.add_argument("spec", help="YAML or JSON file; - for standard input")
+    verb.add_argument("--file", action="append", default=[], help="text file for its working directory; repeatable")
+    verb.add_argument("--dry-run", action="store_true", help="check only, store nothing")
+    verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")
+    verb.set_defaults(run=jobs.submit)
+
+    verb = verbs.add_parser("ls", parents=[shared], help="list jobs, newest first")
+    verb.add_argument("--state", help="one or more states, with commas between")
+    verb.add_argument("--queue", help="jobs of this queue and the queues below it")
+    verb.add_argument("--owner", help="jobs of this user")
+    verb.add_argument("--search", help="part of the name")
+    verb.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    verb.set_defaults(run=jobs.ls)
+
+    verb = verbs.add_parser("get", parents=[shared], help="one job")
+    verb.add_argument("job", help=JOB_HELP)
+    verb.set_defaults(run=jobs.get)
+
+    verb = verbs.add_parser("logs", help="the log of a job")
+    verb.add_argument("job", help=JOB_HELP)
+    verb.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+    verb.add_argument("--tail", type=int, default=1000, help="so many lines from the end (1000)")
+    verb.add_argument("--attempt", type=int, help="number of the attempt; the newest when absent")
+    verb.set_defaults(run=jobs.logs)
+
+    verb = verbs.add_parser("explain", parents=[shared], help="why a job waits")
+    verb.add_argument("job", help=JOB_HELP)
+    verb.set_defaults(run=jobs.explain)
+
+    for name, action, text in (
+        ("cancel", "cancel", "end jobs for good"),
+        ("pause", "suspend", "stop jobs so that they can go on later"),
+        ("resume", "resume", "let paused jobs go on"),
+    ):
+        verb = verbs.add_parser(name, parents=[shared], help=text)
+        verb.add_argument("job", nargs="+", help=JOB_HELP)
+        verb.set_defaults(run=jobs.act, action=action)

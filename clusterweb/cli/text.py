@@ -1,0 +1,56 @@
+"""Rows as aligned text, times as people say them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+Row = Mapping[str, Any]  # one JSON object of the API
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows under heads, each column as wide as its widest cell; numbers to the right."""
+    cells = [list(heads), *[["" if cell is None else str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
+    is_number = [bool(rows) and all(_is_number(row[column]) for row in cells[1:]) for column in range(len(heads))]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, is_number, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(".", "", 1).replace("%", "", 1).isdigit() or cell == ""
+
+
+def duration(seconds: float) -> str:
+    """Return ``45 s``, ``12 min``, ``3 h 20 min`` or ``2 d 4 h``."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = whole // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def since(moment: str | None, now: datetime | None = None) -> str:
+    """Return how long ago an ISO 8601 moment was; empty for none."""
+    if not moment:
+        return ""
+    at = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    return duration(max(0.0, ((now or datetime.now(UTC)) - at).total_seconds()))
+
+
+def progress(job: Row) -> str:
+    """Return ``120/1000`` steps, ``120`` when the end is not known, or nothing."""
+    if job["step"] is None:
+        return ""
+    return f"{job['step']}/{job['total_steps']}" if job["total_steps"] else str(job["step"])

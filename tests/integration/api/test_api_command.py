@@ -1,0 +1,154 @@
+"""The ``clusterweb`` command against a web server that listens on a port."""
+
+import io
+import json
+import stat
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pytest_django.live_server_helper import LiveServer
+
+from clusterweb.cli.main import main
+from clusterweb.cli.text import duration, table
+from scheduler.models import Job, Queue
+from scheduler.services.tokens import token_create
+from tests.integration.api.conftest import World, world_make
+
+SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
+
+
+@pytest.fixture
+def shop(transactional_db: None, live_server: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world behind a port, and an empty home."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("CLUSTERWEB_URL", live_server.url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(SPEC)
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    world = world_make()
+    sign_in(world, "member", monkeypatch)
+    return world
+
+
+def sign_in(world: World, role: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Act as the user of a role from now on; return the token."""
+    at = datetime.now(UTC)
+    scopes = ["admin" if role == "admin" else "jobs:write"]
+    _, text = token_create(actor=world.users[role], name="command", scopes=scopes, expires_at=None, at=at)
+    monkeypatch.setenv("CLUSTERWEB_TOKEN", text)
+    return text
+
+
+def test_submitted_spec_is_stored_as_by_rest(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same YAML with its file gives the same stored spec by command and by REST."""
+    assert main(["submit", "job.yaml", "--file", "train.py", "-o", "json"]) == 0
+    by_command = json.loads(capsys.readouterr().out)
+    body = {"apiVersion": "v1", "name": "train", "queue": "vision", "command": ["python", "train.py"]}
+    body["files"] = {"train.py": "print('hello')\n"}  # type: ignore[assignment]
+    by_rest = shop.client("member").post(
+        "/api/v1/jobs", body, content_type="application/json", headers=shop.bearer("member")
+    )
+
+    assert Job.objects.get(pk=by_command["id"]).spec == Job.objects.get(pk=by_rest.json()["id"]).spec
+
+
+def test_dry_run_stores_nothing(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """--dry-run prints the checks."""
+    before = Job.objects.count()
+
+    assert main(["submit", "job.yaml", "--dry-run"]) == 0
+    assert "ok  " in capsys.readouterr().out
+    assert Job.objects.count() == before
+
+
+def test_every_bad_field_is_named(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A spec with two wrong fields is refused with a line for each, status 1."""
+    Path("job.yaml").write_text(SPEC + "resources: {gpus: 0}\ntypo: 1\n")
+
+    assert main(["submit", "job.yaml"]) == 1
+    said = capsys.readouterr().err
+    assert "/resources/gpus" in said
+    assert "/typo" in said
+
+
+def test_list_walks_over_pages_and_filters(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """ls shows what matches, and says so when nothing does."""
+    for _ in range(3):
+        assert main(["submit", "job.yaml"]) == 0
+    capsys.readouterr()
+
+    assert main(["ls", "--state", "queued", "--limit", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("JOB")
+    assert main(["ls", "--search", "no-such-name"]) == 0
+    assert capsys.readouterr().out == "No job matches.\n"
+
+
+def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """get, explain, pause, resume, cancel and logs work by number; one bad name does not stop the others."""
+    main(["submit", "job.yaml"])
+    number = capsys.readouterr().out.split()[0]
+
+    assert main(["get", number]) == 0
+    assert "vision" in capsys.readouterr().out
+    assert main(["explain", number]) == 0
+    assert "No round has looked at it yet." in capsys.readouterr().out
+    assert main(["logs", number]) == 0
+    assert "has not started" in capsys.readouterr().err
+    assert main(["pause", number]) == 0
+    assert main(["resume", number]) == 0
+    assert main(["cancel", "J-999999", number]) == 1
+    captured = capsys.readouterr()
+    assert "J-999999" in captured.err
+    assert captured.out.splitlines()[-1] == f"{number}  cancelled"
+
+
+def test_quota_change_needs_a_reason_and_the_right(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member may not change a quota; an admin may, with a reason."""
+    assert main(["quota"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == shop.vision.name
+    assert main(["quota", "vision", "--gpus", "3"]) == 2
+    assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 1
+    sign_in(shop, "admin", monkeypatch)
+    assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 0
+    assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 3
+
+
+def test_login_stores_the_token_for_its_owner_alone(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, live_server: LiveServer
+) -> None:
+    """The token comes from standard input, is checked, and lies in a file that others cannot read."""
+    token = sign_in(shop, "lead", monkeypatch)
+    monkeypatch.delenv("CLUSTERWEB_TOKEN")
+    monkeypatch.delenv("CLUSTERWEB_URL")
+    assert main(["ls"]) == 2
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("wrong\n"))
+    assert main(["login", live_server.url]) == 1
+    monkeypatch.setattr(sys, "stdin", io.StringIO(token + "\n"))
+    assert main(["login", live_server.url]) == 0
+    stored = next(Path("config").rglob("account.json"))
+    assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+    assert main(["top"]) == 0
+    assert token not in capsys.readouterr().out
+
+
+def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address is named, and no traceback shown."""
+    monkeypatch.setattr("clusterweb.cli.client._AGAIN_S", (0.0, 0.0))
+    monkeypatch.setenv("CLUSTERWEB_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("CLUSTERWEB_TOKEN", "x")
+
+    assert main(["ls"]) == 2
+    assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
+
+
+def test_text_of_tables_and_times() -> None:
+    """Numbers stand to the right; times are said in two units at most."""
+    assert table(("A", "N"), [("x", 5), ("long", 10)]) == "A      N\nx      5\nlong  10"
+    assert [duration(s) for s in (59, 61, 3_600, 3_660, 180_000)] == ["59 s", "1 min", "1 h", "1 h 1 min", "2 d 2 h"]
