@@ -36,7 +36,7 @@ def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Sh
     Jobs that a quota covers but no servers can hold would keep the quota from jobs of the same queue that do fit.
     Where that leaves a queue below its quota beside borrowers, the choice is made once more without them.
     """
-    order = policy_order(snapshot.jobs, config, snapshot.now_s)
+    order = policy_order(snapshot, config)
     seated = can_stay(snapshot, needs, order)
     held = {row: seats for row, seats in seats_by_job(snapshot.held).items() if seated[row]}
 

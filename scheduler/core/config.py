@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from scheduler.core.packing.draft import Draft, Seats
 from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, Snapshot
 
 
 class Policy(Protocol):
@@ -17,10 +17,17 @@ class Policy(Protocol):
     """
 
     name: ClassVar[str]
-    preemptive: ClassVar[bool]
 
-    def priority(self, jobs: JobTable, now_s: float) -> FloatArray:
-        """Return (n,) keys, smallest first; ties go by first start, then arrival, then id, for every policy."""
+    @property
+    def preemptive(self) -> bool:
+        """See above; a class variable, or a field where it is an option."""
+
+    def priority(self, snapshot: Snapshot) -> FloatArray:
+        """Return (n,) keys of ``snapshot.jobs``, smallest first.
+
+        Ties go by first start, then arrival, then id, for every policy. The whole snapshot is there for policies that
+        measure demands against the cluster, or what a queue or a user holds.
+        """
 
 
 @runtime_checkable
@@ -47,13 +54,16 @@ class SharePolicy(Protocol):
     """
 
     name: ClassVar[str]
-    preemptive: ClassVar[bool]
 
-    def shares(self, jobs: JobTable, num_gpus: int, now_s: float) -> IntArray:
+    @property
+    def preemptive(self) -> bool:
+        """As for ``Policy``."""
+
+    def shares(self, snapshot: Snapshot, num_gpus: int) -> IntArray:
         """Return (n,) GPUs of each job, 0 or between ``min_gpus`` and ``max_gpus``; at most ``num_gpus`` in all."""
 
-    def priority(self, jobs: JobTable, now_s: float) -> FloatArray:
-        """Return (n,) keys in which shares are placed, smallest first. ``jobs.num_gpus`` holds the shares."""
+    def priority(self, snapshot: Snapshot) -> FloatArray:
+        """Return (n,) keys in which shares are placed, smallest first. ``snapshot.jobs.num_gpus`` holds the shares."""
 
 
 class Locality(Protocol):

@@ -29,9 +29,9 @@ class Line:
     claims: Claims
 
 
-def policy_order(jobs: JobTable, config: SchedulerConfig, now_s: float) -> IntArray:
+def policy_order(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
     """Return (n,) job rows, first the job that the policy puts first; ties by first start, arrival, id."""
-    keys = config.policy.priority(jobs, now_s)
+    jobs, keys = snapshot.jobs, config.policy.priority(snapshot)
     return np.lexsort((jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys))
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scheduler.core.tables import FloatArray, JobTable
+from scheduler.core.tables import FloatArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,6 @@ class Fifo:
     name: ClassVar[str] = "fifo"
     preemptive: ClassVar[bool] = False
 
-    def priority(self, jobs: JobTable, now_s: float) -> FloatArray:
+    def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) submission times, seconds."""
-        return jobs.arrival_s
+        return snapshot.jobs.arrival_s

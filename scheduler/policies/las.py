@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class Las:
         """Return (n,) levels, 0 the top."""
         return np.digitize(jobs.attained_gpu_s, self.queue_limits_gpu_s).astype(np.int64)
 
-    def priority(self, jobs: JobTable, now_s: float) -> FloatArray:
+    def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) levels; the tie-break of every policy puts the first started first inside a level."""
-        return self.levels(jobs).astype(np.float64)
+        return self.levels(snapshot.jobs).astype(np.float64)
 
     def promoted(self, jobs: JobTable) -> BoolArray:
         """Return (n,) waiting jobs below the top level that have waited ``promote_after`` times their run time."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scheduler.core.tables import FloatArray, JobTable
+from scheduler.core.tables import FloatArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,6 @@ class Srtf:
     name: ClassVar[str] = "srtf"
     preemptive: ClassVar[bool] = True
 
-    def priority(self, jobs: JobTable, now_s: float) -> FloatArray:
+    def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) remaining run times at the GPU-proportional share, seconds; +inf when unknown."""
-        return jobs.remaining_s
+        return snapshot.jobs.remaining_s

@@ -8,50 +8,52 @@ from scheduler.core.config import ChangesBySelf, Promotes
 from scheduler.policies.fifo import Fifo
 from scheduler.policies.las import Las
 from scheduler.policies.srtf import Srtf
-from tests.strategies import JobRow, job_table
+from tests.strategies import JobRow, ServerRow, snapshot_of
 
 RUNS = ((0, 1),)
+SERVERS = [ServerRow()]
 
 
 def test_a_wide_job_falls_sooner_than_a_narrow_one() -> None:
     """tiresias.md 5.B: K=2, Q=3250: 8 GPUs leave the top level after 407 s, 1 GPU after 3250 s."""
-    jobs = job_table([JobRow(num_gpus=8, seats=((0, 8),)), JobRow(num_gpus=1, seats=RUNS)])
+    snapshot = snapshot_of([JobRow(num_gpus=8, seats=((0, 8),)), JobRow(num_gpus=1, seats=RUNS)], SERVERS)
 
-    assert Las().next_change_s(jobs).tolist() == [407, 3250]
+    assert Las().next_change_s(snapshot.jobs).tolist() == [407, 3250]
 
 
 def test_a_limit_that_is_reached_is_crossed() -> None:
     """Attained service at the limit counts as over it: a_J >= Q_i^hi."""
-    jobs = job_table([JobRow(attained_gpu_s=service) for service in (0, 3249.9, 3250, 7200, 20_000)])
+    snapshot = snapshot_of([JobRow(attained_gpu_s=service) for service in (0, 3249.9, 3250, 7200, 20_000)], SERVERS)
 
-    assert Las(queue_limits_gpu_s=(3250, 7200)).levels(jobs).tolist() == [0, 0, 1, 2, 2]
+    assert Las(queue_limits_gpu_s=(3250, 7200)).levels(snapshot.jobs).tolist() == [0, 0, 1, 2, 2]
 
 
 def test_the_last_level_is_never_left() -> None:
     """A running job in the last level changes nothing by itself."""
-    jobs = job_table([JobRow(attained_gpu_s=9_999, seats=RUNS)])
+    snapshot = snapshot_of([JobRow(attained_gpu_s=9_999, seats=RUNS)], SERVERS)
 
-    assert Las().next_change_s(jobs).tolist() == [math.inf]
+    assert Las().next_change_s(snapshot.jobs).tolist() == [math.inf]
 
 
 def test_promotion_after_waiting_twice_as_long_as_it_ran() -> None:
     """tiresias.md 5.C: PROMOTEKNOB 2, demoted after 600 s of running: promoted after 1200 s of waiting."""
     policy = Las(queue_limits_gpu_s=(600,), promote_after=2)
-    jobs = job_table(
+    snapshot = snapshot_of(
         [JobRow(attained_gpu_s=600, executed_s=600, waited_s=waited) for waited in (0, 1199, 1200)]
-        + [JobRow(attained_gpu_s=600, executed_s=600, waited_s=1200, seats=RUNS), JobRow(waited_s=5_000)]
+        + [JobRow(attained_gpu_s=600, executed_s=600, waited_s=1200, seats=RUNS), JobRow(waited_s=5_000)],
+        SERVERS,
     )
 
-    assert policy.promoted(jobs).tolist() == [False, False, True, False, False]
-    assert policy.next_change_s(jobs)[:3].tolist() == [1200, 1, 0]
+    assert policy.promoted(snapshot.jobs).tolist() == [False, False, True, False, False]
+    assert policy.next_change_s(snapshot.jobs)[:3].tolist() == [1200, 1, 0]
 
 
 def test_promotion_is_off_by_default() -> None:
     """Without promote_after nobody is promoted, however long it waits."""
-    jobs = job_table([JobRow(attained_gpu_s=9_999, executed_s=1, waited_s=1e9)])
+    snapshot = snapshot_of([JobRow(attained_gpu_s=9_999, executed_s=1, waited_s=1e9)], SERVERS)
 
-    assert not Las().promoted(jobs).any()
-    assert Las().next_change_s(jobs).tolist() == [math.inf]
+    assert not Las().promoted(snapshot.jobs).any()
+    assert Las().next_change_s(snapshot.jobs).tolist() == [math.inf]
 
 
 def test_only_some_policies_change_by_themselves() -> None:
@@ -64,7 +66,9 @@ def test_only_some_policies_change_by_themselves() -> None:
 
 def test_fifo_and_srtf_order_by_their_one_column() -> None:
     """Arrival for the one, remaining time for the other, unknown last."""
-    jobs = job_table([JobRow(arrival_s=2, remaining_s=5), JobRow(arrival_s=1), JobRow(arrival_s=3, remaining_s=4)])
+    snapshot = snapshot_of(
+        [JobRow(arrival_s=2, remaining_s=5), JobRow(arrival_s=1), JobRow(arrival_s=3, remaining_s=4)], SERVERS
+    )
 
-    assert np.argsort(Fifo().priority(jobs, 0.0)).tolist() == [1, 0, 2]
-    assert np.argsort(Srtf().priority(jobs, 0.0)).tolist() == [2, 0, 1]
+    assert np.argsort(Fifo().priority(snapshot)).tolist() == [1, 0, 2]
+    assert np.argsort(Srtf().priority(snapshot)).tolist() == [2, 0, 1]
