@@ -1,11 +1,15 @@
 """How a round is to decide: the chosen policy, locality and mechanism with their parameters."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 from scheduler.core.packing.draft import Draft, Seats
 from scheduler.core.packing.space import Gang, Space
+from scheduler.core.plan import Plan
 from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, Snapshot
+from scheduler.core.trial import Trial
 
 
 class Policy(Protocol):
@@ -104,6 +108,22 @@ class Mechanism(Protocol):
         """Return what every job of the draft holds: its whole gang, and no server beyond its capacity."""
 
 
+class Introspection(Protocol):
+    """Tries changes, measures them and takes back what did not help. One file in ``scheduler/introspection``.
+
+    A round goes: ``prepare`` of every introspection, the decision, ``propose`` of every introspection, and the decision
+    once more when that changed the snapshot or the configuration.
+    """
+
+    name: ClassVar[str]
+
+    def prepare(self, scene: "Scene") -> "Scene":
+        """Return the scene that the round decides about: judge the trials that are due, take back what was worse."""
+
+    def propose(self, scene: "Scene", plan: Plan) -> "Scene":
+        """Return the scene with what is tried next, given what the decision made of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
     """What ``plan_round`` is told beside the snapshot.
@@ -112,6 +132,7 @@ class SchedulerConfig:
         preempt: Whether a preemptive policy may stop running jobs for jobs before them in the order.
         reclaim_after_s: How long a job within the quota of its queue waits before it may stop a borrower, seconds.
         min_run_s: A placement younger than this is not stopped by the order, seconds; prevents thrashing.
+        introspection: What is tried on running jobs, in this order.
     """
 
     policy: Policy | SharePolicy
@@ -120,3 +141,24 @@ class SchedulerConfig:
     preempt: bool = True
     reclaim_after_s: float = 0.0
     min_run_s: float = 0.0
+    introspection: tuple[Introspection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a round is about to decide, as introspection sees and changes it.
+
+    Attributes:
+        snapshot: The snapshot as if everything tried so far were true: moved jobs are held where they move to, grown
+            ones hold what they grow to. Servers ascend by id.
+        config: How the round decides; its policy and locality may be wrapped.
+        riding: Guests by row, with the row of the job whose GPUs they share. The decision does not see guests.
+        trials: The memory that the plan will carry.
+        again_at_s: When the next round is wanted at the latest; +inf for whenever.
+    """
+
+    snapshot: Snapshot
+    config: SchedulerConfig
+    riding: Mapping[int, int] = field(default_factory=dict)
+    trials: tuple[Trial, ...] = ()
+    again_at_s: float = math.inf

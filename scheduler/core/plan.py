@@ -1,12 +1,15 @@
 """What a round decides: grants, preemptions and, for everybody else, the reason to wait."""
 
 import hashlib
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
 from scheduler.core.tables import NO_ROW, Placements, Snapshot
+from scheduler.core.trial import Trial
 
 # Numbers that belong to a reason. Keys carry their unit; values are plain JSON numbers or short strings.
 Evidence = dict[str, float | int | str]
@@ -88,6 +91,10 @@ class Plan:
         preemptions: Running jobs that must leave their servers, in the order of the policy.
         waiting: Every job without a grant, each exactly once.
         plan_hash: Hex digest over grants, order, preemptions and waiting reasons; equal snapshots give equal hashes.
+        riding: Jobs that share the GPUs of another, their guest, by row: guest to host. A guest has the grants of its
+            host on the same GPUs, which count once; cores and bytes are split between them.
+        trials: What introspection wants to find in the next snapshot.
+        again_at_s: When introspection wants the next round at the latest; +inf when it does not care.
     """
 
     grants: Placements
@@ -96,6 +103,9 @@ class Plan:
     preemptions: list[Preemption]
     waiting: list[Waiting]
     plan_hash: str
+    riding: Mapping[int, int] = field(default_factory=dict)
+    trials: tuple[Trial, ...] = ()
+    again_at_s: float = math.inf
 
 
 def plan_digest(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.core.profile import Profile
+from scheduler.core.trial import Trial
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -205,6 +206,7 @@ class Snapshot:
         releasing: What jobs that are being stopped still hold; these jobs are not in ``jobs``, their capacity is in
             ``servers`` (it comes free soon), and the live shell waits for it before it launches on it.
             ``job`` is NO_ROW in every row.
+        trials: What introspection remembers: the ``trials`` of the plan before.
     """
 
     now_s: float
@@ -213,6 +215,7 @@ class Snapshot:
     queues: QueueTable
     held: Placements = field(default_factory=Placements.none)
     releasing: Placements = field(default_factory=Placements.none)
+    trials: tuple[Trial, ...] = ()
 
 
 def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:
