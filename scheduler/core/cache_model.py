@@ -1,0 +1,130 @@
+"""How long an epoch takes behind a cache that never evicts, how much cache is enough, and what LRU would hit.
+
+Formulas only. Every epoch reads every item exactly once, in an order drawn anew. Sizes are bytes, rates bytes a second.
+
+Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training" (CoorDL, MinIO), VLDB 2021; the epoch time
+is the memory model of Mohan et al., "Synergy", OSDI 2022.
+"""
+
+import math
+from dataclasses import dataclass
+
+MEMORY_BYTES_PER_S = 10e9
+DISK_BYTES_PER_S = 500e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Where items come from.
+
+    Attributes:
+        memory_bytes_per_s: Rate at which cached items are read.
+        disk_bytes_per_s: Rate at which all others are.
+    """
+
+    memory_bytes_per_s: float = MEMORY_BYTES_PER_S
+    disk_bytes_per_s: float = DISK_BYTES_PER_S
+
+    def shared_by(self, readers: int) -> "Storage":
+        """Return what each of so many jobs gets that read from the same disk all the time."""
+        return Storage(memory_bytes_per_s=self.memory_bytes_per_s, disk_bytes_per_s=self.disk_bytes_per_s / readers)
+
+
+def fetch_s(*, dataset_bytes: float, cache_bytes: float, storage: Storage) -> float:
+    """Return the seconds that a warm epoch spends on reading, whatever its order."""
+    cached_bytes = min(cache_bytes, dataset_bytes)
+    missed_bytes = dataset_bytes - cached_bytes
+    return cached_bytes / storage.memory_bytes_per_s + missed_bytes / storage.disk_bytes_per_s
+
+
+def epoch_s(*, prep_s: float, dataset_bytes: float, cache_bytes: float, storage: Storage) -> float:
+    """Return the seconds of a warm epoch: reading overlaps with preparing and computing, so the slower one counts.
+
+    Args:
+        prep_s: The epoch with its cores and with all items in memory.
+        dataset_bytes: All items.
+        cache_bytes: What the cache may hold.
+        storage: Where items come from.
+    """
+    return max(prep_s, fetch_s(dataset_bytes=dataset_bytes, cache_bytes=cache_bytes, storage=storage))
+
+
+def run_s(
+    *, epochs: int, cold_starts: int, prep_s: float, dataset_bytes: float, cache_bytes: float, storage: Storage
+) -> float:
+    """Return the seconds of so many epochs, ``cold_starts`` of which begin with an empty cache.
+
+    Every first epoch on a server is cold: what a cache holds does not follow a job that moves.
+    """
+    warm_s = epoch_s(prep_s=prep_s, dataset_bytes=dataset_bytes, cache_bytes=cache_bytes, storage=storage)
+    cold_s = epoch_s(prep_s=prep_s, dataset_bytes=dataset_bytes, cache_bytes=0.0, storage=storage)
+    cold_epochs = min(epochs, cold_starts)
+    return cold_epochs * cold_s + (epochs - cold_epochs) * warm_s
+
+
+def enough_cache_bytes(*, prep_s: float, dataset_bytes: float, storage: Storage) -> float:
+    """Return the least cache behind which reading no longer holds the job up; more memory is worth nothing to it.
+
+    +inf when not even memory is fast enough.
+    """
+    if dataset_bytes / storage.memory_bytes_per_s > prep_s:
+        return math.inf
+    behind_s = dataset_bytes / storage.disk_bytes_per_s - prep_s
+    if behind_s <= 0:
+        return 0.0
+    return behind_s / (1 / storage.disk_bytes_per_s - 1 / storage.memory_bytes_per_s)
+
+
+def needed_disk_bytes_per_s(
+    *, prep_s: float, dataset_bytes: float, cache_bytes: float, memory_bytes_per_s: float
+) -> float:
+    """Return the least rate of the disk behind which reading does not hold the job up; +inf when no rate is enough."""
+    cached_bytes = min(cache_bytes, dataset_bytes)
+    left_s = prep_s - cached_bytes / memory_bytes_per_s
+    missed_bytes = dataset_bytes - cached_bytes
+    if missed_bytes == 0:
+        return 0.0
+    return missed_bytes / left_s if left_s > 0 else math.inf
+
+
+def lru_hit_frac(cached_frac: float) -> float:
+    """Return the share of hits of a least-recently-used cache, for many items in a new random order each epoch.
+
+    An item read at position u of one epoch and v of the next is hit when fewer items than the cache holds were touched
+    in between, that is when u(1 - v) > 1 - f for independent uniform u and v. A cache that never evicts hits f.
+    """
+    if cached_frac >= 1.0:
+        return 1.0
+    return cached_frac + (1.0 - cached_frac) * math.log1p(-cached_frac)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalls:
+    """What holds a job up, as shares of its GPU's time.
+
+    Attributes:
+        speed_items_per_s: Its steady speed.
+        prep_frac: Share of time lost to preparing items.
+        fetch_frac: Share of time lost, beyond that, to reading them.
+    """
+
+    speed_items_per_s: float
+    prep_frac: float
+    fetch_frac: float
+
+
+def stalls(*, gpu_items_per_s: float, prep_items_per_s: float, fetch_items_per_s: float) -> Stalls:
+    """Return the stalls of a job from the three rates that differential measurement gives (DS-Analyzer).
+
+    Args:
+        gpu_items_per_s: With made-up data that is on the GPU already.
+        prep_items_per_s: With a subset that is wholly in memory.
+        fetch_items_per_s: With cold caches, preparing left out.
+    """
+    prepared = min(gpu_items_per_s, prep_items_per_s)
+    speed = min(prepared, fetch_items_per_s)
+    return Stalls(
+        speed_items_per_s=speed,
+        prep_frac=1.0 - prepared / gpu_items_per_s,
+        fetch_frac=(prepared - speed) / gpu_items_per_s,
+    )
