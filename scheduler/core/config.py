@@ -51,6 +51,18 @@ class ChangesBySelf(Protocol):
 
 
 @runtime_checkable
+class MayBackfill(Protocol):
+    """A policy under which it is an option whether jobs may overtake others of their queue."""
+
+    @property
+    def backfill(self) -> bool:
+        """Return whether a job may start before one of its queue that comes first and still waits.
+
+        Where it may not, only jobs that the servers or the limits of their queues could never hold are overtaken.
+        """
+
+
+@runtime_checkable
 class SharePolicy(Protocol):
     """Chooses how many GPUs each job gets; what it gives is placed in its order like fixed gangs.
 

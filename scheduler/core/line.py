@@ -1,11 +1,11 @@
 """In which order jobs claim GPUs in a round, and in which order running jobs have to give theirs up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduler.core.admission import Admission, Standing, admit
-from scheduler.core.config import SchedulerConfig
+from scheduler.core.config import MayBackfill, SchedulerConfig
 from scheduler.core.feasible import Shapes
 from scheduler.core.packing.select import Claims
 from scheduler.core.queues import QueueTree
@@ -73,6 +73,9 @@ def line_up(
         counts_anyway = seated & stays
     capacity = int(snapshot.servers.num_gpus.sum())
     admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts_anyway, capacity_gpus=capacity)
+    in_line = isinstance(config.policy, MayBackfill) and not config.policy.backfill
+    if in_line:
+        admission = _never_stronger_than_those_before(admission, tree, jobs, claiming[~seated[claiming]])
     place = position + len(order) * (admission.standing == Standing.BEYOND)
     is_covered = admission.cover != NO_ROW
     others = claiming[~is_covered[claiming]]
@@ -93,8 +96,27 @@ def line_up(
         least_servers=shapes.least_servers.tolist(),
         kind=shapes.kind,
         shape=shapes.shape.tolist(),
+        in_line=in_line,
     )
     return Line(order=order, position=position, admission=admission, claims=claims)
+
+
+def _never_stronger_than_those_before(
+    admission: Admission, tree: QueueTree, jobs: JobTable, waiting: IntArray
+) -> Admission:
+    """Return the standings where no waiting job overtakes another of its queue; ``waiting`` in the order of the policy.
+
+    What a quota would cover only by stepping over a wider job in front has to wait with that job.
+    """
+    cap = np.array([min(tree.cap[node] for node in path) for path in tree.paths], dtype=np.int64)
+    waiting = waiting[jobs.num_gpus[waiting] <= cap[jobs.queue[waiting]]]
+    waiting = waiting[np.argsort(jobs.queue[waiting], kind="stable")]
+    above_all = len(Standing) * jobs.queue[waiting]
+    weakest = np.maximum.accumulate(above_all + admission.standing[waiting]) - above_all
+    standing, cover = admission.standing.copy(), admission.cover.copy()
+    standing[waiting] = weakest
+    cover[waiting[weakest != Standing.COVERED]] = NO_ROW
+    return replace(admission, standing=standing, cover=cover)
 
 
 def _over_share_first(

@@ -63,6 +63,9 @@ def _no_capacity(evidence: Evidence) -> str:
 
 
 def _behind(evidence: Evidence) -> str:
+    if "first_needs_gpus" in evidence:
+        needs = _number(evidence, "first_needs_gpus")
+        return f"Its queue starts jobs strictly in order. The first of those before it waits for {needs}."
     if "ahead_gpus" not in evidence:
         return "Jobs before it in the order hold the GPUs."
     ahead, total = evidence["ahead_gpus"], evidence.get("total_gpus", evidence["ahead_gpus"])

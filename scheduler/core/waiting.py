@@ -66,6 +66,8 @@ class _Causes:
         refusal = self._selection.refusals[row]
         if refusal.full_queue != NO_ROW:
             return self._full_queue(row, refusal.full_queue)
+        if refusal.behind != NO_ROW:
+            return WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": gpus, "first_needs_gpus": self._gpus[refusal.behind]}
         if refusal.open_gpus >= gpus:
             return self._scattered(row, refusal)
         free: Evidence = {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}

@@ -35,6 +35,7 @@ class Claims:
         least_servers: (n,) fewest servers that could hold each job if they were empty.
         kind: (n,) what the locality said about each job.
         shape: (n,) number that is equal for jobs that ask for the same.
+        in_line: Whether no job starts before one of its queue that comes first and waits.
     """
 
     covered: Sequence[int]
@@ -49,6 +50,7 @@ class Claims:
     least_servers: Sequence[int]
     kind: Sequence[tuple[float, ...]]
     shape: Sequence[int]
+    in_line: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +61,13 @@ class Refusal:
         full_queue: Queue that already holds the most it may, NO_ROW when that is not the cause.
         open_gpus: GPUs that the job could have had if they were on the right servers.
         starved: Whether servers with enough GPUs had too few cores or too little memory.
+        behind: Job of the same queue that has to start first, NO_ROW when that is not the cause.
     """
 
     full_queue: int
     open_gpus: int
     starved: bool
+    behind: int = NO_ROW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,7 @@ class _Walk:
         self._on_free: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
+        self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
         self._in_quota = True
         self._spare: Sequence[int] = ()
         self._spare_of: dict[tuple[int, int], list[int]] = {}
@@ -171,6 +176,7 @@ class _Walk:
         self._spare_of.clear()
         self._locked_in = {self._board.path(row)[0] for row in spare if self._claims.locked[row]}
         self._searches.clear()
+        self._first_waiting.clear()
 
     def _reclaim_scope(self, row: int) -> int | None:
         """Return the queue inside which a covered job may displace others; NO_ROW for everywhere, None for nowhere.
@@ -189,6 +195,9 @@ class _Walk:
         """Seat a job that does not sit, if it can be done within the rules; note the refusal otherwise."""
         board, cap = self._board, self._tree.cap
         gpus, path = board.num_gpus[row], board.path(row)
+        first = self._first_waiting.get(path[0], NO_ROW)
+        if first != NO_ROW:
+            return self._refuse_behind(row, first)
         full = NO_ROW
         for node in path:
             if board.firm_gpus[node] + gpus > cap[node]:
@@ -329,4 +338,10 @@ class _Walk:
             last = Refusal(full_queue=full_queue, open_gpus=board.open_gpus, starved=board.starved)
             self._refusal = last  # many jobs in a row are refused for the same cause
         self._refusals[row] = last
+        if self._claims.in_line and all(self._tree.cap[node] >= board.num_gpus[row] for node in board.path(row)):
+            self._first_waiting.setdefault(board.path(row)[0], row)
+        return False
+
+    def _refuse_behind(self, row: int, first: int) -> bool:
+        self._refusals[row] = Refusal(full_queue=NO_ROW, open_gpus=self._board.open_gpus, starved=False, behind=first)
         return False
