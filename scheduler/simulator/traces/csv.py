@@ -1,0 +1,166 @@
+"""Our own trace as CSV: one job a line, columns by name, in any order; and how to write one."""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from scheduler.simulator.jobs import Failure, SimJob
+from scheduler.simulator.traces.collect import Collector, Options
+from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
+from scheduler.simulator.traces.source import Source
+from scheduler.simulator.traces.trace import Trace
+
+# name: what it holds. The first three are needed, the others may be left out or left empty.
+COLUMNS: Mapping[str, str] = {
+    "arrival_s": "time of submission, seconds",
+    "num_gpus": "GPUs of the gang",
+    "run_s": "run time on these GPUs at their proportional share of cores and memory, seconds",
+    "name": "what to call the job, unique",
+    "owner": "its user",
+    "queue": "its queue",
+    "model": "what it trains; known models get their profile",
+    "priority": "larger first where a policy looks at it; 50",
+    "weight": "share beside its peers where time is sliced; 1",
+    "min_gpus": "least GPUs it can run on; num_gpus",
+    "max_gpus": "most GPUs it can use; num_gpus",
+    "max_servers": "most servers it may be spread over, 0 for any number; 0",
+    "min_cpus": "cores it insists on, whole gang; 0",
+    "min_memory_bytes": "memory it insists on, whole gang, bytes; 0",
+    "failures": "its failing attempts, `seconds:cause` with `;` between them, such as `120:syntax;3600:network`",
+}
+NEEDED = ("arrival_s", "num_gpus", "run_s")
+
+
+def read(source: Source, profiles: Path) -> Trace:
+    """Return the trace."""
+    return read_rows(rows_of(source, NEEDED), format="csv", file=source.name)
+
+
+def read_rows(rows: Iterable[Row], *, format: str, file: str) -> Trace:
+    """Return the trace of rows with these columns."""
+    collected = Collector(format=format, file=file)
+    unknown: list[str] = []
+    for row in rows:
+        if not collected.rows:
+            unknown = [name for name in row.at if name not in COLUMNS]
+        collected.rows += 1
+        num_gpus = row.gpus("num_gpus")
+        collected.add(
+            line=row.line,
+            id=row.text("name"),
+            id_column="name",
+            arrival_s=row.seconds("arrival_s"),
+            num_gpus=num_gpus,
+            run_s=row.seconds("run_s"),
+            owner=row.text("owner"),
+            queue=row.text("queue"),
+            **_options(row, num_gpus),
+        )
+    if unknown:
+        collected.say(f"columns that mean nothing here and were not read: {', '.join(unknown)}")
+    return collected.trace()
+
+
+def _options(row: Row, num_gpus: int) -> Options:
+    """Return what the cells beyond the first columns say; empty ones say nothing."""
+    options: Options = {}
+    for column in row.at:
+        if column in _OPTIONS and row.text(column):
+            _OPTIONS[column](row, options, num_gpus)
+    return options
+
+
+def _model(row: Row, options: Options, num_gpus: int) -> None:
+    options["model"] = row.text("model")
+
+
+def _priority(row: Row, options: Options, num_gpus: int) -> None:
+    options["priority"] = row.number("priority")
+
+
+def _weight(row: Row, options: Options, num_gpus: int) -> None:
+    options["weight"] = row.number("weight", least=1e-6, most=1e6)
+
+
+def _min_gpus(row: Row, options: Options, num_gpus: int) -> None:
+    options["min_gpus"] = row.whole("min_gpus", least=1, most=num_gpus)
+
+
+def _max_gpus(row: Row, options: Options, num_gpus: int) -> None:
+    options["max_gpus"] = row.whole("max_gpus", least=num_gpus, most=MOST_GPUS)
+
+
+def _max_servers(row: Row, options: Options, num_gpus: int) -> None:
+    options["max_servers"] = row.whole("max_servers", least=0, most=MOST_GPUS)
+
+
+def _min_cpus(row: Row, options: Options, num_gpus: int) -> None:
+    options["min_cpus"] = row.number("min_cpus", least=0, most=1e9)
+
+
+def _min_memory(row: Row, options: Options, num_gpus: int) -> None:
+    options["min_memory_bytes"] = row.number("min_memory_bytes", least=0, most=1e18)
+
+
+def _failures(row: Row, options: Options, num_gpus: int) -> None:
+    failures = []
+    for part in row.text("failures").split(";"):
+        after, _, cause = part.partition(":")
+        try:
+            after_s = float(after)
+        except ValueError:
+            after_s = -1.0
+        if not (0 <= after_s <= MOST_SECONDS and cause.strip()):
+            row.refuse("failures", "seconds:cause, several with ; between them, such as 120:syntax;3600:network")
+        failures.append(Failure(after_s=after_s, cause=cause.strip()))
+    options["failures"] = tuple(failures)
+
+
+_OPTIONS = {
+    "model": _model,
+    "priority": _priority,
+    "weight": _weight,
+    "min_gpus": _min_gpus,
+    "max_gpus": _max_gpus,
+    "max_servers": _max_servers,
+    "min_cpus": _min_cpus,
+    "min_memory_bytes": _min_memory,
+    "failures": _failures,
+}
+
+
+def write(trace: Trace, file: IO[str]) -> None:
+    """Write the trace as CSV, times with every digit, so that reading it again gives the same jobs.
+
+    Profiles are not written; reading attaches those of known models.
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(written_rows(trace))
+
+
+def written_rows(trace: Trace) -> Iterator[tuple[object, ...]]:
+    """Yield one row a job, values in the order of COLUMNS; None where there is nothing to say."""
+    for job in trace.jobs:
+        yield (
+            job.arrival_s,
+            job.num_gpus,
+            job.run_s,
+            job.name or None,
+            trace.owners[job.owner],
+            trace.queues[job.queue],
+            job.model or None,
+            job.priority,
+            job.weight,
+            job.min_gpus,
+            job.max_gpus,
+            job.max_servers,
+            job.min_cpus,
+            job.min_memory_bytes,
+            _failures_text(job),
+        )
+
+
+def _failures_text(job: SimJob) -> str | None:
+    return ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None

@@ -1,0 +1,64 @@
+"""Our own trace as Parquet: the columns of the CSV form, numbers as numbers or as text.
+
+pyarrow is imported when it is needed: it takes 40 MB, and most traces are text.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from scheduler.simulator.traces import csv
+from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.row import Row
+from scheduler.simulator.traces.source import Source, header_of
+from scheduler.simulator.traces.trace import Trace
+
+MAGIC = b"PAR1"
+_BATCH_ROWS = 65_536
+_WHOLE = ("num_gpus", "min_gpus", "max_gpus", "max_servers")
+_TEXT = ("name", "owner", "queue", "model", "failures")
+
+
+def read(source: Source, profiles: Path) -> Trace:
+    """Return the trace; errors count rows, the first is 1."""
+    return csv.read_rows(_rows(source), format="parquet", file=source.name)
+
+
+def _rows(source: Source) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(source.bytes()))
+        names = file.schema_arrow.names
+        row = Row(file=source.name, at=header_of(source, names, csv.NEEDED))
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+            columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
+            for cells in zip(*columns, strict=True):
+                row.line += 1
+                row.cells = cells
+                yield row
+    except (pa.ArrowException, OSError) as error:
+        raise TraceError(file=source.name, problem=f"is not a Parquet file that can be read: {error}") from error
+
+
+def _cell(value: object) -> str:
+    """Return a value as the CSV form writes it, so that both forms are checked by the same code."""
+    return "" if value is None else str(value)
+
+
+def write(trace: Trace, file: IO[bytes]) -> None:
+    """Write the trace; reading it again gives the same jobs, but for profiles (see the CSV form)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = list(zip(*csv.written_rows(trace), strict=True)) or [()] * len(csv.COLUMNS)
+    table = pa.table(
+        {
+            name: pa.array(
+                values, type=pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64()
+            )
+            for name, values in zip(csv.COLUMNS, columns, strict=True)
+        }
+    )
+    pq.write_table(table, file)
