@@ -6,6 +6,7 @@ Decides the next state and the back-off; leaves the accounting and the writing t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scheduler.core.failures import backoff_s
 from scheduler.core.lifecycle import INFRASTRUCTURE, EndCause, JobState
 
 BACKOFF_S = 5.0
@@ -115,4 +116,4 @@ def _infrastructure_backoff_s(endings: Sequence[Ending]) -> float:
 
 
 def _backoff_s(earlier: int) -> float:
-    return float(min(BACKOFF_MOST_S, BACKOFF_S * 2 ** min(earlier, 10)))
+    return backoff_s(earlier, first_s=BACKOFF_S, most_s=BACKOFF_MOST_S)
