@@ -52,6 +52,8 @@ class Case:
         lines = [f"servers {[(s.num_gpus, s.num_cpus, s.memory_bytes / GIB) for s in self.servers]} racks {self.racks}"]
         for number, job in enumerate(self.jobs):
             said = {field.name: getattr(job, field.name) for field in fields(job)}
+            if job.profile is not None:
+                said["profile"] = f"skew {job.profile.skew}"
             lines.append(f"{number}: { {k: v for k, v in said.items() if v != getattr(usual, k) and v == v} }")
         return "\n".join(lines)
 
