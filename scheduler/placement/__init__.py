@@ -1,6 +1,10 @@
 """Localities: which sets of servers a gang may use. One file each, one line each here."""
 
 from scheduler.core.config import Locality
+from scheduler.placement.affinity import Affinity
+from scheduler.placement.any import AnyGpus
 from scheduler.placement.consolidate import Consolidate
+from scheduler.placement.relax import Relax
+from scheduler.placement.skew import Skew
 
-LOCALITIES: dict[str, type[Locality]] = {kind.name: kind for kind in (Consolidate,)}
+LOCALITIES: dict[str, type[Locality]] = {kind.name: kind for kind in (Consolidate, AnyGpus, Relax, Skew, Affinity)}

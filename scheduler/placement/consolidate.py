@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import NO_ROW, FloatArray, JobTable
+from scheduler.core.tables import FloatArray, JobTable
+from scheduler.placement.fewest import on_fewest_servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,28 +25,4 @@ class Consolidate:
 
     def seats(self, space: Space, gang: Gang) -> Seats:
         """Return one server by best fit, else the emptiest servers and a best fit for what remains; empty for none."""
-        server = space.best_fit(gang.num_gpus, gang.fits)
-        if server != NO_ROW:
-            return ((server, gang.num_gpus),)
-        if gang.max_servers == 1 or space.total < gang.num_gpus:
-            return ()
-        return _spread(space, gang)
-
-
-def _spread(space: Space, gang: Gang) -> Seats:
-    seats: list[tuple[int, int]] = []
-    left, fits = gang.num_gpus, gang.fits
-    for server in space.largest_first():
-        count = space.free[server]
-        while fits is not None and count and not fits(server, count):
-            count -= 1
-        if count >= left:
-            break
-        if count:
-            seats.append((server, count))
-            left -= count
-        if gang.max_servers and len(seats) == gang.max_servers:
-            return ()
-    used = {server for server, _ in seats}
-    last = space.best_fit(left, lambda server, gpus: server not in used and (fits is None or fits(server, gpus)))
-    return (*seats, (last, left)) if last != NO_ROW else ()
+        return on_fewest_servers(space, gang, max_servers=gang.max_servers)
