@@ -27,7 +27,7 @@ FIELDS = (
 )
 
 
-@extend_schema_field({"type": ["boolean", "number", "array", "null"], "items": {"type": "number"}})
+@extend_schema_field({"type": ["boolean", "number", "string", "array", "null"], "items": {"type": "number"}})
 class OptionValue(serializers.JSONField):
     """A value of an option."""
 
@@ -36,10 +36,12 @@ class OptionDocument(serializers.Serializer[Any]):  # documentation only
     """One option of a policy, locality or mechanism."""
 
     name = serializers.CharField()
-    type = serializers.ChoiceField(choices=["boolean", "integer", "number", "numbers"])
+    type = serializers.ChoiceField(choices=["boolean", "integer", "number", "numbers", "choice"])
     default = OptionValue(help_text="null stands for never (infinity).")
+    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty unless the type is choice.")
     minimum = serializers.FloatField(allow_null=True)
     maximum = serializers.FloatField(allow_null=True)
+    ordered = serializers.BooleanField(help_text="Whether a list of numbers has to rise.")
     help = serializers.CharField(allow_blank=True)
 
 
@@ -57,6 +59,7 @@ class ChoicesDocument(serializers.Serializer[Any]):  # documentation only
     policies = ChoiceDocument(many=True)
     localities = ChoiceDocument(many=True)
     mechanisms = ChoiceDocument(many=True)
+    introspections = ChoiceDocument(many=True)
 
 
 class SettingsDocument(serializers.Serializer[Any]):  # documentation only

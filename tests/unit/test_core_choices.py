@@ -2,12 +2,15 @@
 
 import json
 import math
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs
 
-from scheduler.choices import build_config, choices
+from scheduler.choices import Choice, Kind, build_config, choice_schema, choices
 from scheduler.core.errors import SpecInvalid
+from scheduler.options import checked, options_schema, parameters
 from scheduler.policies.las import Las
 
 
@@ -15,20 +18,100 @@ def test_everything_to_choose_from_is_json_with_help() -> None:
     """Each choice has a sentence, each option a type, a default, its range and a sentence."""
     offered = json.loads(json.dumps(choices(), allow_nan=False))
 
-    assert [choice["name"] for choice in offered["policies"]] == ["fifo", "srtf", "las"]
+    assert {"fifo", "srtf", "las"} <= {choice["name"] for choice in offered["policies"]}
     for kind in offered.values():
         for choice in kind:
             assert choice["help"].endswith(".")
             assert all(parameter["help"] and parameter["type"] for parameter in choice["parameters"])
 
 
+def _defaults(choice: Choice) -> dict[str, Any]:
+    return {parameter["name"]: parameter["default"] for parameter in choice["parameters"]}
+
+
 def test_defaults_can_be_sent_back() -> None:
     """What choices() offers as defaults is accepted as options and gives the same configuration."""
-    offered = choices()
-    las = next(choice for choice in offered["policies"] if choice["name"] == "las")
-    options = {parameter["name"]: parameter["default"] for parameter in las["parameters"]}
+    offered = json.loads(json.dumps(choices()))
+    for choice in offered["policies"]:
+        sent = build_config(policy=choice["name"], policy_options=_defaults(choice))
+        assert sent == build_config(policy=choice["name"])
+    for kind, plural in (("locality", "localities"), ("mechanism", "mechanisms")):
+        for choice in offered[plural]:
+            named: dict[str, Any] = {kind: choice["name"]}
+            options: dict[str, Any] = {f"{kind}_options": _defaults(choice)}
+            sent = build_config(policy="fifo", **named, **options)
+            assert sent == build_config(policy="fifo", **named)
 
-    assert build_config(policy="las", policy_options=options).policy == Las()
+
+def test_every_schema_takes_the_defaults_and_nothing_unknown() -> None:
+    """The schemas are valid JSON Schema, accept what choices() offers, and refuse unknown names and options."""
+    offered = choices()
+    kinds: list[tuple[Kind, list[Choice]]] = [
+        ("policy", offered["policies"]),
+        ("locality", offered["localities"]),
+        ("mechanism", offered["mechanisms"]),
+        ("introspection", offered["introspections"]),
+    ]
+    for kind, listed in kinds:
+        schema = json.loads(json.dumps(choice_schema(kind)))
+        Draft202012Validator.check_schema(schema)
+        validator = Draft202012Validator(schema)
+        for choice in listed:
+            assert validator.is_valid({"name": choice["name"]})
+            assert validator.is_valid({"name": choice["name"], "options": _defaults(choice)})
+            assert not validator.is_valid({"name": choice["name"], "options": {"moon": 1}})
+        assert not validator.is_valid({"name": "moon"})
+
+
+def test_a_schema_states_ranges_lists_and_never() -> None:
+    """null stands for never, and bounds hold for each number of a list."""
+    validator = Draft202012Validator(choice_schema("policy"))
+    wrong = [{"promote_after": -1}, {"promote_after": "8"}, {"queue_limits_gpu_s": [-5]}, {"queue_limits_gpu_s": []}]
+
+    assert validator.is_valid({"name": "las", "options": {"promote_after": None, "queue_limits_gpu_s": [5, 6]}})
+    assert not any(validator.is_valid({"name": "las", "options": options}) for options in wrong)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """A choice with an option of the kinds that las does not have."""
+
+    by: Literal["job", "user"] = field(default="job", metadata={"help": "Whose share."})
+    count: int = field(default=2, metadata={"help": "How many.", "minimum": 1, "maximum": 4})
+    history: tuple[float, ...] = field(default=(1.0, 1.0), metadata={"help": "Any numbers.", "ordered": False})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "made"),
+    [("by", "user", "user"), ("count", 3.0, 3), ("history", [2, 1, 2], (2.0, 1.0, 2.0))],
+)
+def test_values_become_what_the_field_holds(option: str, value: object, made: object) -> None:
+    """Text of a fixed set, whole numbers, and lists whose order does not matter."""
+    known = {parameter["name"]: parameter for parameter in parameters(_Sample)}
+
+    assert checked(known[option], value) == made
+    assert Draft202012Validator(options_schema(_Sample)).is_valid({option: value})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "code"),
+    [
+        ("by", "moon", "unknown"),
+        ("by", ["job"], "unknown"),
+        ("count", 2.5, "type"),
+        ("count", 5, "range"),
+        ("history", [], "type"),
+        ("history", ["1"], "type"),
+    ],
+)
+def test_other_values_are_refused(option: str, value: object, code: str) -> None:
+    """Each with a code and a sentence that names the option; the schema refuses them too."""
+    known = {parameter["name"]: parameter for parameter in parameters(_Sample)}
+    with pytest.raises(ValueError, match=option) as refused:
+        checked(known[option], value)
+
+    assert refused.value.args[0] == code
+    assert not Draft202012Validator(options_schema(_Sample)).is_valid({option: value})
 
 
 def test_options_reach_the_policy() -> None:
@@ -74,6 +157,7 @@ def test_bad_choices_are_refused_where_they_are(arguments: dict[str, Any], point
 def test_all_bad_choices_are_told_at_once() -> None:
     """Nobody corrects one field after the other."""
     with pytest.raises(SpecInvalid) as refused:
-        build_config(policy="x", locality="y", mechanism="z")
+        build_config(policy="x", locality="y", mechanism="z", introspection=["w"], introspection_options={"v": {}})
 
-    assert len(refused.value.errors) == 3
+    pointers = [error.pointer for error in refused.value.errors]
+    assert pointers == ["/policy", "/locality", "/mechanism", "/introspection/0", "/introspection_options/v"]

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.components.devices import DeviceWord
-from scheduler.choices import Choice, Parameter, choices
+from scheduler.choices import Choice, choices
 from scheduler.core.errors import FieldError
 from scheduler.models import Cluster
+from scheduler.options import Parameter
 
 SECTIONS = (
     ("policy", "Policy", "policies"),
@@ -35,6 +36,7 @@ class FieldView:
     type: str
     value: str
     checked: bool
+    choices: list[str]
     help: str
     error: str
     minimum: float | None
@@ -77,6 +79,8 @@ def _value(parameter: Parameter, text: str | None) -> Any:  # any JSON value of 
     text = (text or "").strip()
     if not text:
         return parameter["default"]
+    if parameter["type"] == "choice":
+        return text
     try:
         if parameter["type"] == "integer":
             return int(text)
@@ -162,6 +166,7 @@ def _choice_view(
                 type=parameter["type"],
                 value=post.get(name, "") if sent and post is not None else _text(value),
                 checked=name in post if sent and post is not None else bool(value),
+                choices=parameter["choices"],
                 help=device.said(parameter["help"]),
                 error=_error_of(f"/{kind}_options/{parameter['name']}", details) if is_chosen else "",
                 minimum=parameter["minimum"],

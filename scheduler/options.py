@@ -1,0 +1,124 @@
+"""Options of a choice: the fields of its dataclass as descriptions, JSON Schema and checks.
+
+A field says with its type and metadata all there is to know: ``help`` always; ``minimum`` and ``maximum`` for numbers;
+``ordered`` False for a list of numbers in which neither order nor repetition matters.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from itertools import pairwise
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+
+# Option values come from JSON and from forms: any JSON value until it is checked here.
+Options = Mapping[str, Any]
+# A JSON Schema is any JSON object.
+Schema = dict[str, Any]
+
+_SIMPLE: dict[object, str] = {bool: "boolean", int: "integer", float: "number"}
+
+
+class Parameter(TypedDict):
+    """One option of a choice. ``minimum`` and ``maximum`` are None where there is no bound."""
+
+    name: str
+    type: str  # boolean, integer, number, numbers (a list), or choice (one of ``choices``)
+    default: bool | int | float | str | list[float] | None  # None stands for "never" (infinity)
+    choices: list[str]  # empty unless the type is choice
+    minimum: float | None
+    maximum: float | None
+    ordered: bool  # whether a list of numbers has to rise
+    help: str
+
+
+def parameters(kind: type[Any]) -> list[Parameter]:
+    """Return the options of a dataclass in the order of its fields."""
+    hints = get_type_hints(kind)
+    return [_parameter(field, hints[field.name]) for field in fields(kind)]
+
+
+def _parameter(field: "Field[Any]", hint: object) -> Parameter:
+    kinds: dict[object, str] = {tuple: "numbers", Literal: "choice"}
+    default: Any = field.default
+    if isinstance(default, tuple):
+        default = list(default)
+    elif isinstance(default, float) and math.isinf(default):
+        default = None
+    return {
+        "name": field.name,
+        "type": _SIMPLE[hint] if hint in _SIMPLE else kinds[get_origin(hint)],
+        "default": default,
+        "choices": [*get_args(hint)] if get_origin(hint) is Literal else [],
+        "minimum": field.metadata.get("minimum"),
+        "maximum": field.metadata.get("maximum"),
+        "ordered": field.metadata.get("ordered", True),
+        "help": field.metadata["help"],
+    }
+
+
+def options_schema(kind: type[Any]) -> Schema:
+    """Return the JSON Schema of the options of a dataclass; all of them may be left out."""
+    properties = {parameter["name"]: _schema(parameter) for parameter in parameters(kind)}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _schema(parameter: Parameter) -> Schema:
+    kind = parameter["type"]
+    schema: Schema = {"description": parameter["help"], "default": parameter["default"]}
+    number: Schema = {"type": "integer" if kind == "integer" else "number"}
+    for bound in ("minimum", "maximum"):
+        if parameter[bound] is not None:
+            number[bound] = parameter[bound]
+    if kind == "boolean":
+        return {**schema, "type": "boolean"}
+    if kind == "choice":
+        return {**schema, "enum": parameter["choices"]}
+    if kind == "numbers":
+        return {**schema, "type": "array", "items": number, "minItems": 1, "uniqueItems": parameter["ordered"]}
+    if parameter["default"] is None:
+        number["type"] = [number["type"], "null"]
+    return {**schema, **number}
+
+
+def checked(parameter: Parameter, value: object) -> object:
+    """Return the value as the option's field holds it; raise ValueError(code, sentence) otherwise."""
+    name, kind = parameter["name"], parameter["type"]
+    if kind == "boolean":
+        if not isinstance(value, bool):
+            raise ValueError("type", f"{name} is true or false.")
+        return value
+    if kind == "choice":
+        if value not in parameter["choices"]:
+            raise ValueError("unknown", f"{name} is one of {', '.join(parameter['choices'])}.")
+        return value
+    if kind == "numbers":
+        return _numbers(parameter, value)
+    if value is None and parameter["default"] is None:
+        return math.inf
+    number = _number(parameter, value)
+    if kind == "integer":
+        if not number.is_integer():
+            raise ValueError("type", f"{name} is a whole number.")
+        return int(number)
+    return number
+
+
+def _numbers(parameter: Parameter, value: object) -> tuple[float, ...]:
+    name = parameter["name"]
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError("type", f"{name} is a list of numbers.")
+    numbers = tuple(_number(parameter, item) for item in value)
+    if parameter["ordered"] and any(before >= after for before, after in pairwise(numbers)):
+        raise ValueError("order", f"{name} rises from number to number.")
+    return numbers
+
+
+def _number(parameter: Parameter, value: object) -> float:
+    name, least, most = parameter["name"], parameter["minimum"], parameter["maximum"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("type", f"{name} is a number.")
+    if least is not None and value < least:
+        raise ValueError("range", f"{name} is at least {least:g}. It was {value:g}.")
+    if most is not None and value > most:
+        raise ValueError("range", f"{name} is at most {most:g}. It was {value:g}.")
+    return float(value)
