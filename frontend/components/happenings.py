@@ -29,6 +29,7 @@ RULES: dict[str, str] = {
     PreemptRule.POLICY_ORDER: "a job before it needs the place",
     PreemptRule.QUOTA_RECLAIM: "another queue takes its quota back",
     PreemptRule.SERVER_GONE: "its server leaves the pool",
+    PreemptRule.NO_SHARE: "the policy gives its GPUs to other jobs",
 }
 
 

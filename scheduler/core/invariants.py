@@ -19,7 +19,7 @@ def check(plan: Plan, snapshot: Snapshot) -> None:
     _check_gangs(plan, snapshot, granted, granted_gpus)
     _check_everyone_has_an_answer(plan, snapshot, granted)
     _check_running(plan, snapshot, granted)
-    _check_queues(plan, snapshot, granted)
+    _check_queues(plan, snapshot, granted_gpus)
 
 
 def _need(holds: bool | np.bool_, rule: str, facts: object = "") -> None:
@@ -43,7 +43,11 @@ def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpu
     """A gang runs whole, on as many servers as it may, with the cores and memory its owner insists on."""
     grants, jobs = plan.grants, snapshot.jobs
     _need(bool((grants.num_gpus > 0).all()), "empty seat")
-    _need(bool((granted_gpus[granted] == jobs.num_gpus[granted]).all()), "gang is not whole")
+    elastic = jobs.min_gpus < jobs.max_gpus
+    whole = (granted_gpus == jobs.num_gpus) | (
+        elastic & (granted_gpus >= jobs.min_gpus) & (granted_gpus <= jobs.max_gpus)
+    )
+    _need(bool(whole[granted].all()), "gang is not whole")
     seats = np.bincount(grants.job, minlength=len(jobs))
     bounded = granted & (jobs.max_servers > 0) & (seats > jobs.max_servers)
     _need(not bounded.any(), "gang is on too many servers", jobs.job_id[bounded][:5])
@@ -69,15 +73,20 @@ def _check_everyone_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolA
 
 
 def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
-    """A running job keeps exactly its seats or is preempted for a job that newly gets some."""
+    """A running job keeps exactly its seats, goes on with another number of GPUs, or is preempted."""
     num_jobs = len(snapshot.jobs)
     kept = np.zeros(num_jobs, dtype=np.bool_)
     kept[list(plan.kept)] = True
     stopped = np.zeros(num_jobs, dtype=np.bool_)
     stopped[[p.job for p in plan.preemptions]] = True
     _need(int(stopped.sum()) == len(plan.preemptions), "a job is preempted twice")
-    _need(not (kept & stopped).any(), "a job is kept and stopped")
-    _need(bool(((kept | stopped) == snapshot.jobs.running).all()), "a running job is neither kept nor stopped")
+    resized = np.zeros(num_jobs, dtype=np.bool_)
+    resized[list(plan.resized)] = True
+    answers = kept.astype(np.int64) + stopped + resized
+    _need(bool((answers == snapshot.jobs.running).all()), "a running job is neither kept, resized nor stopped, or two")
+    _need(bool((granted | ~resized).all()), "a resized job gets nothing")
+    others = _gpus_of(snapshot.held, num_jobs) != _gpus_of(plan.grants, num_jobs)
+    _need(bool((others | ~resized).all()), "a resized job has as many GPUs as before")
     _need(_seats(snapshot.held, kept) == _seats(plan.grants, kept), "a kept job has other seats")
     for preemption in plan.preemptions:
         by_job = preemption.by_job
@@ -95,10 +104,14 @@ def _seats(placements: Placements, rows: BoolArray) -> bytes:
     return np.stack((job[by_job], server[by_job], gpus[by_job])).astype(np.int64).tobytes()
 
 
-def _check_queues(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
+def _gpus_of(placements: Placements, num_jobs: int) -> IntArray:
+    return np.bincount(placements.job, weights=placements.num_gpus, minlength=num_jobs).astype(np.int64)
+
+
+def _check_queues(plan: Plan, snapshot: Snapshot, granted_gpus: IntArray) -> None:
     """No queue gets more than it may hold; one that held more already does not grow."""
     jobs, tree = snapshot.jobs, queue_tree(snapshot.queues)
-    before = subtree_sums(tree, jobs.queue[jobs.running], jobs.num_gpus[jobs.running])
-    after = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted])
+    before = subtree_sums(tree, jobs.queue, _gpus_of(snapshot.held, len(jobs)))
+    after = subtree_sums(tree, jobs.queue, granted_gpus)
     over = (after > np.array(tree.cap, dtype=np.int64)) & (after > before)
     _need(not over.any(), "a queue gets more than it may hold", snapshot.queues.queue_id[over][:5])

@@ -40,6 +40,7 @@ class PreemptRule(StrEnum):
     POLICY_ORDER = "policy_order"  # a job before it in the order needs the GPUs
     QUOTA_RECLAIM = "quota_reclaim"  # another queue takes back GPUs that it had lent
     SERVER_GONE = "server_gone"  # its server left the pool (drained, lost)
+    NO_SHARE = "no_share"  # the policy gives its GPUs to other jobs and it gets none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class Preemption:
     Attributes:
         job: Row in JobTable.
         rule: Why.
-        by_job: Row of the granted job it makes room for; NO_ROW when its server left the pool.
+        by_job: Row of the granted job it makes room for; NO_ROW when its server left the pool or it has no share.
         evidence: Numbers of the rule, such as ``{"queue_held_gpus": 54, "queue_allowed_gpus": 48}``.
     """
 
@@ -88,6 +89,7 @@ class Plan:
             placement is in it too.
         order: Job rows in the order of the policy, granted and waiting alike.
         kept: Job rows that go on with the same servers and GPU counts (cores and bytes may differ).
+        resized: Job rows that go on with another number of GPUs, as far as possible on the same servers.
         preemptions: Running jobs that must leave their servers, in the order of the policy.
         waiting: Every job without a grant, each exactly once.
         plan_hash: Hex digest over grants, order, preemptions and waiting reasons; equal snapshots give equal hashes.
@@ -100,6 +102,7 @@ class Plan:
     grants: Placements
     order: list[int]
     kept: frozenset[int]
+    resized: frozenset[int]
     preemptions: list[Preemption]
     waiting: list[Waiting]
     plan_hash: str

@@ -1,9 +1,12 @@
 """One round: who runs, where, with how much, who has to stop, and why everybody else waits."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from scheduler.core.chosen import choose
 from scheduler.core.config import SchedulerConfig
+from scheduler.core.elastic import Shared, explained, with_shares
 from scheduler.core.feasible import shapes_of
 from scheduler.core.invariants import check
 from scheduler.core.line import Line
@@ -12,7 +15,7 @@ from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.select import Selection
 from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, plan_digest
 from scheduler.core.queues import queue_tree
-from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Placements, Snapshot, in_server_order
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot, in_server_order
 from scheduler.core.waiting import explain
 
 
@@ -23,21 +26,27 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
         PlanInvariantError: If the plan breaks a safety rule; that is a defect, and the plan must not be used.
     """
     ordered, server_row = in_server_order(snapshot)
+    tree = queue_tree(ordered.queues)
+    shared = with_shares(ordered, config, tree)
+    ordered = shared.snapshot
     jobs, mechanism = ordered.jobs, config.mechanism
     needs = needs_of(jobs, ordered.servers, trims=mechanism.trims, insists=mechanism.insists)
     shapes = shapes_of(jobs, ordered.servers, needs, config.locality.kinds(jobs, ordered.now_s))
-    tree = queue_tree(ordered.queues)
+    shapes = replace(shapes, possible=shapes.possible & ~shared.unshared)
     chosen = choose(ordered, config, needs, shapes, tree)
     line, selection = chosen.line, chosen.selection
     grants = mechanism.grant(_draft(ordered, line, selection, needs))
     waiting = explain(ordered, line=line, shapes=shapes, tree=tree, selection=selection, needs=needs)
+    waiting = explained(waiting, shared, tree)
     grants = _in_snapshot_rows(grants, server_row)
     order = line.order.tolist()
-    preemptions = _preemptions(jobs, line, selection, chosen.seated)
+    preemptions = _preemptions(shared, line, selection, chosen.seated)
+    resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in selection.kept)
     plan = Plan(
         grants=grants,
         order=order,
-        kept=frozenset(selection.kept),
+        kept=frozenset(selection.kept) - resized,
+        resized=resized,
         preemptions=preemptions,
         waiting=waiting,
         plan_hash=plan_digest(snapshot, grants=grants, order=order, preemptions=preemptions, waiting=waiting),
@@ -70,7 +79,9 @@ def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
     )
 
 
-def _preemptions(jobs: JobTable, line: Line, selection: Selection, seated: BoolArray) -> list[Preemption]:
+def _preemptions(shared: Shared, line: Line, selection: Selection, seated: BoolArray) -> list[Preemption]:
+    jobs = shared.snapshot.jobs
+    withdrawn = shared.unshared | shared.changed
     position: list[int] = line.position.tolist()
     shares = line.admission.shares.tolist()
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
@@ -81,7 +92,7 @@ def _preemptions(jobs: JobTable, line: Line, selection: Selection, seated: BoolA
         by_job = selection.displaced.get(row, NO_ROW)
         evidence: Evidence = {"num_gpus": int(jobs.num_gpus[row]), "unsaved_s": float(jobs.unsaved_s[row])}
         if by_job == NO_ROW:
-            rule = PreemptRule.SERVER_GONE
+            rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
         elif row in selection.reclaimed or position[by_job] > position[row]:
             rule, queue = PreemptRule.QUOTA_RECLAIM, int(jobs.queue[row])
             evidence |= {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(shares[queue])}

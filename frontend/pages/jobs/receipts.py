@@ -62,6 +62,8 @@ def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
         return f"{by['queue'] if by else 'another queue'} took its quota back"
     if rule == PreemptRule.SERVER_GONE:
         return "its server left the pool"
+    if rule == PreemptRule.NO_SHARE:
+        return "the policy gave its GPUs to other jobs"
     policy = subject.explain["policy"]
     return f"it comes first in the order of {policy}"
 
