@@ -1,56 +1,23 @@
-"""Replays a workload through the same ``plan_round`` that decides on the live cluster. Deterministic."""
+"""Replays a workload through the decision that rules the live cluster. Deterministic."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig
-from scheduler.core.metrics import Spread, spread
-from scheduler.core.round import plan_round
+from scheduler.core.config import SchedulerConfig
 from scheduler.core.tables import QueueTable, ServerTable
-from scheduler.simulator.world import SimJob, World
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.planning import Planner, WholeRounds
+from scheduler.simulator.records import records_of
+from scheduler.simulator.tally import Tally
+from scheduler.simulator.world import Costs, Retries, World
 
-
-class SimulationStuckError(Exception):
-    """Jobs are left that nothing will ever start."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
-    """What became of one job. Times in seconds."""
-
-    arrival_s: float
-    first_start_s: float
-    end_s: float
-    queueing_s: float
-    num_gpus: int
-    preemptions: int
-
-    @property
-    def jct_s(self) -> float:
-        """Completion time minus submission time."""
-        return self.end_s - self.arrival_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A replayed workload.
-
-    Attributes:
-        records: One per job, in the order of the workload.
-        jct: Distribution of completion times.
-        makespan_s: Last completion minus first submission.
-        rounds: Plans made.
-        plan_hashes: Digest of each plan; equal histories give equal ones.
-    """
-
-    records: list[JobRecord]
-    jct: Spread
-    makespan_s: float
-    rounds: int
-    plan_hashes: list[str]
+# Rounds planned between two calls of ``progress``.
+_PROGRESS_EVERY = 256
 
 
 def simulate(
@@ -61,8 +28,16 @@ def simulate(
     *,
     round_s: float | None = None,
     restart_s: float = 0.0,
+    checkpoint_s: float = math.inf,
+    costs: Costs | None = None,
+    retries: Retries | None = None,
+    until_s: float = math.inf,
+    skip: bool = True,
+    series: bool = False,
+    stays: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Return what happens to the jobs.
+    """Return what happens to the jobs. Jobs that nothing will ever start are left over: their end is +inf.
 
     Args:
         jobs: The workload.
@@ -70,56 +45,94 @@ def simulate(
         queues: Its queues.
         config: How rounds decide.
         round_s: Seconds between rounds, counted from 0; None for a round whenever something changes.
-        restart_s: Seconds that every start after a job's first costs.
-
-    Raises:
-        SimulationStuckError: If jobs are left and nothing will change any more.
+        restart_s: Seconds without progress that every start after a job's first costs.
+        checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last. A job that is
+            preempted saves its state first.
+        costs: What starts and resizes cost instead of ``restart_s``.
+        retries: What happens after a failed attempt; without it the job joins the line again at once.
+        until_s: The replay stops here at the latest.
+        skip: Whether rounds that cannot change anything are left out. The outcome is the same.
+        series: Whether the cluster over time is noted.
+        stays: Whether it is noted who was where.
+        progress: Called now and then with the number of jobs done and of all jobs.
     """
-    world = World(jobs, servers, queues, restart_s=restart_s)
-    hashes: list[str] = []
-    next_round_s = _on_grid(world.now_s, round_s)
-    while math.isfinite(next_round_s):
-        while (end_s := world.next_end_s()) < next_round_s:
-            world.advance(end_s)
-        world.advance(next_round_s)
-        rests_s = _round(world, config, hashes)
-        next_round_s = _next_round(world, round_s, rests_s)
-    if np.isinf(world.end_s).any():
-        raise SimulationStuckError(f"{int(np.isinf(world.end_s).sum())} of {len(jobs)} jobs never ran to their end")
-    records = _records(jobs, world)
+    cpu_s = time.process_time()
+    columns = Columns(jobs)
+    tally = Tally(servers, columns.queue, num_queues=len(queues), wants_series=series, wants_stays=stays)
+    world = World(
+        jobs,
+        tally=tally,
+        columns=columns,
+        restart_s=restart_s,
+        checkpoint_s=checkpoint_s,
+        costs=costs,
+        retries=retries,
+    )
+    replay = _Replay(world, WholeRounds(servers, queues, config), round_s=round_s, skip=skip)
+    replay.run(until_s, progress)
+    num_gpus = int(servers.num_gpus.sum())
     return Outcome(
-        records=records,
-        jct=spread([record.jct_s for record in records]),
-        makespan_s=max((r.end_s for r in records), default=0.0) - min((r.arrival_s for r in records), default=0.0),
-        rounds=len(hashes),
-        plan_hashes=hashes,
+        records=records_of(columns, world.now_s, num_gpus=num_gpus),
+        series=tally.series(),
+        stays=tally.stays(world.seats, world.now_s),
+        num_gpus=num_gpus,
+        rounds=_rounds(columns, round_s, replay.planned),
+        planned=replay.planned,
+        plan_hash=replay.digest.hex(),
+        cpu_s=time.process_time() - cpu_s,
     )
 
 
-def _round(world: World, config: SchedulerConfig, hashes: list[str]) -> float:
-    """Plan and carry out; return for how long policy and locality decide the same, seconds."""
-    snapshot, rows = world.snapshot()
-    if isinstance(config.policy, Promotes):
-        world.promote(rows[config.policy.promoted(snapshot.jobs)])
-        snapshot, rows = world.snapshot()
-    plan = plan_round(snapshot, config)
-    hashes.append(plan.plan_hash)
-    world.carry_out(plan, rows)
-    changing = [part for part in (config.policy, config.locality) if isinstance(part, ChangesBySelf)]
-    if not changing:
-        return math.inf
-    jobs = world.snapshot()[0].jobs
-    return min(float(part.next_change_s(jobs).min(initial=math.inf)) for part in changing)
+class _Replay:
+    """The loop over the rounds.
 
+    Attributes:
+        planned: Rounds planned so far.
+        digest: Digest over all changes so far.
+    """
 
-def _next_round(world: World, round_s: float | None, rests_s: float) -> float:
-    if round_s is None:
-        return min(world.next_arrival_s(), world.next_end_s(), world.now_s + rests_s)
-    if not len(world.active):
-        return _on_grid(world.next_arrival_s(), round_s)
-    if math.isinf(world.next_end_s()) and math.isinf(world.next_arrival_s()) and math.isinf(rests_s):
-        return math.inf
-    return world.now_s + round_s
+    def __init__(self, world: World, planner: Planner, *, round_s: float | None, skip: bool) -> None:
+        self._world, self._planner, self._round_s, self._skip = world, planner, round_s, skip
+        self.planned = 0
+        self.digest = b""
+
+    def run(self, until_s: float, progress: Callable[[int, int], None] | None) -> None:
+        """Plan round after round until nothing is left, nothing will change any more, or ``until_s`` has come."""
+        world, planner = self._world, self._planner
+        round_at_s = _on_grid(world.now_s, self._round_s)
+        while round_at_s <= until_s and round_at_s < math.inf:
+            world.advance(round_at_s)
+            changes = planner.plan(world)
+            self.planned += 1
+            if changes:
+                self.digest = changes.digest(self.digest, world.now_s)
+                world.carry_out(changes)
+            if progress and self.planned % _PROGRESS_EVERY == 0:
+                progress(int(world.columns.ended.sum()), len(world.columns))
+            round_at_s = self._next_round_s()
+        last_end_s = world.next_end_s()
+        while last_end_s <= until_s and last_end_s < math.inf:  # nobody waits for what these leave
+            world.advance(last_end_s)
+            last_end_s = world.next_end_s()
+        if progress:
+            progress(int(world.columns.ended.sum()), len(world.columns))
+
+    def _next_round_s(self) -> float:
+        world, round_s = self._world, self._round_s
+        event_s = min(world.next_arrival_s(), world.next_end_s())
+        if round_s is None:
+            return min(event_s, world.now_s + self._planner.rests_s(world))
+        if not self._skip:
+            if not world.columns.num_active:
+                return _on_grid(world.next_arrival_s(), round_s)
+            if event_s == math.inf and not self._planner.unsettled and self._planner.rests_s(world) == math.inf:
+                return math.inf
+            return _after(world.now_s, round_s)
+        if self._planner.unsettled:
+            return _after(world.now_s, round_s)
+        # Policies round up to whole seconds, so the order may be another up to a second before.
+        rests_s = max(0.0, self._planner.rests_s(world) - 1.0)
+        return max(_after(world.now_s, round_s), _on_grid(min(event_s, world.now_s + rests_s), round_s))
 
 
 def _on_grid(time_s: float, round_s: float | None) -> float:
@@ -127,15 +140,13 @@ def _on_grid(time_s: float, round_s: float | None) -> float:
     return time_s if round_s is None or math.isinf(time_s) else math.ceil(time_s / round_s - 1e-9) * round_s
 
 
-def _records(jobs: Sequence[SimJob], world: World) -> list[JobRecord]:
-    return [
-        JobRecord(
-            arrival_s=job.arrival_s,
-            first_start_s=float(world.first_start_s[row]),
-            end_s=float(world.end_s[row]),
-            queueing_s=float(world.queueing_s[row]),
-            num_gpus=job.num_gpus,
-            preemptions=int(world.preemptions[row]),
-        )
-        for row, job in enumerate(jobs)
-    ]
+def _after(time_s: float, round_s: float) -> float:
+    """Return the round after the one at ``time_s``."""
+    return (round(time_s / round_s) + 1) * round_s
+
+
+def _rounds(columns: Columns, round_s: float | None, planned: int) -> int:
+    finished = columns.end_s[np.isfinite(columns.end_s)]
+    if round_s is None or not len(finished):
+        return planned
+    return math.floor(float(finished.max()) / round_s) - math.ceil(float(columns.arrival_s.min()) / round_s - 1e-9) + 1

@@ -21,6 +21,7 @@ class Records:
         preemptions: (n,) times it was stopped or moved.
         reconfigurations: (n,) times its number of GPUs was changed while it ran.
         service_gpu_s: (n,) GPU-seconds it held.
+        useful_gpu_s: (n,) the work it did and kept, in GPU-seconds at its reference speed.
         rho: (n,) finish-time fairness: completion time over the time on an exclusive share of the cluster, shared by
             as many jobs as were active on average while it was; NaN when it did not complete.
         attempts: (n,) starts that ended in a failure, or in completion.
@@ -36,6 +37,7 @@ class Records:
     preemptions: IntArray
     reconfigurations: IntArray
     service_gpu_s: FloatArray
+    useful_gpu_s: FloatArray
     rho: FloatArray
     attempts: IntArray
     waited_s: Mapping[str, FloatArray]

@@ -1,206 +1,225 @@
-"""The simulated cluster: which jobs there are, how far each is, and what it holds.
+"""The simulated cluster: jobs arrive, run at the speed of what they hold, fail, end.
 
-Time passes in ``advance``; what the scheduler sees of it is ``snapshot``; what it decided becomes true in
-``carry_out``.
+Time passes in ``advance``; what a planner decided becomes true in ``carry_out``. Who may run where is not decided here.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol
 
 import numpy as np
 
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile, demand, speed
-from scheduler.core.tables import (
-    BoolArray,
-    IntArray,
-    JobTable,
-    Placements,
-    QueueTable,
-    ServerTable,
-    Snapshot,
-    optional_columns,
-)
-
-_UNKNOWN = Profile()
-# Work below this is float dust of a finished job, seconds.
-_DUST_S = 1e-6
+from scheduler.core.changes import Changes, Grant
+from scheduler.core.profile import speed
+from scheduler.core.tables import NO_ROW
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.jobs import UNKNOWN, SimJob
+from scheduler.simulator.tally import Tally
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimJob:
-    """One job of a workload.
+class Costs(Protocol):
+    """What starting, stopping and resizing cost: how jobs are reconfigured."""
 
-    Attributes:
-        arrival_s: Time of submission, seconds.
-        num_gpus: GPUs of its gang.
-        run_s: Run time at speed 1 (its GPUs, their proportional share, on few servers, alone), seconds.
-        queue: Row in the QueueTable.
-        max_servers: Most servers it may use, 0 for any number.
-        profile: How its speed depends on what it gets.
-    """
+    def pause_s(self, *, first: bool, before_gpus: int, num_gpus: int) -> float:
+        """Return for how long a job that begins on new seats makes no progress, seconds.
 
-    arrival_s: float
-    num_gpus: int
-    run_s: float
-    queue: int = 0
-    max_servers: int = 0
-    profile: Profile = _UNKNOWN
+        Args:
+            first: Whether it never ran before.
+            before_gpus: GPUs that it leaves in the same round; 0 when it waited.
+            num_gpus: GPUs that it begins on.
+        """
+
+
+class Retries(Protocol):
+    """What happens to a job after a failed attempt."""
+
+    def retry_after_s(self, job: SimJob, failed_attempts: int) -> float | None:
+        """Return how long it waits before it joins the line again, seconds; None when it is not tried again."""
 
 
 class World:
-    """State of all jobs of a workload, one array a field.
+    """State of a replay.
 
     Attributes:
+        columns: The jobs.
         now_s: The present.
-        end_s: (n,) time at which each job completed, +inf before.
-        first_start_s: (n,) time of its first start, +inf before.
-        queueing_s: (n,) seconds it has waited in all.
-        preemptions: (n,) times it was stopped.
+        seats: What each running job holds, by row.
+        arrived: Rows that joined the line since they were last taken from here.
+        released: Rows that left their seats by ending or failing since they were last taken from here.
     """
 
     def __init__(
-        self, jobs: Sequence[SimJob], servers: ServerTable, queues: QueueTable, *, restart_s: float = 0.0
+        self,
+        jobs: Sequence[SimJob],
+        *,
+        tally: Tally,
+        columns: Columns,
+        restart_s: float = 0.0,
+        checkpoint_s: float = math.inf,
+        costs: Costs | None = None,
+        retries: Retries | None = None,
     ) -> None:
-        """Begin at the first arrival; ``restart_s`` is what every start after the first costs, seconds."""
-        size = len(jobs)
-        self._jobs, self._servers, self._queues = jobs, servers, queues
-        self._restart_s = restart_s
-        self._arrival_s = np.array([job.arrival_s for job in jobs], dtype=np.float64)
-        self._num_gpus = np.array([job.num_gpus for job in jobs], dtype=np.int64)
-        self._work_s = np.array([job.run_s for job in jobs], dtype=np.float64)
-        self._queue = np.array([job.queue for job in jobs], dtype=np.int64)
-        self._max_servers = np.array([job.max_servers for job in jobs], dtype=np.int64)
-        wants = [demand(job.profile, num_gpus=job.num_gpus) for job in jobs]
-        self._cpus = np.array([want.cpus for want in wants], dtype=np.float64)
-        self._memory = np.array([want.memory_bytes for want in wants], dtype=np.float64)
-        self._attained_gpu_s, self._executed_s, self._waited_s = np.zeros(size), np.zeros(size), np.zeros(size)
-        self._speed, self._debt_s = np.zeros(size), np.zeros(size)
-        self._held_at_s = np.full(size, np.inf)
-        self._running = np.zeros(size, dtype=np.bool_)
-        self._held = Placements.none()  # job: row in these arrays
-        self.now_s = float(self._arrival_s.min(initial=math.inf))
-        self.end_s, self.first_start_s = np.full(size, np.inf), np.full(size, np.inf)
-        self.queueing_s, self.preemptions = np.zeros(size), np.zeros(size, dtype=np.int64)
-
-    @property
-    def active(self) -> IntArray:
-        """Rows of the jobs that have arrived and not completed, ascending."""
-        return np.flatnonzero((self._arrival_s <= self.now_s) & np.isinf(self.end_s))
+        """Begin before the first arrival."""
+        self._jobs, self._tally = jobs, tally
+        self._restart_s, self._checkpoint_s = restart_s, checkpoint_s
+        self._costs, self._retries = costs, retries
+        self.columns = columns
+        self.now_s = float(columns.arrival_s.min(initial=math.inf))
+        self.seats: dict[int, Grant] = {}
+        self.arrived: list[int] = []
+        self.released: list[int] = []
+        # Those who will join the line, last first, and those who come back to it after a failure.
+        self._to_come: list[int] = np.lexsort((np.arange(len(jobs)), columns.arrival_s))[::-1].tolist()
+        self._back: list[tuple[float, int]] = []
+        self._ends: list[tuple[float, int]] = []
+        self._gpus: list[int] = columns.num_gpus.tolist()
+        self._arrival_s: list[float] = columns.arrival_s.tolist()
+        self._profile: list[int] = columns.profile.tolist()
+        self._speeds: dict[tuple[int, int, int, float, float, int, int], float] = {}
 
     def next_arrival_s(self) -> float:
-        """Return the time of the next submission, +inf after the last."""
-        return float(self._arrival_s[self._arrival_s > self.now_s].min(initial=math.inf))
+        """Return when the next job joins the line, +inf for never."""
+        first_s = self._arrival_s[self._to_come[-1]] if self._to_come else math.inf
+        return min(first_s, self._back[0][0]) if self._back else first_s
 
     def next_end_s(self) -> float:
-        """Return when the next running job completes if nothing changes, +inf when none runs."""
-        rows = np.flatnonzero(self._running)
-        left_s = self._debt_s[rows] + self._work_s[rows] / self._speed[rows]
-        return float(self.now_s + left_s.min(initial=math.inf))
+        """Return when the next running job ends or fails if nothing changes, +inf when none runs."""
+        ends, next_s = self._ends, self.columns.next_s
+        while ends and next_s[ends[0][1]] != ends[0][0]:
+            heappop(ends)
+        return ends[0][0] if ends else math.inf
 
     def advance(self, to_s: float) -> None:
-        """Let time pass; jobs whose work is done complete."""
-        active = self.active
-        step_s, runs = to_s - self.now_s, self._running[active]
-        running, waiting = active[runs], active[~runs]
-        paid_s = np.minimum(self._debt_s[running], step_s)
-        self._debt_s[running] -= paid_s
-        self._work_s[running] -= (step_s - paid_s) * self._speed[running]
-        self._executed_s[running] += step_s
-        self._attained_gpu_s[running] += step_s * self._num_gpus[running]
-        self._waited_s[waiting] += step_s
-        self.queueing_s[waiting] += step_s
+        """Let time pass: jobs arrive, fail and end, those of this very moment included."""
+        while True:
+            arrival_s, end_s = self.next_arrival_s(), self.next_end_s()
+            if min(arrival_s, end_s) > to_s:
+                break
+            if end_s <= arrival_s:
+                self._stop_by_itself(heappop(self._ends)[1], end_s)
+            else:
+                self._arrive(arrival_s)
         self.now_s = to_s
-        done = running[(self._work_s[running] <= _DUST_S) & (self._debt_s[running] <= _DUST_S)]
-        self.end_s[done] = to_s
-        self._running[done] = False
-        self._held = _without(self._held, ~self._running)
 
-    def snapshot(self) -> tuple[Snapshot, IntArray]:
-        """Return what the scheduler sees, and the row here of each of its jobs."""
-        rows = self.active
-        table = JobTable(
-            job_id=rows,
-            queue=self._queue[rows],
-            num_gpus=self._num_gpus[rows],
-            max_servers=self._max_servers[rows],
-            arrival_s=self._arrival_s[rows],
-            priority=np.zeros(len(rows)),
-            preemptible=np.ones(len(rows), dtype=np.bool_),
-            attained_gpu_s=self._attained_gpu_s[rows],
-            executed_s=self._executed_s[rows],
-            waited_s=self._waited_s[rows],
-            first_start_s=self.first_start_s[rows],
-            remaining_s=self._work_s[rows],
-            demand_cpus=self._cpus[rows],
-            demand_memory_bytes=self._memory[rows],
-            min_cpus=np.zeros(len(rows)),
-            min_memory_bytes=np.zeros(len(rows)),
-            running=self._running[rows],
-            held_at_s=self._held_at_s[rows],
-            unsaved_s=np.zeros(len(rows)),
-            **optional_columns(self._num_gpus[rows]),
-        )
-        held = _renumbered(self._held, np.searchsorted(rows, self._held.job))
-        return Snapshot(now_s=self.now_s, jobs=table, servers=self._servers, queues=self._queues, held=held), rows
+    def _arrive(self, at_s: float) -> None:
+        columns = self.columns
+        if self._back and self._back[0][0] <= at_s:
+            row = heappop(self._back)[1]
+            columns.settle(row, at_s)
+        else:
+            row = self._to_come.pop()
+            columns.joined_active_s[row] = columns.count(at_s, 1)
+        columns.arrived[row] = True
+        self.arrived.append(row)
+        self._tally.arrived(row, at_s)
 
-    def promote(self, rows: IntArray) -> None:
-        """Let jobs begin again at the top of a feedback queue."""
-        for column in (self._attained_gpu_s, self._executed_s, self._waited_s):
-            column[rows] = 0.0
+    def _stop_by_itself(self, row: int, at_s: float) -> None:
+        """Take a job off its seats whose work is done or whose attempt failed."""
+        columns = self.columns
+        columns.settle(row, at_s)
+        columns.attempts[row] += 1
+        self._tally.left(row, self.seats[row], at_s)
+        self._tally.gone(row, at_s)
+        del self.seats[row]
+        self.released.append(row)
+        failed = columns.fail_after_s[row] <= 1e-9 and columns.work_s[row] > 1e-9
+        if failed:
+            self._fail(row, at_s)
+        else:
+            columns.work_s[row] = 0.0
+            columns.end_s[row] = at_s
+            self._leave(row, at_s)
+        columns.set_rate(row, gpus=0.0, rate=0.0)
+        columns.held_at_s[row], columns.unsaved_s[row], columns.waited_s[row] = math.inf, 0.0, 0.0
 
-    def carry_out(self, plan: Plan, rows: IntArray) -> None:
-        """Make a plan true at once."""
-        self._held = _renumbered(plan.grants, rows[plan.grants.job])
-        before = self._running.copy()
-        self._running[:] = False
-        self._running[self._held.job] = True
-        stopped = rows[[preemption.job for preemption in plan.preemptions]]
-        self.preemptions[stopped] += 1
-        kept = np.zeros(len(before), dtype=np.bool_)
-        kept[rows[list(plan.kept)]] = True
-        started = np.flatnonzero(self._running & ~kept)
-        again = np.isfinite(self.first_start_s[started])
-        self._debt_s[started] = np.where(again, self._restart_s, 0.0)
-        self.first_start_s[started] = np.minimum(self.first_start_s[started], self.now_s)
-        self._held_at_s[started] = self.now_s
-        self._held_at_s[~self._running] = np.inf
-        self._waited_s[started] = 0.0
-        self._set_speeds()
+    def _leave(self, row: int, at_s: float) -> None:
+        columns = self.columns
+        columns.ended[row] = True
+        columns.left_active_s[row] = columns.count(at_s, -1)
 
-    def _set_speeds(self) -> None:
-        held, size = self._held, len(self._jobs)
-        cpus = np.bincount(held.job, weights=held.cpus, minlength=size)
-        memory = np.bincount(held.job, weights=held.memory_bytes, minlength=size)
-        servers = np.bincount(held.job, minlength=size)
-        for row in np.flatnonzero(self._running).tolist():
-            job = self._jobs[row]
-            self._speed[row] = speed(
-                job.profile,
-                asked_gpus=job.num_gpus,
-                num_gpus=job.num_gpus,
-                cpus=float(cpus[row]),
-                memory_bytes=float(memory[row]),
-                num_servers=int(servers[row]),
+    def _fail(self, row: int, at_s: float) -> None:
+        columns, job = self.columns, self._jobs[row]
+        lost_s = math.fmod(columns.unsaved_s[row], self._checkpoint_s) * columns.rate[row]
+        columns.work_s[row] += lost_s
+        columns.lost_s[row] += lost_s
+        failed = int(columns.attempts[row])
+        columns.fail_after_s[row] = job.failures[failed].after_s if failed < len(job.failures) else math.inf
+        wait_s = self._retries.retry_after_s(job, failed) if self._retries else 0.0
+        if wait_s is None:
+            self._leave(row, at_s)
+        else:
+            columns.arrived[row] = False
+            heappush(self._back, (at_s + wait_s, row))
+
+    def carry_out(self, changes: Changes) -> None:
+        """Make the changes true at once."""
+        columns, now_s, tally = self.columns, self.now_s, self._tally
+        before_gpus: dict[int, int] = {}
+        for row in changes.stopped:
+            seats = self.seats.pop(row)
+            columns.settle(row, now_s)
+            columns.preemptions[row] += 1
+            tally.left(row, seats, now_s)
+            before_gpus[row] = sum(seat[1] for seat in seats)
+            columns.unsaved_s[row] = 0.0
+            if row not in changes.started:
+                columns.set_rate(row, gpus=0.0, rate=0.0)
+                columns.held_at_s[row] = math.inf
+        for row, seats in changes.started.items():
+            if row in self.seats:  # it goes on with another number of GPUs
+                before_gpus[row] = sum(seat[1] for seat in self.seats[row])
+                columns.settle(row, now_s)
+                tally.left(row, self.seats[row], now_s)
+            self._start(row, seats, before_gpus.get(row, 0))
+        for row, seats in changes.amended.items():
+            columns.settle(row, now_s)
+            self.seats[row] = seats
+            self._set_rate(row, seats)
+
+    def _start(self, row: int, seats: Grant, before_gpus: int) -> None:
+        columns, now_s = self.columns, self.now_s
+        columns.settle(row, now_s)
+        gpus = sum(seat[1] for seat in seats)
+        first = columns.first_start_s[row] == math.inf
+        pause_s = 0.0 if first else self._restart_s
+        if self._costs is not None:
+            pause_s = self._costs.pause_s(first=first, before_gpus=before_gpus, num_gpus=gpus)
+        if first:
+            columns.first_start_s[row] = now_s
+        if before_gpus and before_gpus != gpus:
+            columns.reconfigurations[row] += 1
+        columns.ready_s[row] = now_s + pause_s
+        columns.held_at_s[row], columns.waited_s[row] = now_s, 0.0
+        self.seats[row] = seats
+        self._tally.sat(row, seats, now_s)
+        self._set_rate(row, seats)
+
+    def _set_rate(self, row: int, seats: Grant) -> None:
+        gpus, rate = self.speed_of(row, seats)
+        self._tally.rate(row, gpus, rate, self.now_s)
+        next_s = self.columns.set_rate(row, gpus=float(gpus), rate=rate)
+        if next_s < math.inf:
+            heappush(self._ends, (next_s, row))
+
+    def speed_of(self, row: int, seats: Grant, *, neighbours: int = 0) -> tuple[int, float]:
+        """Return the GPUs of the seats and the speed of the job on them."""
+        profile, asked = self._profile[row], self._gpus[row]
+        if len(seats) == 1:
+            _, gpus, cpus, memory = seats[0]
+        else:
+            gpus, cpus, memory = (sum(seat[i] for seat in seats) for i in (1, 2, 3))  # type: ignore[assignment]  # ints stay ints
+        key = (profile, asked, gpus, cpus, memory, len(seats), neighbours)
+        rate = self._speeds.get(key)
+        if rate is None:
+            rate = speed(
+                UNKNOWN if profile == NO_ROW else self.columns.profiles[profile],
+                asked_gpus=asked,
+                num_gpus=gpus,
+                cpus=cpus,
+                memory_bytes=memory,
+                num_servers=len(seats),
+                neighbours=neighbours,
             )
-
-
-def _without(held: Placements, gone: BoolArray) -> Placements:
-    return _picked(held, ~gone[held.job])
-
-
-def _picked(held: Placements, mine: BoolArray) -> Placements:
-    return Placements(
-        job=held.job[mine],
-        server=held.server[mine],
-        num_gpus=held.num_gpus[mine],
-        cpus=held.cpus[mine],
-        memory_bytes=held.memory_bytes[mine],
-    )
-
-
-def _renumbered(held: Placements, job: IntArray) -> Placements:
-    return Placements(
-        job=job, server=held.server, num_gpus=held.num_gpus, cpus=held.cpus, memory_bytes=held.memory_bytes
-    )
+            self._speeds[key] = rate
+        return gpus, rate

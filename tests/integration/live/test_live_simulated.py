@@ -12,7 +12,7 @@ from scheduler.models import Attempt, Cluster, Job
 from scheduler.models.job import AttemptState
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.engine import simulate
-from scheduler.simulator.world import SimJob
+from scheduler.simulator.jobs import SimJob
 from tests.world import World
 
 ROUND_S = 10
@@ -103,5 +103,6 @@ def test_simulator_and_live_engine_make_the_same_history(world: World, policy: s
     simulated = simulate(jobs, tables.servers, tables.queues, config, round_s=float(ROUND_S))
     lived = _live(world, jobs)
 
-    assert lived == [(r.first_start_s, r.end_s, r.preemptions) for r in simulated.records]
-    assert any(record.preemptions for record in simulated.records) == (policy == "las")
+    records = simulated.records
+    assert lived == [*zip(records.first_start_s, records.end_s, records.preemptions, strict=True)]
+    assert bool(records.preemptions.any()) == (policy == "las")

@@ -1,0 +1,77 @@
+"""What a round changes: who starts, who stops, whose cores or memory differ. More is not needed to carry a plan out."""
+
+import hashlib
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.core.plan import Plan
+from scheduler.core.tables import IntArray, Placements
+
+# What one job holds: (server row, GPUs, cores, bytes) for each server it uses, servers ascending.
+Grant = tuple[tuple[int, int, float, float], ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Changes:
+    """Differences between what is held and what is granted; jobs are rows of the table that the round saw.
+
+    Attributes:
+        started: Jobs that begin on new seats, and what they hold; those that moved or were resized are in it too.
+        amended: Jobs that keep their seats with other cores or memory.
+        stopped: Jobs that leave their seats, with the rule and the job that takes them (NO_ROW for nobody).
+    """
+
+    started: dict[int, Grant] = field(default_factory=dict)
+    amended: dict[int, Grant] = field(default_factory=dict)
+    stopped: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.started or self.amended or self.stopped)
+
+    def digest(self, before: bytes, now_s: float) -> bytes:
+        """Return a digest of these changes and of all before them."""
+        digest = hashlib.sha256(before)
+        digest.update(struct.pack("<d", now_s))
+        for mark, grants in ((b"s", self.started), (b"a", self.amended)):
+            for row in sorted(grants):
+                digest.update(mark + struct.pack("<q", row))
+                for seat in grants[row]:
+                    digest.update(struct.pack("<qqdd", *seat))
+        for row in sorted(self.stopped):
+            rule, by_row = self.stopped[row]
+            digest.update(struct.pack("<qq", row, by_row) + rule.encode())
+        return digest.digest()
+
+
+def changes_of(plan: Plan, held: Placements, *, num_jobs: int) -> Changes:
+    """Return what the plan changes.
+
+    Args:
+        plan: The plan.
+        held: What the jobs held before, sorted by job row, then server row.
+        num_jobs: Rows of the table.
+    """
+    grants = plan.grants
+    kept = np.zeros(num_jobs, dtype=np.bool_)
+    kept[list(plan.kept)] = True
+    still, kept_before = kept[grants.job], kept[held.job]
+    changes = Changes(stopped={p.job: (str(p.rule), p.by_job) for p in plan.preemptions})
+    changes.started = _grants(grants, np.flatnonzero(~still))
+    differs = np.flatnonzero(still)[
+        (grants.cpus[still] != held.cpus[kept_before]) | (grants.memory_bytes[still] != held.memory_bytes[kept_before])
+    ]
+    if len(differs):
+        other = np.zeros(num_jobs, dtype=np.bool_)
+        other[grants.job[differs]] = True
+        changes.amended = _grants(grants, np.flatnonzero(other[grants.job]))
+    return changes
+
+
+def _grants(grants: Placements, at: IntArray) -> dict[int, Grant]:
+    columns = (grants.job, grants.server, grants.num_gpus, grants.cpus, grants.memory_bytes)
+    by_job: dict[int, Grant] = {}
+    for job, *seat in zip(*(column[at].tolist() for column in columns), strict=True):
+        by_job[job] = (*by_job.get(job, ()), tuple(seat))
+    return by_job

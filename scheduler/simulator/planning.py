@@ -1,0 +1,107 @@
+"""Planners: what turns the state of the simulated cluster into the changes of one round.
+
+``WholeRounds`` asks ``plan_round`` every time and serves every configuration.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from scheduler.core.changes import Changes, Grant, changes_of
+from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig
+from scheduler.core.plan import Plan
+from scheduler.core.round import plan_round
+from scheduler.core.tables import IntArray, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.world import World
+
+
+class Planner(Protocol):
+    """Decides the rounds of a replay.
+
+    Attributes:
+        unsettled: Whether the next round may change something although nothing arrives or ends before it.
+    """
+
+    unsettled: bool
+
+    def plan(self, world: World) -> Changes:
+        """Return what the round changes; its jobs are rows of the workload. ``world`` is not touched."""
+
+    def rests_s(self, world: World) -> float:
+        """Return for how long nothing changes by itself, seconds; +inf for until something arrives or ends."""
+
+
+def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
+    """Let jobs begin again at the top of a feedback queue."""
+    for row in rows.tolist():
+        columns.settle(row, now_s)
+    for column in (columns.attained_gpu_s, columns.executed_s, columns.waited_s):
+        column[rows] = 0.0
+
+
+class WholeRounds:
+    """Every round from scratch."""
+
+    def __init__(self, servers: ServerTable, queues: QueueTable, config: SchedulerConfig) -> None:
+        self.unsettled = False
+        self._servers, self._queues, self._config = servers, queues, config
+        self._trials: Plan | None = None
+
+    def plan(self, world: World) -> Changes:
+        """Return what the round changes."""
+        config, columns, now_s = self._config, world.columns, world.now_s
+        world.arrived.clear()
+        world.released.clear()
+        rows = columns.active
+        if isinstance(config.policy, Promotes):
+            promote(columns, rows[config.policy.promoted(columns.look(rows, now_s))], now_s)
+        held = held_of(world.seats)
+        snapshot = Snapshot(
+            now_s=now_s,
+            jobs=columns.table(rows, now_s),
+            servers=self._servers,
+            queues=self._queues,
+            held=renumbered(held, np.searchsorted(rows, held.job)),
+            trials=self._trials.trials if self._trials else (),
+        )
+        self._trials = plan = plan_round(snapshot, config)
+        changes = changes_of(plan, snapshot.held, num_jobs=len(rows))
+        number: list[int] = rows.tolist()
+        return Changes(
+            started={number[row]: grant for row, grant in changes.started.items()},
+            amended={number[row]: grant for row, grant in changes.amended.items()},
+            stopped={number[row]: (rule, number[by] if by >= 0 else by) for row, (rule, by) in changes.stopped.items()},
+        )
+
+    def rests_s(self, world: World) -> float:
+        """Return for how long the order of the policy and the kinds of the locality stay as they are, seconds."""
+        config, columns = self._config, world.columns
+        jobs = columns.look(columns.active, world.now_s)
+        rests_s = self._trials.again_at_s - world.now_s if self._trials else float("inf")
+        for part in (config.policy, config.locality):
+            if isinstance(part, ChangesBySelf):
+                rests_s = min(rests_s, float(part.next_change_s(jobs).min(initial=np.inf)))
+        return rests_s
+
+
+def held_of(seats: dict[int, Grant]) -> Placements:
+    """Return seats as columns, sorted by job, then server."""
+    rows = [(row, *seat) for row, grant in seats.items() for seat in grant]
+    table = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    job, server = table[0].astype(np.int64), table[1].astype(np.int64)
+    by_job = np.lexsort((server, job))
+    return Placements(
+        job=job[by_job],
+        server=server[by_job],
+        num_gpus=table[2].astype(np.int64)[by_job],
+        cpus=table[3][by_job],
+        memory_bytes=table[4][by_job],
+    )
+
+
+def renumbered(held: Placements, job: IntArray) -> Placements:
+    """Return the placements with other job rows."""
+    return Placements(
+        job=job, server=held.server, num_gpus=held.num_gpus, cpus=held.cpus, memory_bytes=held.memory_bytes
+    )

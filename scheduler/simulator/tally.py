@@ -1,0 +1,109 @@
+"""What a replay writes down while it runs: the cluster over time, who was where. Nothing by default."""
+
+import numpy as np
+
+from scheduler.core.changes import Grant
+from scheduler.core.tables import IntArray, ServerTable
+from scheduler.simulator.outcome import Series, Stays
+
+
+class Tally:
+    """Notes of a replay.
+
+    Attributes:
+        wants_series: Whether the cluster over time is noted.
+        wants_stays: Whether it is noted who was where.
+    """
+
+    def __init__(
+        self, servers: ServerTable, queue: IntArray, *, num_queues: int, wants_series: bool, wants_stays: bool
+    ) -> None:
+        """Begin with an empty cluster; ``queue`` holds the queue of each job."""
+        self.wants_series, self.wants_stays = wants_series, wants_stays
+        self._queue: list[int] = queue.tolist()
+        self._free: list[int] = servers.num_gpus.tolist()
+        self._held = [0] * num_queues
+        self._allocated, self._useful = 0, 0.0
+        self._useful_of: dict[int, float] = {}
+        self._running, self._waiting = 0, 0
+        self._rows: list[tuple[float, ...]] = []
+        self._begun: dict[int, float] = {}
+        self._stays: list[tuple[int, int, int, float, float]] = []
+
+    def arrived(self, row: int, at_s: float) -> None:
+        """Note that a job joined the line."""
+        if self.wants_series:
+            self._waiting += 1
+            self._note(at_s)
+
+    def sat(self, row: int, seats: Grant, at_s: float) -> None:
+        """Note that a job began on seats."""
+        if self.wants_stays:
+            self._begun[row] = at_s
+        if self.wants_series:
+            self._waiting -= 1
+            self._running += 1
+            self._move(row, seats, 1)
+
+    def rate(self, row: int, gpus: int, rate: float, at_s: float) -> None:
+        """Note the speed of a job that sits."""
+        if self.wants_series:
+            self._useful += gpus * rate - self._useful_of.get(row, 0.0)
+            self._useful_of[row] = gpus * rate
+            self._note(at_s)
+
+    def left(self, row: int, seats: Grant, at_s: float) -> None:
+        """Note that a job left its seats."""
+        if self.wants_stays:
+            begin_s = self._begun.pop(row)
+            self._stays += [(row, server, gpus, begin_s, at_s) for server, gpus, _, _ in seats]
+        if self.wants_series:
+            self._running -= 1
+            self._waiting += 1
+            self._useful -= self._useful_of.pop(row, 0.0)
+            self._move(row, seats, -1)
+            self._note(at_s)
+
+    def gone(self, row: int, at_s: float) -> None:
+        """Note that a job that sits nowhere is done, or comes back later only."""
+        if self.wants_series:
+            self._waiting -= 1
+            self._note(at_s)
+
+    def _move(self, row: int, seats: Grant, sign: int) -> None:
+        for server, gpus, _, _ in seats:
+            self._free[server] -= sign * gpus
+            self._allocated += sign * gpus
+            self._held[self._queue[row]] += sign * gpus
+
+    def _note(self, at_s: float) -> None:
+        if self._rows and self._rows[-1][0] == at_s:
+            self._rows.pop()
+        largest = max(self._free, default=0)
+        self._rows.append((at_s, self._allocated, self._useful, self._running, self._waiting, largest, *self._held))
+
+    def series(self) -> Series | None:
+        """Return the cluster over time."""
+        if not self.wants_series:
+            return None
+        table = np.array(self._rows, dtype=np.float64).reshape(len(self._rows), 6 + len(self._held))
+        return Series(
+            at_s=table[:, 0],
+            allocated_gpus=table[:, 1],
+            useful_gpus=table[:, 2],
+            running_jobs=table[:, 3].astype(np.int64),
+            waiting_jobs=table[:, 4].astype(np.int64),
+            largest_free_gpus=table[:, 5].astype(np.int64),
+            queue_gpus=table[:, 6:],
+        )
+
+    def stays(self, seats: dict[int, Grant], now_s: float) -> Stays | None:
+        """Return who was where; ``seats`` are those of jobs that still run."""
+        if not self.wants_stays:
+            return None
+        rows = list(self._stays)
+        for row, grant in seats.items():
+            rows += [(row, server, gpus, self._begun[row], now_s) for server, gpus, _, _ in grant]
+        table = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+        job, server, gpus = (column.astype(np.int64) for column in table[:3])
+        return Stays(job=job, server=server, num_gpus=gpus, begin_s=table[3], end_s=table[4])
