@@ -202,7 +202,8 @@ class Glimpse:
         lived_s = self._now_s - columns.arrival_s[rows]
         mean = np.full(len(rows), float(max(1, columns.num_active)))
         np.divide(active_s - columns.joined_active_s[rows], lived_s, out=mean, where=lived_s > 0)
-        return np.maximum(1.0, mean)
+        sharers: FloatArray = np.maximum(1.0, mean)
+        return sharers
 
     def _rate(self) -> FloatArray:
         rate: FloatArray = np.where(self.running, self._columns.rate[self.job_id], np.nan)

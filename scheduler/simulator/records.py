@@ -1,14 +1,10 @@
-"""From the state of a replay to its records, and from records to the figures by which schedules are compared."""
-
-import math
-import resource
+"""From the state of a replay to its records."""
 
 import numpy as np
 
-from scheduler.core.metrics import jain_index, percentile
 from scheduler.core.tables import FloatArray
 from scheduler.simulator.columns import Columns
-from scheduler.simulator.outcome import Outcome, Records, Summary
+from scheduler.simulator.outcome import Records
 
 
 def records_of(columns: Columns, now_s: float, *, num_gpus: int) -> Records:
@@ -41,52 +37,3 @@ def _rho(columns: Columns, num_gpus: int) -> FloatArray:
     isolated_s = columns.run_s[done] * np.maximum(1.0, columns.num_gpus[done] * sharers / max(1, num_gpus))
     rho[done] = jct_s[done] / isolated_s
     return rho
-
-
-def summary(outcome: Outcome) -> Summary:
-    """Return the figures of a replay.
-
-    The Jain index is over rho, one value a finished job: 1 when all were slowed down alike. Occupancy is over the time
-    from the first submission to the last completion.
-    """
-    records = outcome.records
-    finished = np.isfinite(records.end_s)
-    jct_s = np.sort(records.jct_s[finished]).tolist()
-    rho = np.sort(records.rho[np.isfinite(records.rho)]).tolist()
-    makespan_s = float(records.end_s[finished].max() - records.arrival_s.min()) if jct_s else 0.0
-    capacity_gpu_s = outcome.num_gpus * makespan_s
-    queueing_s = records.queueing_s[finished]
-
-    def share(gpu_s: FloatArray) -> float:
-        return float(gpu_s.sum() / capacity_gpu_s) if capacity_gpu_s else 0.0
-
-    return Summary(
-        jobs=len(records),
-        finished=len(jct_s),
-        unfinished=len(records) - len(jct_s),
-        avg_jct_s=_mean(jct_s),
-        p50_jct_s=_rank(jct_s, 0.50),
-        p95_jct_s=_rank(jct_s, 0.95),
-        p99_jct_s=_rank(jct_s, 0.99),
-        makespan_s=makespan_s,
-        avg_queueing_s=_mean(queueing_s.tolist()),
-        avg_gpu_occupancy=share(records.service_gpu_s),
-        avg_useful_gpu=share(records.useful_gpu_s),
-        preemptions=int(records.preemptions.sum()),
-        avg_rho=_mean(rho),
-        p99_rho=_rank(rho, 0.99),
-        max_rho=rho[-1] if rho else 0.0,
-        jain_index=jain_index(rho) if rho else 1.0,
-        rounds=outcome.rounds,
-        cpu_s=outcome.cpu_s,
-        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        plan_hash=outcome.plan_hash,
-    )
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values) if values else 0.0
-
-
-def _rank(ranked: list[float], p: float) -> float:
-    return percentile(ranked, p) if ranked else 0.0

@@ -11,7 +11,7 @@ from scheduler.core.profile import Profile, parse_profile
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.records import summary
+from scheduler.simulator.summary import summary
 from tests.strategies import QueueRow, ServerRow, snapshot_of
 
 PROFILES = {
