@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from scheduler.simulator.traces import csv, parquet, synergy, tiresias
+from scheduler.simulator.traces import (
+    csv,
+    gavel,
+    helios,
+    itp,
+    openb,
+    parquet,
+    philly,
+    philly_json,
+    pollux,
+    sacct,
+    synergy,
+    tiresias,
+)
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -49,8 +62,20 @@ def _delimited(columns: tuple[str, ...], read: Callable[[Source, Path], Trace], 
 
 
 READERS: dict[str, Reader] = {
+    "philly": _delimited(philly.COLUMNS, philly.read),
+    "philly-json": Reader(
+        looks_like='[{"status": "Pass", "vc": "...", "jobid": "...", "attempts": [...], ...',
+        fits=philly_json.fits,
+        read=philly_json.read,
+    ),
     "synergy": _delimited(synergy.COLUMNS, synergy.read),
     "tiresias": _delimited(tiresias.COLUMNS, tiresias.read),
+    "gavel": Reader(looks_like="ten cells with tabs between them, no header", fits=gavel.fits, read=gavel.read),
+    "pollux": _delimited(pollux.COLUMNS, pollux.read),
+    "helios": _delimited(helios.COLUMNS, helios.read),
+    "itp": _delimited(itp.COLUMNS, itp.read),
+    "openb": _delimited(openb.COLUMNS, openb.read),
+    "sacct": _delimited(sacct.COLUMNS, sacct.read, delimiter="|"),
     "csv": _delimited(csv.NEEDED, csv.read),
     "parquet": Reader(looks_like="PAR1", fits=lambda head: head.startswith(parquet.MAGIC), read=parquet.read),
 }

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
+from scheduler.core.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.collect import Collector, Options
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
@@ -111,8 +112,9 @@ def _failures(row: Row, options: Options, num_gpus: int) -> None:
             after_s = float(after)
         except ValueError:
             after_s = -1.0
-        if not (0 <= after_s <= MOST_SECONDS and cause.strip()):
-            row.refuse("failures", "seconds:cause, several with ; between them, such as 120:syntax;3600:network")
+        if not (0 <= after_s <= MOST_SECONDS and cause.strip() in set(FailureClass)):
+            causes = ", ".join(FailureClass)
+            row.refuse("failures", f"seconds:cause with ; between several, such as 120:syntax; the causes are {causes}")
         failures.append(Failure(after_s=after_s, cause=cause.strip()))
     options["failures"] = tuple(failures)
 

@@ -79,7 +79,7 @@ def arrivals(draws: Draws, size: int, *, mean_gap_s: float, diurnal: bool) -> Fl
     passed = np.concatenate(([0.0], np.cumsum(rate)))
     passed *= WEEK_S / passed[-1]
     weeks, rest = np.divmod(exposure, WEEK_S)
-    return weeks * WEEK_S + np.interp(rest, passed, edges_s)
+    return np.asarray(weeks * WEEK_S + np.interp(rest, passed, edges_s))
 
 
 def milliseconds(seconds: FloatArray) -> list[float]:

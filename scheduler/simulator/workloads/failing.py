@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from scheduler.core.failures import FailureClass
 from scheduler.core.tables import FloatArray, IntArray
 from scheduler.simulator.jobs import Failure
 from scheduler.simulator.workloads.draws import Draws
@@ -15,13 +16,19 @@ ATTEMPTS = 5
 # Share of failing jobs by class, and its causes; causes of a class are equally likely.
 _SHARES = (0.75, 0.15, 0.10)
 _CAUSES = (
-    ("incorrect_input", "syntax", "import", "gpu_oom", "cpu_oom"),
-    ("semantic",),
-    ("mpi", "network", "hdfs", "node"),
+    (
+        FailureClass.INCORRECT_INPUT,
+        FailureClass.SYNTAX,
+        FailureClass.IMPORT,
+        FailureClass.GPU_OOM,
+        FailureClass.CPU_OOM,
+    ),
+    (FailureClass.SEMANTIC,),
+    (FailureClass.MPI, FailureClass.NETWORK, FailureClass.STORAGE, FailureClass.NODE),
 )
 # (median seconds, sigma of the logarithm) of the run time to the failure.
 _USER_S, _SEMANTIC_S, _MACHINE_S = (120.0, 1.2), (2400.0, 1.5), (21_600.0, 1.3)
-_MACHINE = 2
+_SEMANTIC, _MACHINE = 1, 2
 
 
 def chance_of_failure(num_gpus: IntArray) -> FloatArray:
@@ -48,7 +55,7 @@ def failure_plans(draws: Draws, num_gpus: IntArray) -> Mapping[int, tuple[Failur
     for index in np.flatnonzero(fails).tolist():
         causes = _CAUSES[kind[index]]
         median_s, sigma = (_USER_S, _SEMANTIC_S, _MACHINE_S)[kind[index]]
-        if causes == ("semantic",):
+        if kind[index] == _SEMANTIC:
             median_s *= math.sqrt(num_gpus[index])
         after_s = max(1.0, round(median_s * math.exp(sigma * spread[index]), 3))
         failure = Failure(after_s=after_s, cause=causes[int(which[index] * len(causes))])
