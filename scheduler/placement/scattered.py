@@ -16,7 +16,12 @@ def on_any_gpus(space: Space, gang: Gang) -> Seats:
         return ((server, gang.num_gpus),) if server != NO_ROW else ()
     if space.total < gang.num_gpus:
         return ()
-    ranked = sorted((count, server) for server in range(len(space.free)) if (count := _usable(space, gang, server)))
+    # Of servers that could take the whole gang, too, the one with the fewest free GPUs comes first.
+    ranked = sorted(
+        (count, space.free[server], server)
+        for server in range(len(space.free))
+        if (count := _usable(space, gang, server))
+    )
     most = gang.max_servers or len(ranked)
     end = room = 0
     while room < gang.num_gpus:
@@ -25,7 +30,7 @@ def on_any_gpus(space: Space, gang: Gang) -> Seats:
         room += ranked[end][0] - (ranked[end - most][0] if end >= most else 0)
         end += 1
     seats, left = [], gang.num_gpus
-    for count, server in ranked[max(0, end - most) : end]:
+    for count, _, server in ranked[max(0, end - most) : end]:
         if left:
             seats.append((server, min(count, left)))
             left -= seats[-1][1]
