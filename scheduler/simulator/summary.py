@@ -10,7 +10,7 @@ from scheduler.core.tables import FloatArray
 from scheduler.simulator.outcome import Outcome, Summary
 
 
-def summary(outcome: Outcome) -> Summary:
+def summarize(outcome: Outcome) -> Summary:
     """Return the figures of a replay.
 
     The Jain index is over rho, one value a finished job: 1 when all were slowed down alike. Occupancy is over the time

@@ -11,7 +11,7 @@ from scheduler.core.profile import Profile, parse_profile
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.summary import summary
+from scheduler.simulator.summary import summarize
 from tests.strategies import QueueRow, ServerRow, snapshot_of
 
 PROFILES = {
@@ -63,7 +63,7 @@ def test_the_tiresias_example_in_every_order_of_arrival(order: tuple[str, ...], 
 
     outcome = run(jobs, [_gpus(2)], "las", options={"queue_limits_gpu_s": [4]})
 
-    assert round(summary(outcome)["avg_jct_s"], 2) == average
+    assert round(summarize(outcome)["avg_jct_s"], 2) == average
 
 
 def test_the_tiresias_example_step_by_step() -> None:
@@ -95,7 +95,7 @@ def test_synergy_example_b_runs_its_jobs_faster(mechanism: str, seconds: float) 
 
     outcome = run(jobs, [ServerRow()], "fifo", mechanism=mechanism)
 
-    assert summary(outcome)["makespan_s"] == pytest.approx(seconds)
+    assert summarize(outcome)["makespan_s"] == pytest.approx(seconds)
 
 
 def test_shortest_first_beats_first_come_on_average() -> None:
@@ -139,7 +139,7 @@ def test_jobs_that_can_never_run_are_counted() -> None:
     for round_s in (None, 60.0):
         outcome = run([_job(0, 16, 10), _job(0, 1, 10)], [_gpus(8)], "fifo", round_s=round_s)
 
-        assert (summary(outcome)["finished"], summary(outcome)["unfinished"]) == (1, 1)
+        assert (summarize(outcome)["finished"], summarize(outcome)["unfinished"]) == (1, 1)
         assert outcome.records.end_s.tolist() == [float("inf"), 10.0]
 
 
@@ -161,5 +161,5 @@ def test_a_public_trace_gives_the_published_completion_times() -> None:
 
     outcome = run(jobs, [_gpus(4)] * 4, "las", options={"queue_limits_gpu_s": [3250, 7200, 18_000]})
 
-    assert summary(outcome)["avg_jct_s"] == pytest.approx(190.7, rel=0.03)
-    assert summary(outcome)["makespan_s"] == pytest.approx(3271, rel=0.03)
+    assert summarize(outcome)["avg_jct_s"] == pytest.approx(190.7, rel=0.03)
+    assert summarize(outcome)["makespan_s"] == pytest.approx(3271, rel=0.03)
