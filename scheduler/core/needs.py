@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, JobTable, ServerTable
+from scheduler.core.tables import NO_ROW, FloatArray, IntArray, JobTable, ServerTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +42,25 @@ def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool
         jobs: The jobs.
         servers: The servers.
         trims: Whether a job may get less than its GPU-proportional share where less is enough.
-        insists: Whether a known demand is a hard one: the job gets all of it or does not start.
+        insists: Whether a known demand is a hard one: the job gets all of it, as far as one server has it, or does not
+            start.
     """
     gpus = np.maximum(jobs.num_gpus, 1)
-    unlimited = np.full(len(jobs), np.inf)
     cpus_least, memory_least = jobs.min_cpus / gpus, jobs.min_memory_bytes / gpus
-    cpus_most = np.maximum(jobs.demand_cpus / gpus, cpus_least) if trims else unlimited
-    memory_most = np.maximum(jobs.demand_memory_bytes / gpus, memory_least) if trims else unlimited
-    if insists:
+    cpus_most, memory_most = np.full(len(jobs), np.inf), np.full(len(jobs), np.inf)
+    if trims:
+        cpus_most = np.maximum(jobs.demand_cpus / gpus, cpus_least)
+        memory_most = np.maximum(jobs.demand_memory_bytes / gpus, memory_least)
+    if insists and len(servers):
         # A gang wider than a server gets its share: nothing else could be split like its GPUs.
-        one_server = jobs.num_gpus <= servers.num_gpus.max(initial=0)
-        for least, demand in ((cpus_least, jobs.demand_cpus), (memory_least, jobs.demand_memory_bytes)):
-            known = np.isfinite(demand) & one_server
-            np.maximum(least, demand / gpus, out=least, where=known)
+        at = _roomiest(jobs.num_gpus, servers)
+        for least, most, demand, capacity in (
+            (cpus_least, cpus_most, jobs.demand_cpus, servers.num_cpus),
+            (memory_least, memory_most, jobs.demand_memory_bytes, servers.memory_bytes),
+        ):
+            known = np.isfinite(demand) & (at != NO_ROW)
+            np.maximum(least, np.minimum(demand, capacity[at]) / gpus, out=least, where=known)
+            np.copyto(most, least, where=known)
     server_gpus = np.maximum(servers.num_gpus, 1)
     cpus_share, memory_share = servers.num_cpus / server_gpus, servers.memory_bytes / server_gpus
     used = servers.num_gpus > 0
@@ -70,6 +76,13 @@ def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool
         memory_share=memory_share,
         tight=tight,
     )
+
+
+def _roomiest(num_gpus: IntArray, servers: ServerTable) -> IntArray:
+    """Return (n,) the server with the most cores, then the most memory, that holds each gang; NO_ROW for none."""
+    ranked = np.lexsort((-servers.memory_bytes, -servers.num_cpus))
+    first = np.searchsorted(np.maximum.accumulate(servers.num_gpus[ranked]), num_gpus)
+    return np.append(ranked, NO_ROW)[first]
 
 
 def must_have(least: FloatArray | float, most: FloatArray | float, share: FloatArray) -> FloatArray:

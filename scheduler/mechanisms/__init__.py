@@ -1,7 +1,8 @@
 """Mechanisms: how cores and memory are given. One file each, one line each here."""
 
 from scheduler.core.config import Mechanism
+from scheduler.mechanisms.greedy import Greedy
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.mechanisms.tune import Tune
 
-MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Proportional, Tune)}
+MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Proportional, Greedy, Tune)}

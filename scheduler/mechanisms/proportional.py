@@ -21,8 +21,13 @@ class Proportional:
 
     def grant(self, draft: Draft) -> Placements:
         """Return the seats of the draft as they are, each with its share."""
-        job, server, gpus = seat_rows(draft.seats)
-        needs = draft.needs
-        cpus = must_have(needs.cpus_least[job], needs.cpus_most[job], needs.cpus_share[server])
-        memory = must_have(needs.memory_least[job], needs.memory_most[job], needs.memory_share[server])
-        return Placements(job=job, server=server, num_gpus=gpus, cpus=gpus * cpus, memory_bytes=gpus * memory)
+        return as_needed(draft)
+
+
+def as_needed(draft: Draft) -> Placements:
+    """Return the seats of the draft as they are, each with the cores and memory that it must have there."""
+    job, server, gpus = seat_rows(draft.seats)
+    needs = draft.needs
+    cpus = must_have(needs.cpus_least[job], needs.cpus_most[job], needs.cpus_share[server])
+    memory = must_have(needs.memory_least[job], needs.memory_most[job], needs.memory_share[server])
+    return Placements(job=job, server=server, num_gpus=gpus, cpus=gpus * cpus, memory_bytes=gpus * memory)
