@@ -61,13 +61,16 @@ def _usable_share(job: JobRow, server: ServerRow, case: Case) -> tuple[float, fl
 
 
 def _all_or_nothing(job: JobRow, server: ServerRow, case: Case) -> tuple[float, float]:
-    """Return the demand; a job of which nothing is known, or wider than any server, wants its share."""
-    if job.num_gpus > max(row.num_gpus for row in case.servers):
+    """Return the demand, of one server at most; the share where it is not known, or where the gang is too wide."""
+    holding = [row for row in case.servers if row.num_gpus >= job.num_gpus]
+    if not holding:
         return _usable_share(job, server, case)
-    most, own = demanded(job), share(server)
+    own = share(server)
+    cpus = min(job.demand_cpus, max(row.num_cpus for row in holding)) / job.num_gpus
+    memory = min(job.demand_memory_bytes, max(row.memory_bytes for row in holding)) / job.num_gpus
     return (
-        own[0] if math.isinf(most[0]) else most[0],
-        own[1] if math.isinf(most[1]) else most[1],
+        own[0] if math.isinf(job.demand_cpus) else cpus,
+        own[1] if math.isinf(job.demand_memory_bytes) else memory,
     )
 
 
@@ -89,6 +92,7 @@ def _plain(
 
 GIVERS: dict[str, Giver] = {
     "proportional": Giver(need=_proportional, amounts=_plain(_proportional)),
+    "greedy": Giver(need=_all_or_nothing, amounts=_plain(_all_or_nothing)),
     "tune": Giver(need=_usable_share, amounts=None, reseats=True),
 }
 

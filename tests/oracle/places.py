@@ -81,7 +81,7 @@ def consolidate(case: Case, floor: Floor, gang: Seeker) -> Seats:
 
 
 def any_gpus(case: Case, floor: Floor, gang: Seeker) -> Seats:
-    """Return the servers with the fewest free GPUs until the gang is complete; of one server, the best fit."""
+    """Return the servers with the fewest GPUs to give until the gang is complete; of one server, the best fit."""
     every = list(range(len(floor.free)))
     if gang.num_gpus == 1 or gang.max_servers == 1:
         server = _best_fit(floor, gang, gang.num_gpus, every)
@@ -89,8 +89,9 @@ def any_gpus(case: Case, floor: Floor, gang: Seeker) -> Seats:
     assert gang.max_servers == 0, "which servers to take when only so many are allowed is left open"
     seats: list[tuple[int, int]] = []
     left = gang.num_gpus
-    for server in sorted(every, key=lambda server: (floor.free[server], server)):
-        count = min(left, _usable(floor, gang, server))
+    usable = {server: min(gang.num_gpus, _usable(floor, gang, server)) for server in every}
+    for server in sorted(every, key=lambda server: (usable[server], floor.free[server], server)):
+        count = min(left, usable[server])
         if count:
             seats.append((server, count))
             left -= count

@@ -54,7 +54,7 @@ class Room:
 
 def brute_round(case: Case, order: list[int], *, preemptive: bool, place: Place, needs: list[Need]) -> dict[int, Seats]:
     """Return the seats of every job that runs after the round; gangs that run already sit on one server each."""
-    before = {job: row.seats for job, row in enumerate(case.jobs) if row.seats}
+    before = _staying(case, order, needs)
     room = Room(case, needs, dict(before))
     locked = {job for job in before if not preemptive or not case.jobs[job].preemptible}
     firm = set(locked)
@@ -77,6 +77,17 @@ def brute_round(case: Case, order: list[int], *, preemptive: bool, place: Place,
         room.seats[job] = seats
         firm.add(job)
         _trade_back(case, room, job, before, taker)
+    return room.seats
+
+
+def _staying(case: Case, order: list[int], needs: list[Need]) -> dict[int, Seats]:
+    """Return the seats of running jobs, without those, last in the order, for whose needs a server is too small."""
+    room = Room(case, needs, {job: row.seats for job, row in enumerate(case.jobs) if row.seats})
+    for server in range(len(case.servers)):
+        for job in reversed(order):
+            here = any(at == server for at, _ in room.seats.get(job, ()))
+            if here and not room.fits(job, server, 0):  # more is held than the server has
+                del room.seats[job]
     return room.seats
 
 
