@@ -1,7 +1,7 @@
 """Our own trace as CSV: one job a line, columns by name, in any order; and how to write one."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -135,34 +135,39 @@ _OPTIONS = {
 def write(trace: Trace, file: IO[str]) -> None:
     """Write the trace as CSV, times with every digit, so that reading it again gives the same jobs.
 
-    Profiles are not written; reading attaches those of known models.
+    Columns that say nothing are left out. Profiles are not written; reading attaches those of known models.
     """
+    columns = written_columns(trace)
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(written_rows(trace))
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
 
 
-def written_rows(trace: Trace) -> Iterator[tuple[object, ...]]:
-    """Yield one row a job, values in the order of COLUMNS; None where there is nothing to say."""
-    for job in trace.jobs:
-        yield (
-            job.arrival_s,
-            job.num_gpus,
-            job.run_s,
-            job.name or None,
-            trace.owners[job.owner],
-            trace.queues[job.queue],
-            job.model or None,
-            job.priority,
-            job.weight,
-            job.min_gpus,
-            job.max_gpus,
-            job.max_servers,
-            job.min_cpus,
-            job.min_memory_bytes,
-            _failures_text(job),
-        )
+def written_columns(trace: Trace) -> dict[str, list[object]]:
+    """Return the values of each column that says something; None where a job has the default."""
+    rows = [_written(trace, job) for job in trace.jobs]
+    columns = {name: [row[index] for row in rows] for index, name in enumerate(COLUMNS)}
+    return {
+        name: values for name, values in columns.items() if name in NEEDED or any(value is not None for value in values)
+    }
 
 
-def _failures_text(job: SimJob) -> str | None:
-    return ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None
+def _written(trace: Trace, job: SimJob) -> tuple[object, ...]:
+    """Return one job in the order of COLUMNS."""
+    return (
+        job.arrival_s,
+        job.num_gpus,
+        job.run_s,
+        job.name or None,
+        None if trace.owners == ("unknown",) else trace.owners[job.owner],
+        None if trace.queues == ("default",) else trace.queues[job.queue],
+        job.model or None,
+        None if job.priority == 50.0 else job.priority,
+        None if job.weight == 1.0 else job.weight,
+        job.min_gpus,
+        job.max_gpus,
+        job.max_servers or None,
+        job.min_cpus or None,
+        job.min_memory_bytes or None,
+        ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None,
+    )

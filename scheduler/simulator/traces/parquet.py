@@ -29,14 +29,13 @@ def _rows(source: Source) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(source.bytes()))
+        file = pq.ParquetFile(pa.BufferReader(source.bytes()), pre_buffer=False)
         names = file.schema_arrow.names
         row = Row(file=source.name, at=header_of(source, names, csv.NEEDED))
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):
             columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
-            for cells in zip(*columns, strict=True):
+            for row.cells in zip(*columns, strict=True):
                 row.line += 1
-                row.cells = cells
                 yield row
     except (pa.ArrowException, OSError) as error:
         raise TraceError(file=source.name, problem=f"is not a Parquet file that can be read: {error}") from error
@@ -52,13 +51,13 @@ def write(trace: Trace, file: IO[bytes]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = list(zip(*csv.written_rows(trace), strict=True)) or [()] * len(csv.COLUMNS)
     table = pa.table(
         {
             name: pa.array(
                 values, type=pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64()
             )
-            for name, values in zip(csv.COLUMNS, columns, strict=True)
+            for name, values in csv.written_columns(trace).items()
         }
     )
-    pq.write_table(table, file)
+    # Small groups, so that reading needs little memory.
+    pq.write_table(table, file, row_group_size=_BATCH_ROWS)
