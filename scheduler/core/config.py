@@ -120,6 +120,20 @@ class Mechanism(Protocol):
         """Return what every job of the draft holds: its whole gang, and no server beyond its capacity."""
 
 
+@runtime_checkable
+class MayRepack(Protocol):
+    """A mechanism that may place every job anew in each round, running ones included."""
+
+    @property
+    def repack(self) -> bool:
+        """Return whether it does; running jobs that may be stopped are then among the movable ones of the draft."""
+
+
+def repacks(mechanism: Mechanism) -> bool:
+    """Return whether the mechanism places every job anew in each round."""
+    return isinstance(mechanism, MayRepack) and mechanism.repack
+
+
 class Introspection(Protocol):
     """Tries changes, measures them and takes back what did not help. One file in ``scheduler/introspection``.
 
