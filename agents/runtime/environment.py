@@ -4,6 +4,8 @@ Every variable may be missing: then the script runs outside Clusterweb and the p
 """
 
 import math
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,10 @@ class JobEnvironment:
         resume_file: Checkpoint to start from; None = start new.
         num_gpus: Granted GPUs, or CPU slots where there are no GPUs.
         num_cpus: Whole cores to use, at least 1 when told.
+        memory_bytes: Granted memory.
+        job_id: Name of the job, the same for all its attempts.
+        cache_dir: Memory of this server where jobs that may share datasets keep items.
+        datasets_dir: Where such jobs keep what they learned about datasets.
     """
 
     report_file: Path | None
@@ -30,12 +36,17 @@ class JobEnvironment:
     resume_file: Path | None
     num_gpus: int | None
     num_cpus: int | None
+    memory_bytes: int | None
+    job_id: str | None
+    cache_dir: Path
+    datasets_dir: Path
 
     @staticmethod
     def parse(environ: Mapping[str, str]) -> "JobEnvironment":
         """Read the variables. Raises BadEnvironment with the name of a wrong one."""
         num_gpus = _number(environ, "CLUSTERWEB_NUM_GPUS")
         num_cpus = _number(environ, "CLUSTERWEB_NUM_CPUS")
+        memory_bytes = _number(environ, "CLUSTERWEB_MEMORY_BYTES")
         return JobEnvironment(
             report_file=_path(environ, "CLUSTERWEB_REPORT_FILE"),
             request_file=_path(environ, "CLUSTERWEB_REQUEST_FILE"),
@@ -43,7 +54,18 @@ class JobEnvironment:
             resume_file=_path(environ, "CLUSTERWEB_RESUME_FILE"),
             num_gpus=None if num_gpus is None else int(num_gpus),
             num_cpus=None if num_cpus is None else max(1, int(num_cpus)),
+            memory_bytes=None if memory_bytes is None else int(memory_bytes),
+            job_id=environ.get("CLUSTERWEB_JOB_ID") or None,
+            cache_dir=_path(environ, "CLUSTERWEB_CACHE_DIR") or _own_folder(),
+            datasets_dir=_path(environ, "CLUSTERWEB_DATASETS_DIR") or _own_folder(),
         )
+
+
+def _own_folder() -> Path:
+    """Return where a script keeps items outside Clusterweb: in memory where there is such a place."""
+    memory = Path("/dev/shm")  # noqa: S108  # the folder below it is the user's own
+    base = memory if memory.is_dir() else Path(tempfile.gettempdir())
+    return base / f"clusterweb-{os.getuid()}"
 
 
 def _path(environ: Mapping[str, str], name: str) -> Path | None:

@@ -3,7 +3,8 @@
 RuntimeMisuse
 ├── BadEnvironment   a CLUSTERWEB_ variable holds no usable value
 ├── StateUnsavable   the state for a checkpoint holds something that could not be loaded again
-└── StateMismatch    a checkpoint does not fit the objects that it is to be restored into
+├── StateMismatch    a checkpoint does not fit the objects that it is to be restored into
+└── EverythingBad    a dataset has no item left that can be read
 """
 
 
@@ -21,3 +22,7 @@ class StateUnsavable(RuntimeMisuse):
 
 class StateMismatch(RuntimeMisuse):
     """A checkpoint does not fit the objects that it is to be restored into."""
+
+
+class EverythingBad(RuntimeMisuse):
+    """A dataset has no item left that can be read."""
