@@ -105,6 +105,16 @@ def pollux_models(folder: Path) -> Mapping[str, PolluxModel]:
     }
 
 
+@lru_cache(maxsize=16)
+def afs_profiles(folder: Path) -> Mapping[str, Profile]:
+    """Return the scaling of eight models with a fixed batch, such as ``resnet50-256``, on up to 64 A100 GPUs."""
+    data = json.loads((folder / "afs.json").read_text(encoding="utf-8"))
+    return {
+        name: Profile(scaling=_relative([(int(gpus), float(rate)) for gpus, rate in curve]))
+        for name, curve in data.items()
+    }
+
+
 def iteration_s(model: PolluxModel, steps: Mapping[int, Steps], *, num_gpus: int, batch: int) -> float | None:
     """Return the time of one iteration, seconds; None where it was not measured.
 

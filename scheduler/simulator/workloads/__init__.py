@@ -1,6 +1,7 @@
 """Generated workloads: one file each, one line each here; the same seed gives the same jobs on every machine.
 
-As library calls: ``philly_like``, ``synergy_split``. By text: ``generate:philly?jobs=1000&gpus=128&load=0.9&seed=1``.
+As library calls: ``philly_like``, ``synergy_split``, ``elastic``, ``searches``. By text:
+``generate:philly?jobs=1000&gpus=128&load=0.9&seed=1``.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,11 +11,24 @@ from typing import get_args
 from urllib.parse import parse_qsl
 
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.measured import afs_profiles
 from scheduler.simulator.profiles import SYNERGY_CPUS_PER_GPU, synergy_profiles
+from scheduler.simulator.workloads.elastic import elastic
 from scheduler.simulator.workloads.philly import Kind, philly_like, philly_quotas
+from scheduler.simulator.workloads.search import CONFIGURATIONS, LENGTH_S, searches
 from scheduler.simulator.workloads.synergy import synergy_split
 
-__all__ = ["GENERATORS", "PREFIX", "Generated", "generate", "philly_like", "philly_quotas", "synergy_split"]
+__all__ = [
+    "GENERATORS",
+    "PREFIX",
+    "Generated",
+    "elastic",
+    "generate",
+    "philly_like",
+    "philly_quotas",
+    "searches",
+    "synergy_split",
+]
 
 PREFIX = "generate:"
 
@@ -128,11 +142,40 @@ def _synergy(options: Options, profiles: Path) -> Generated:
     return Generated(jobs=jobs, quotas=(gpus,))
 
 
+def _elastic(options: Options, profiles: Path) -> Generated:
+    gpus = options.whole("gpus")
+    measured = options.word("curves", "measured", ("measured", "generic")) == "measured"
+    jobs = elastic(
+        num_jobs=options.whole("jobs", 1000),
+        cluster_gpus=gpus,
+        curves=afs_profiles(profiles) if measured else None,
+        load=options.number("load", 0.9),
+        seed=options.whole("seed", 0),
+        diurnal=options.flag("diurnal", otherwise=True),
+    )
+    return Generated(jobs=jobs, quotas=(gpus,))
+
+
+def _search(options: Options, profiles: Path) -> Generated:
+    gpus = options.whole("gpus")
+    jobs, _ = searches(
+        num_searches=options.whole("searches", 1),
+        cluster_gpus=gpus,
+        configurations=options.whole("configurations", CONFIGURATIONS),
+        length_s=options.number("length_s", LENGTH_S),
+        load=options.number("load", 0.9),
+        seed=options.whole("seed", 0),
+    )
+    return Generated(jobs=jobs, quotas=(gpus,))
+
+
 GENERATORS: dict[str, Generator] = {
     "philly": Generator(
         options="gpus, jobs, load, seed, kind (simple, empirical, wide), short, diurnal, queues, failures", make=_philly
     ),
     "synergy": Generator(options="gpus, jobs, load, seed, mix (20,70,10 ...), mixed, static", make=_synergy),
+    "elastic": Generator(options="gpus, jobs, load, seed, curves (measured, generic), diurnal", make=_elastic),
+    "search": Generator(options="gpus, searches, configurations, length_s, load, seed", make=_search),
 }
 
 
