@@ -1,0 +1,47 @@
+"""Elastic shares for a low average completion time, lengths known (AFS-L)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.core.curves import curves_of
+from scheduler.core.knock_out import Rule, knock_out
+from scheduler.core.least import least_shares
+from scheduler.core.tables import FloatArray, IntArray, Snapshot
+
+_RULE = Rule(shrinking=True, ties_to_later=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AfsL:
+    """Each spare GPU to the job that gains most by it, or to the shorter one where their gains are close.
+
+    Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning" (AFS), NSDI 2021, AFS-L. Differs: a
+    job never gets a GPU that makes it no faster; jobs of unknown length count as longest; rigid jobs and least shares
+    above one GPU are let in first, those that end soonest before the others where not all fit.
+    """
+
+    name: ClassVar[str] = "afs-l"
+    preemptive: ClassVar[bool] = False
+
+    def shares(self, snapshot: Snapshot, num_gpus: int) -> IntArray:
+        """Return (n,) GPUs of each job."""
+        jobs = snapshot.jobs
+        curves = curves_of(jobs)
+        soonest = np.lexsort((jobs.job_id, jobs.arrival_s, curves.time_s(jobs.min_gpus)))
+        least = least_shares(jobs.min_gpus, soonest, num_gpus)
+        pool = np.lexsort((jobs.job_id, jobs.arrival_s))
+        return knock_out(
+            curves,
+            _RULE,
+            lengths=curves.work_s,
+            pool=pool[least[pool] > 0],
+            gpus=least,
+            most=jobs.max_gpus,
+            spare=num_gpus - int(least.sum()),
+        )
+
+    def priority(self, snapshot: Snapshot) -> FloatArray:
+        """Return (n,) keys: the widest share first, because it needs the most room on one server."""
+        return -snapshot.jobs.num_gpus.astype(np.float64)

@@ -1,0 +1,68 @@
+"""Dominant resource fairness, by job or by user."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from scheduler.core.resources import capacities, demands, dominant_share, service_order, shares_before
+from scheduler.core.tables import FloatArray, JobTable, Snapshot
+
+# Credits fade all the time: a shell without fixed rounds looks again after a second.
+_LOOK_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drf:
+    """Smallest share of the scarcest resource first, GPUs, cores and memory counted.
+
+    ``by`` job is the baseline of Mohan et al., "Synergy", OSDI 2022: the share that the whole job asks for, whatever
+    its user holds; it preempts like the other orders there. ``by`` user is Ghodsi et al., "DRF", NSDI 2011: the user
+    who holds the smallest dominant share for its weight is served next with its oldest job, and nobody is stopped.
+
+    With ``credit_s`` every round begins from nothing but what users have had lately, and may stop jobs: without credit
+    such rounds would only take turns among small jobs. Differs: the weight of a user is that of its jobs; a job that
+    finds no room counts for those behind it; credit is that of jobs still there, each taken to have run in one piece.
+    """
+
+    name: ClassVar[str] = "drf"
+
+    by: Literal["job", "user"] = field(
+        default="user",
+        metadata={"help": "Whose share counts: what the job alone asks for, or what its user holds."},
+    )
+    credit_s: float = field(
+        default=0.0,
+        metadata={
+            "help": "By user: time over which past use counts against a user, seconds; with it users below their share "
+            "may stop jobs of others. 0 for what they hold now only.",
+            "minimum": 0,
+        },
+    )
+
+    @property
+    def preemptive(self) -> bool:
+        """Return whether jobs may be stopped: all but plain accounting by user does."""
+        return self.by == "job" or self.credit_s > 0
+
+    def priority(self, snapshot: Snapshot) -> FloatArray:
+        """Return (n,) dominant shares, of the job or of its user just before it gets the job."""
+        jobs, capacity = snapshot.jobs, capacities(snapshot.servers).sum(axis=0)
+        asked = demands(jobs, snapshot.servers)
+        if self.by == "job":
+            return np.round(dominant_share(asked, capacity), 12)
+        weighted = asked / jobs.weight[:, np.newaxis]
+        begin = self._credit(jobs, weighted) if self.credit_s > 0 else None
+        return shares_before(weighted, group=jobs.owner, rank=service_order(jobs), capacity=capacity, begin=begin)
+
+    def next_change_s(self, jobs: JobTable) -> FloatArray:
+        """Return (n,) one second while credits count and somebody waits; +inf otherwise."""
+        drifts = self.by == "user" and self.credit_s > 0 and not jobs.running.all()
+        return np.full(len(jobs), _LOOK_AGAIN_S if drifts else np.inf)
+
+    def _credit(self, jobs: JobTable, weighted: FloatArray) -> FloatArray:
+        """Return (n, r) what the user of each job has had on average, past use fading with ``credit_s``."""
+        used = -np.expm1(-jobs.executed_s / self.credit_s) * np.exp(-jobs.waited_s / self.credit_s)
+        _, user = np.unique(jobs.owner, return_inverse=True)
+        amounts = [np.bincount(user, weights=used * weighted[:, column]) for column in range(weighted.shape[1])]
+        return np.column_stack(amounts)[user].astype(np.float64)
