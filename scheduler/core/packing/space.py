@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
 from scheduler.core.tables import NO_ROW
 
@@ -60,48 +59,61 @@ class Space:
         self.sizes = sizes
         self.free = list(free)
         self.total = sum(self.free)
-        # A bucket is a heap of servers and may hold stale ones: an entry counts while its server has that many free.
-        self._buckets: list[list[int]] = [[] for _ in range(max(self.free, default=0) + 1)]
+        # One set of servers for each count, as the bits of a number: the lowest bit is the lowest server.
+        digits: list[list[int]] = [[] for _ in range(max(self.free, default=0) + 1)]
         for server, count in enumerate(self.free):
-            self._buckets[count].append(server)
-        for bucket in self._buckets:
-            heapify(bucket)
+            digits[count].append(server)
+        self._buckets = [_set_of(servers) for servers in digits]
 
     def take(self, server: int, gpus: int) -> None:
         """Take GPUs that are free on the server."""
-        left = self.free[server] - gpus
-        self.free[server] = left
+        buckets, before, bit = self._buckets, self.free[server], 1 << server
+        self.free[server] = before - gpus
         self.total -= gpus
-        heappush(self._buckets[left], server)
+        buckets[before] ^= bit
+        buckets[before - gpus] |= bit
 
     def give(self, server: int, gpus: int) -> None:
         """Put GPUs back on the server."""
-        left = self.free[server] + gpus
-        self.free[server] = left
+        buckets, before, bit = self._buckets, self.free[server], 1 << server
+        self.free[server] = before + gpus
         self.total += gpus
-        while len(self._buckets) <= left:
-            self._buckets.append([])
-        heappush(self._buckets[left], server)
+        while len(buckets) <= before + gpus:
+            buckets.append(0)
+        buckets[before] ^= bit
+        buckets[before + gpus] |= bit
 
     def best_fit(self, gpus: int, fits: Fits | None = None) -> int:
         """Return the server with the fewest free GPUs that has ``gpus`` and fits; lowest number on ties, or NO_ROW."""
-        free = self.free
-        for count in range(gpus, len(self._buckets)):
-            bucket = self._buckets[count]
-            while bucket and free[bucket[0]] != count:
-                heappop(bucket)
+        buckets = self._buckets
+        for count in range(gpus, len(buckets)):
+            bucket = buckets[count]
             if not bucket:
                 continue
-            if fits is None or fits(bucket[0], gpus):
-                return bucket[0]
-            for server in sorted(set(bucket)):
-                if free[server] == count and fits(server, gpus):
+            if fits is None:
+                return (bucket & -bucket).bit_length() - 1
+            for server in _members(bucket):
+                if fits(server, gpus):
                     return server
         return NO_ROW
 
     def largest_first(self) -> Iterator[int]:
         """Yield the servers with free GPUs, most free first, lowest number first on ties. Take nothing meanwhile."""
         for count in range(len(self._buckets) - 1, 0, -1):
-            for server in sorted(set(self._buckets[count])):
-                if self.free[server] == count:
-                    yield server
+            yield from _members(self._buckets[count])
+
+
+def _set_of(servers: list[int]) -> int:
+    """Return the set as the bits of a number."""
+    digits = bytearray(servers[-1] // 8 + 1 if servers else 0)
+    for server in servers:
+        digits[server >> 3] |= 1 << (server & 7)
+    return int.from_bytes(digits, "little")
+
+
+def _members(bits: int) -> Iterator[int]:
+    """Yield the numbers of the set bits, ascending."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
