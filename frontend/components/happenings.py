@@ -30,6 +30,9 @@ RULES: dict[str, str] = {
     PreemptRule.QUOTA_RECLAIM: "another queue takes its quota back",
     PreemptRule.SERVER_GONE: "its server leaves the pool",
     PreemptRule.NO_SHARE: "the policy gives its GPUs to other jobs",
+    PreemptRule.REPACKED: "all jobs were placed anew",
+    PreemptRule.MOVED: "it goes on elsewhere",
+    PreemptRule.UNPACKED: "it no longer shares the GPUs of another job",
 }
 
 

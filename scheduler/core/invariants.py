@@ -3,6 +3,7 @@
 import numpy as np
 
 from scheduler.core.errors import PlanInvariantError
+from scheduler.core.held import seats_by_job
 from scheduler.core.plan import Plan
 from scheduler.core.queues import queue_tree, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot
@@ -16,6 +17,7 @@ def check(plan: Plan, snapshot: Snapshot) -> None:
     granted_gpus = np.bincount(plan.grants.job, weights=plan.grants.num_gpus, minlength=num_jobs).astype(np.int64)
     granted = granted_gpus > 0
     _check_capacity(plan, snapshot)
+    _check_riding(plan)
     _check_gangs(plan, snapshot, granted, granted_gpus)
     _check_everyone_has_an_answer(plan, snapshot, granted)
     _check_running(plan, snapshot, granted)
@@ -30,13 +32,25 @@ def _need(holds: bool | np.bool_, rule: str, facts: object = "") -> None:
 def _check_capacity(plan: Plan, snapshot: Snapshot) -> None:
     """No server gives more than it has."""
     grants, servers = plan.grants, snapshot.servers
-    given = (grants.num_gpus, grants.cpus, grants.memory_bytes)
+    # The GPUs of a guest are those of its host.
+    own_gpus = np.where(np.isin(grants.job, list(plan.riding)), 0, grants.num_gpus) if plan.riding else grants.num_gpus
+    given = (own_gpus, grants.cpus, grants.memory_bytes)
     capacity = (servers.num_gpus, servers.num_cpus, servers.memory_bytes)
     for name, amounts, most in zip(("GPUs", "cores", "bytes"), given, capacity, strict=True):
         used = np.bincount(grants.server, weights=amounts, minlength=len(servers))
         over = used > most * (1 + _TOLERANCE)
         _need(not over.any(), f"server gives more {name} than it has", servers.server_id[over][:5])
         _need(bool((amounts >= 0).all()), f"negative {name}")
+
+
+def _check_riding(plan: Plan) -> None:
+    """A guest sits exactly where its host does, a host has one guest, and no guest is a host."""
+    hosts = set(plan.riding.values())
+    _need(len(hosts) == len(plan.riding), "a job has two guests")
+    _need(not hosts & plan.riding.keys(), "a guest has a guest")
+    seats = seats_by_job(plan.grants) if plan.riding else {}
+    for guest, host in plan.riding.items():
+        _need(guest in seats and seats[guest] == seats.get(host), "a guest does not sit with its host", guest)
 
 
 def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpus: IntArray) -> None:
@@ -112,6 +126,8 @@ def _check_queues(plan: Plan, snapshot: Snapshot, granted_gpus: IntArray) -> Non
     """No queue gets more than it may hold; one that held more already does not grow."""
     jobs, tree = snapshot.jobs, queue_tree(snapshot.queues)
     before = subtree_sums(tree, jobs.queue, _gpus_of(snapshot.held, len(jobs)))
-    after = subtree_sums(tree, jobs.queue, granted_gpus)
+    own_gpus = granted_gpus.copy()
+    own_gpus[list(plan.riding)] = 0  # a guest uses nobody's quota
+    after = subtree_sums(tree, jobs.queue, own_gpus)
     over = (after > np.array(tree.cap, dtype=np.int64)) & (after > before)
     _need(not over.any(), "a queue gets more than it may hold", snapshot.queues.queue_id[over][:5])

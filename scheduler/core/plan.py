@@ -40,7 +40,10 @@ class PreemptRule(StrEnum):
     POLICY_ORDER = "policy_order"  # a job before it in the order needs the GPUs
     QUOTA_RECLAIM = "quota_reclaim"  # another queue takes back GPUs that it had lent
     SERVER_GONE = "server_gone"  # its server left the pool (drained, lost)
+    REPACKED = "repacked"  # all jobs were placed anew, and its best place is now on another server
     NO_SHARE = "no_share"  # the policy gives its GPUs to other jobs and it gets none
+    MOVED = "moved"  # it goes on elsewhere, so that a gang fits, or because it was faster there
+    UNPACKED = "unpacked"  # it shared the GPUs of another job, which was slower than taking turns, or is over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,8 @@ class Preemption:
     Attributes:
         job: Row in JobTable.
         rule: Why.
-        by_job: Row of the granted job it makes room for; NO_ROW when its server left the pool or it has no share.
+        by_job: Row of the granted job it makes room for; NO_ROW when its server left the pool, it has no
+            share, or it goes on elsewhere because all jobs were placed anew.
         evidence: Numbers of the rule, such as ``{"queue_held_gpus": 54, "queue_allowed_gpus": 48}``.
     """
 
@@ -118,6 +122,7 @@ def plan_digest(
     order: list[int],
     preemptions: list[Preemption],
     waiting: list[Waiting],
+    riding: Mapping[int, int] | None = None,
 ) -> str:
     """Return a hex digest of a plan. It names jobs and servers by id, so the rows of the snapshot do not matter."""
     job_id, server_id = snapshot.jobs.job_id, snapshot.servers.server_id
@@ -130,5 +135,6 @@ def plan_digest(
     ids = job_id.tolist()
     text = [f"{ids[p.job]} {p.rule} {ids[p.by_job] if p.by_job != NO_ROW else NO_ROW}" for p in preemptions]
     text += [f"{ids[w.job]} {w.reason}" for w in waiting]
+    text += [f"{ids[guest]} with {ids[host]}" for guest, host in sorted((riding or {}).items())]
     digest.update("\n".join(text).encode())
     return digest.hexdigest()

@@ -26,6 +26,9 @@ class Profile:
         scaling: (GPUs, speed relative to one GPU), ascending by GPUs.
         skew: Largest tensor as a share of the model.
         interference: Speed by number of other jobs on the same GPUs, beginning with one other.
+        kind: What other profiles call it in ``packed``.
+        packed: (kind of another job, speed on the same GPUs as it), 0 where both do not fit in the memory of a GPU.
+        gpu_util_frac: How busy it keeps its GPUs when alone on them.
     """
 
     cpus_per_gpu: tuple[float, ...] = ()
@@ -34,6 +37,9 @@ class Profile:
     scaling: tuple[tuple[float, float], ...] = ()
     skew: float | None = None
     interference: tuple[float, ...] = ()
+    kind: str = ""
+    packed: tuple[tuple[str, float], ...] = ()
+    gpu_util_frac: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +121,21 @@ def interference(profile: Profile, *, neighbours: int) -> float:
     return profile.interference[min(neighbours, len(profile.interference)) - 1]
 
 
+def packed(profile: Profile, other: Profile) -> float:
+    """Return the slow-down factor on the same GPUs as another job.
+
+    As measured for the two; else by how busy both keep a GPU, with 5 % for switching between them; else by what is
+    known of any neighbour.
+    """
+    if other.kind:
+        for kind, factor in profile.packed:
+            if kind == other.kind:
+                return factor
+    if profile.gpu_util_frac is not None and other.gpu_util_frac is not None:
+        return 0.95 / max(1.0, profile.gpu_util_frac + other.gpu_util_frac)
+    return interference(profile, neighbours=1)
+
+
 def speed(
     profile: Profile,
     *,
@@ -166,4 +187,7 @@ def parse_profile(data: Mapping[str, Any]) -> Profile:  # JSON: checked here
         scaling=tuple((float(gpus), float(value)) for gpus, value in data.get("scaling", ())),
         skew=None if skew is None else float(skew),
         interference=tuple(float(value) for value in data.get("interference", ())),
+        kind=str(data.get("kind", "")),
+        packed=tuple((str(kind), float(value)) for kind, value in data.get("packed", ())),
+        gpu_util_frac=None if data.get("gpu_util_frac") is None else float(data["gpu_util_frac"]),
     )

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.core.chosen import choose
-from scheduler.core.config import SchedulerConfig
+from scheduler.core.config import SchedulerConfig, repacks
 from scheduler.core.elastic import Shared, explained, with_shares
 from scheduler.core.feasible import shapes_of
+from scheduler.core.introspect import introspect
 from scheduler.core.invariants import check
 from scheduler.core.line import Line
 from scheduler.core.needs import Needs, needs_of
@@ -25,6 +26,12 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     Raises:
         PlanInvariantError: If the plan breaks a safety rule; that is a defect, and the plan must not be used.
     """
+    plan = introspect(snapshot, config, _decide) if config.introspection else _decide(snapshot, config)
+    check(plan, snapshot)
+    return plan
+
+
+def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     ordered, server_row = in_server_order(snapshot)
     tree = queue_tree(ordered.queues)
     shared = with_shares(ordered, config, tree)
@@ -35,29 +42,38 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     shapes = replace(shapes, possible=shapes.possible & ~shared.unshared)
     chosen = choose(ordered, config, needs, shapes, tree)
     line, selection = chosen.line, chosen.selection
-    grants = mechanism.grant(_draft(ordered, line, selection, needs))
+    repacked = _free_to_move(ordered, config) if repacks(mechanism) else np.zeros(len(jobs), dtype=np.bool_)
+    grants = mechanism.grant(_draft(ordered, line, selection, needs, repacked))
+    moved = _moved(grants, selection) if repacked.any() else frozenset()
     waiting = explain(ordered, line=line, shapes=shapes, tree=tree, selection=selection, needs=needs)
     waiting = explained(waiting, shared, tree)
     grants = _in_snapshot_rows(grants, server_row)
     order = line.order.tolist()
-    preemptions = _preemptions(shared, line, selection, chosen.seated)
-    resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in selection.kept)
-    plan = Plan(
+    preemptions = _preemptions(shared, line, selection, chosen.seated, moved)
+    kept = selection.kept - moved
+    resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept)
+    return Plan(
         grants=grants,
         order=order,
-        kept=frozenset(selection.kept) - resized,
+        kept=frozenset(kept) - resized,
         resized=resized,
         preemptions=preemptions,
         waiting=waiting,
         plan_hash=plan_digest(snapshot, grants=grants, order=order, preemptions=preemptions, waiting=waiting),
     )
-    check(plan, snapshot)
-    return plan
 
 
-def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs) -> Draft:
+def _free_to_move(snapshot: Snapshot, config: SchedulerConfig) -> BoolArray:
+    """Return (n,) jobs that a mechanism which places all jobs anew may move."""
+    jobs = snapshot.jobs
+    old = snapshot.now_s - jobs.held_at_s >= config.min_run_s
+    return ~jobs.running | (jobs.preemptible & old & config.preempt)
+
+
+def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs, repacked: BoolArray) -> Draft:
     seats = {row: selection.seats[row] for row in line.order.tolist() if row in selection.seats}
-    movable = frozenset(row for row in selection.on_free if len(seats[row]) == 1)
+    free_to_move = [row for row in np.flatnonzero(repacked).tolist() if row in seats]
+    movable = frozenset(row for row in (*selection.on_free, *free_to_move) if len(seats[row]) == 1)
     room = list(selection.free)
     for row in movable:
         server, gpus = seats[row][0]
@@ -65,6 +81,12 @@ def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs) -
     return Draft(
         jobs=snapshot.jobs, servers=snapshot.servers, needs=needs, seats=seats, movable=movable, room=tuple(room)
     )
+
+
+def _moved(grants: Placements, selection: Selection) -> frozenset[int]:
+    """Return the running jobs that keep GPUs, but on another server."""
+    at = zip(grants.job.tolist(), grants.server.tolist(), grants.num_gpus.tolist(), strict=True)
+    return frozenset(row for row, *seat in at if row in selection.kept and tuple(seat) not in selection.seats[row])
 
 
 def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
@@ -79,7 +101,9 @@ def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
     )
 
 
-def _preemptions(shared: Shared, line: Line, selection: Selection, seated: BoolArray) -> list[Preemption]:
+def _preemptions(
+    shared: Shared, line: Line, selection: Selection, seated: BoolArray, moved: frozenset[int]
+) -> list[Preemption]:
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
     position: list[int] = line.position.tolist()
@@ -87,11 +111,13 @@ def _preemptions(shared: Shared, line: Line, selection: Selection, seated: BoolA
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
     preemptions = []
     for row in line.order[jobs.running[line.order]].tolist():
-        if row in selection.kept:
+        if row in selection.kept and row not in moved:
             continue
         by_job = selection.displaced.get(row, NO_ROW)
         evidence: Evidence = {"num_gpus": int(jobs.num_gpus[row]), "unsaved_s": float(jobs.unsaved_s[row])}
-        if by_job == NO_ROW:
+        if row in moved:
+            rule = PreemptRule.REPACKED
+        elif by_job == NO_ROW:
             rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
         elif row in selection.reclaimed or position[by_job] > position[row]:
             rule, queue = PreemptRule.QUOTA_RECLAIM, int(jobs.queue[row])

@@ -4,7 +4,7 @@ One numpy array a field, one row a job, server or queue. Rows refer to each othe
 All arrays of a table have the same length; nothing here is changed after it is built.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypedDict
 
 import numpy as np
@@ -237,3 +237,15 @@ def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:
         releasing=replace(snapshot.releasing, server=now[snapshot.releasing.server]),
     )
     return ordered, before
+
+
+def only_jobs(snapshot: Snapshot, rows: IntArray) -> Snapshot:
+    """Return the snapshot with these jobs alone, in this order."""
+    jobs, held = snapshot.jobs, snapshot.held
+    columns = {f.name: getattr(jobs, f.name)[rows] for f in fields(jobs) if f.name != "profiles"}
+    number = np.full(len(jobs), NO_ROW, dtype=np.int64)
+    number[rows] = np.arange(len(rows))
+    theirs = number[held.job] != NO_ROW
+    picked = {f.name: getattr(held, f.name)[theirs] for f in fields(held)}
+    picked["job"] = number[picked["job"]]
+    return replace(snapshot, jobs=JobTable(**columns, profiles=jobs.profiles), held=Placements(**picked))

@@ -3,6 +3,7 @@
 The rows are part of the snapshot and of the plan, so a restart forgets nothing and a round stays a pure function.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,6 +12,7 @@ class TrialKind(StrEnum):
     """What is remembered."""
 
     SLICE = "slice"  # the quantum that runs now, and where each job stands in the round robin
+    ALONE = "alone"  # how fast jobs were with their GPUs for themselves
     PACK = "pack"  # two jobs share the same GPUs
     MOVE = "move"  # a job was moved to other servers
     GROW = "grow"  # a job has more GPUs than it asked for
@@ -47,3 +49,8 @@ class Trial:
     began_s: float
     until_s: float
     verdict: Verdict = Verdict.KEPT
+
+
+def busy_servers(trials: Iterable[Trial]) -> set[int]:
+    """Return the servers on which something is measured: a second change there would spoil it."""
+    return {server for trial in trials if trial.verdict is Verdict.TRYING for server in trial.servers}

@@ -1,5 +1,7 @@
 """What may be tried on running jobs. Each is one file and one line here."""
 
 from scheduler.core.config import Introspection
+from scheduler.introspection.packing import Packing
+from scheduler.introspection.slicing import Slicing
 
-INTROSPECTIONS: dict[str, type[Introspection]] = {}
+INTROSPECTIONS: dict[str, type[Introspection]] = {kind.name: kind for kind in (Slicing, Packing)}

@@ -64,6 +64,10 @@ def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
         return "its server left the pool"
     if rule == PreemptRule.NO_SHARE:
         return "the policy gave its GPUs to other jobs"
+    if rule == PreemptRule.MOVED:
+        return "it went on elsewhere"
+    if rule == PreemptRule.UNPACKED:
+        return "it no longer shared the GPUs of another job"
     policy = subject.explain["policy"]
     return f"it comes first in the order of {policy}"
 

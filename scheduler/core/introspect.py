@@ -1,0 +1,257 @@
+"""The round with introspection around it: judge what was tried, decide, try something new, decide again.
+
+Guests, jobs that share the GPUs of another, are taken out of the decision and put back beside their hosts afterwards.
+What is tried is left to ``scheduler/introspection``.
+
+Source: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from scheduler.core.config import Scene, SchedulerConfig
+from scheduler.core.held import seats_by_job
+from scheduler.core.packing.draft import Seats
+from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, Waiting, WaitReason, plan_digest
+from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, in_server_order, only_jobs
+from scheduler.core.trial import TrialKind, Verdict
+
+Decide = Callable[[Snapshot, SchedulerConfig], Plan]
+
+# Reasons to wait that more room would end.
+SHORT_OF_ROOM = frozenset(
+    {
+        WaitReason.NO_CAPACITY,
+        WaitReason.BEHIND_POLICY_ORDER,
+        WaitReason.FRAGMENTATION,
+        WaitReason.CPU_OR_MEMORY,
+    }
+)
+
+
+def introspect(snapshot: Snapshot, config: SchedulerConfig, decide: Decide) -> Plan:
+    """Return what the round decides, with what is tried and taken back in it."""
+    ordered, server_row = in_server_order(snapshot)
+    scene = Scene(snapshot=ordered, config=replace(config, introspection=()), trials=snapshot.trials)
+    for part in config.introspection:
+        scene = part.prepare(scene)
+    plan = _decided(scene, decide)
+    proposed = scene
+    for part in config.introspection:
+        proposed = part.propose(proposed, plan)
+    if proposed.snapshot is not scene.snapshot or proposed.riding != scene.riding:
+        tried = _decided(proposed, decide)
+        if _came_true(proposed, scene, tried):
+            scene, plan = proposed, tried
+    else:
+        scene = proposed
+    return _as_seen(plan, scene, ordered, snapshot, server_row)
+
+
+def _decided(scene: Scene, decide: Decide) -> Plan:
+    """Return the decision about the scene with its guests in it; rows are those of the scene."""
+    if not scene.riding:
+        return decide(scene.snapshot, scene.config)
+    guests = np.zeros(len(scene.snapshot.jobs), dtype=np.bool_)
+    guests[list(scene.riding)] = True
+    rows = np.flatnonzero(~guests)
+    plan = _renumbered(decide(only_jobs(scene.snapshot, rows), scene.config), rows)
+    return _with_guests(plan, scene)
+
+
+def _renumbered(plan: Plan, rows: IntArray) -> Plan:
+    number: list[int] = rows.tolist()
+    return replace(
+        plan,
+        grants=replace(plan.grants, job=rows[plan.grants.job]),
+        order=[number[row] for row in plan.order],
+        kept=frozenset(number[row] for row in plan.kept),
+        resized=frozenset(number[row] for row in plan.resized),
+        preemptions=[
+            replace(entry, job=number[entry.job], by_job=NO_ROW if entry.by_job == NO_ROW else number[entry.by_job])
+            for entry in plan.preemptions
+        ],
+        waiting=[replace(entry, job=number[entry.job]) for entry in plan.waiting],
+    )
+
+
+def _with_guests(plan: Plan, scene: Scene) -> Plan:
+    """Put every guest behind its host: on the same seats with half of the cores and bytes, or waiting like it."""
+    guest_of = {host: guest for guest, host in scene.riding.items()}
+    order = [row for host in plan.order for row in ((host, guest_of[host]) if host in guest_of else (host,))]
+    waiting: list[Waiting] = []
+    for entry in plan.waiting:
+        waiting.append(replace(entry, position=len(waiting) + 1))
+        if entry.job in guest_of:
+            waiting.append(replace(entry, job=guest_of[entry.job], position=len(waiting) + 1))
+    grants = plan.grants
+    shared = np.isin(grants.job, list(guest_of))
+    halves = np.where(shared, 0.5, 1.0)
+    guests = np.array([guest_of[host] for host in grants.job[shared].tolist()], dtype=np.int64)
+    grants = Placements(
+        job=np.concatenate((grants.job, guests)),
+        server=np.concatenate((grants.server, grants.server[shared])),
+        num_gpus=np.concatenate((grants.num_gpus, grants.num_gpus[shared])),
+        cpus=np.concatenate((grants.cpus * halves, grants.cpus[shared] * 0.5)),
+        memory_bytes=np.concatenate((grants.memory_bytes * halves, grants.memory_bytes[shared] * 0.5)),
+    )
+    sits = set(guests.tolist())
+    riding = {guest: host for guest, host in scene.riding.items() if guest in sits}
+    return replace(plan, grants=grants, order=order, waiting=waiting, riding=riding)
+
+
+def _came_true(proposed: Scene, scene: Scene, plan: Plan) -> bool:
+    """Return whether the decision left everything that was proposed as it was meant."""
+    meant, before, found = (seats_by_job(held) for held in (proposed.snapshot.held, scene.snapshot.held, plan.grants))
+    if any(found.get(row) != seats for row, seats in meant.items() if seats != before.get(row)):
+        return False
+    if any(guest not in plan.riding for guest in proposed.riding if guest not in scene.riding):
+        return False
+    return all(row in found for row in scene.riding if row not in proposed.riding)
+
+
+def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, server_row: IntArray) -> Plan:
+    """Return the plan as changes to what the round was shown, not to the scene."""
+    before, after = seats_by_job(ordered.held), seats_by_job(plan.grants)
+    changes_gpus = _changes_gpus(plan, ordered, before, after)
+    told = {entry.job: entry for entry in plan.preemptions}
+    kept, resized, preemptions = [], [], []
+    for row in [row for row in plan.order if ordered.jobs.running[row]]:
+        change = _change(before.get(row, ()), after.get(row, ()), is_resized=row in plan.kept or row in plan.resized)
+        if change == "kept" and row not in changes_gpus:
+            kept.append(row)
+        elif change == "resized":
+            resized.append(row)
+        else:
+            preemptions.append(told[row] if row in told else _preemption(row, ordered, moved=row in after))
+    still = frozenset(kept)
+    preemptions = [entry if entry.by_job not in still else replace(entry, by_job=NO_ROW) for entry in preemptions]
+    grants = _in_rows_of(plan.grants, server_row)
+    digest = plan_digest(
+        snapshot,
+        grants=grants,
+        order=plan.order,
+        preemptions=preemptions,
+        waiting=plan.waiting,
+        riding=plan.riding,
+    )
+    return replace(
+        plan,
+        grants=grants,
+        kept=still,
+        resized=frozenset(resized),
+        preemptions=preemptions,
+        plan_hash=digest,
+        trials=scene.trials,
+        again_at_s=scene.again_at_s,
+    )
+
+
+def _changes_gpus(
+    plan: Plan, ordered: Snapshot, before: Mapping[int, Seats], after: Mapping[int, Seats]
+) -> frozenset[int]:
+    """Return the jobs that share other GPUs than they had, or no longer share, though maybe on the same servers."""
+    was = {guest: host for guest, host in pairs_in_force(ordered).items() if ordered.jobs.running[guest]}
+
+    def stays(row: int) -> bool:
+        return bool(ordered.jobs.running[row]) and before.get(row) == after.get(row)
+
+    ends = {guest for guest, host in was.items() if plan.riding.get(guest) != host and stays(host)}
+    begins = {guest for guest, host in plan.riding.items() if was.get(guest) != host and stays(host)}
+    return frozenset(ends | begins)
+
+
+def pairs_in_force(snapshot: Snapshot) -> dict[int, int]:
+    """Return guests and their hosts, by row, as the snapshot remembers them."""
+    row_of = rows_by_id(snapshot)
+    pairs = {}
+    for trial in snapshot.trials:
+        if trial.kind is TrialKind.PACK and trial.verdict is not Verdict.UNDONE:
+            host, guest = trial.jobs
+            if host in row_of and guest in row_of:
+                pairs[row_of[guest]] = row_of[host]
+    return pairs
+
+
+def _change(before: Seats, after: Seats, *, is_resized: bool) -> str:
+    if before == after:
+        return "kept"
+    sizes = sum(gpus for _, gpus in before), sum(gpus for _, gpus in after)
+    return "resized" if is_resized and after and sizes[0] != sizes[1] else "stopped"
+
+
+def _preemption(row: int, ordered: Snapshot, *, moved: bool) -> Preemption:
+    jobs = ordered.jobs
+    evidence: Evidence = {"num_gpus": int(jobs.num_gpus[row]), "unsaved_s": float(jobs.unsaved_s[row])}
+    rate = float(jobs.rate[row])
+    if rate == rate:  # known
+        evidence["rate"] = rate
+    was_guest = row in pairs_in_force(ordered)
+    rule = PreemptRule.MOVED if moved and not was_guest else PreemptRule.UNPACKED
+    return Preemption(job=row, rule=rule, by_job=NO_ROW, evidence=evidence)
+
+
+def _in_rows_of(grants: Placements, server_row: IntArray) -> Placements:
+    server = server_row[grants.server]
+    by_job = np.lexsort((server, grants.job))
+    return Placements(
+        job=grants.job[by_job],
+        server=server[by_job],
+        num_gpus=grants.num_gpus[by_job],
+        cpus=grants.cpus[by_job],
+        memory_bytes=grants.memory_bytes[by_job],
+    )
+
+
+def rows_by_id(snapshot: Snapshot) -> Mapping[int, int]:
+    """Return the row of every job by its id."""
+    return {job_id: row for row, job_id in enumerate(snapshot.jobs.job_id.tolist())}
+
+
+def without_seats(snapshot: Snapshot, rows: IntArray) -> Snapshot:
+    """Return the snapshot in which these jobs wait."""
+    jobs, held = snapshot.jobs, snapshot.held
+    gone = np.zeros(len(jobs), dtype=np.bool_)
+    gone[rows] = True
+    stays = ~gone[held.job]
+    return replace(
+        snapshot,
+        jobs=replace(
+            jobs,
+            running=jobs.running & ~gone,
+            held_at_s=np.where(gone, np.inf, jobs.held_at_s),
+            unsaved_s=np.where(gone, 0.0, jobs.unsaved_s),
+        ),
+        held=Placements(
+            job=held.job[stays],
+            server=held.server[stays],
+            num_gpus=held.num_gpus[stays],
+            cpus=held.cpus[stays],
+            memory_bytes=held.memory_bytes[stays],
+        ),
+    )
+
+
+def with_seats(snapshot: Snapshot, seats: Mapping[int, Seats]) -> Snapshot:
+    """Return the snapshot in which these running jobs sit elsewhere, with the cores and bytes that go with the GPUs."""
+    held, servers = snapshot.held, snapshot.servers
+    stays = ~np.isin(held.job, list(seats))
+    rows = [(row, server, gpus) for row, at in seats.items() for server, gpus in at]
+    job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    part = gpus / np.maximum(servers.num_gpus[server], 1)
+    job = np.concatenate((held.job[stays], job))
+    server = np.concatenate((held.server[stays], server))
+    by_job = np.lexsort((server, job))
+    new = server[len(server) - len(part) :]
+    return replace(
+        snapshot,
+        held=Placements(
+            job=job[by_job],
+            server=server[by_job],
+            num_gpus=np.concatenate((held.num_gpus[stays], gpus))[by_job],
+            cpus=np.concatenate((held.cpus[stays], part * servers.num_cpus[new]))[by_job],
+            memory_bytes=np.concatenate((held.memory_bytes[stays], part * servers.memory_bytes[new]))[by_job],
+        ),
+    )

@@ -1,0 +1,238 @@
+"""Packing: under overload two jobs share the same GPUs where that measures faster than taking turns."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.core.config import Scene
+from scheduler.core.held import seats_by_job
+from scheduler.core.introspect import SHORT_OF_ROOM, rows_by_id, without_seats
+from scheduler.core.plan import Plan
+from scheduler.core.tables import NO_ROW, Snapshot
+from scheduler.core.trial import Trial, TrialKind, Verdict, busy_servers
+
+# Hosts and guests of one size that a round looks at.
+_MOST_OF_A_SIZE = 64
+_FORCE = frozenset({Verdict.TRYING, Verdict.KEPT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """Two jobs of the same size share their GPUs when some wait: a host that has GPUs and a guest that has none.
+
+    Both must have been measured alone before. The pair that keeps its GPUs least busy is tried first, and kept when
+    the two speeds, each as a share of that job's speed alone, add up to more than the 1 that taking turns would give.
+    A pair that measures worse is taken apart and not tried again for a while. When nobody waits any more, guests get
+    GPUs of their own.
+
+    Source: Xiao et al., "Gandiva", OSDI 2018, packing. Differs: the gain must exceed 1 by a margin; memory of GPUs is
+    not looked at before the trial, a pair that does not fit measures 0.
+    """
+
+    name: ClassVar[str] = "packing"
+
+    trial_s: float = field(
+        default=120.0, metadata={"help": "How long a new pair is measured, seconds.", "minimum": 1.0}
+    )
+    least_gain: float = field(
+        default=1.05,
+        metadata={"help": "Sum of both speeds, relative to alone, from which a pair is kept.", "minimum": 1.0},
+    )
+    check_s: float = field(
+        default=300.0, metadata={"help": "Time between two looks at a pair that is kept, seconds.", "minimum": 1.0}
+    )
+    forget_s: float = field(
+        default=3600.0, metadata={"help": "How long a pair that was worse is not tried again, seconds.", "minimum": 0.0}
+    )
+
+    def prepare(self, scene: Scene) -> Scene:
+        """Measure the pairs that are due, take apart the worse ones, and keep what is known of speeds alone."""
+        row_of, now_s = rows_by_id(scene.snapshot), scene.snapshot.now_s
+        trials: list[Trial] = []
+        riding: dict[int, int] = {}
+        apart: list[int] = []
+        for trial in scene.trials:
+            if trial.kind is TrialKind.ALONE:
+                continue
+            if trial.kind is not TrialKind.PACK:
+                trials.append(trial)
+                continue
+            host, guest = (row_of.get(job, NO_ROW) for job in trial.jobs)
+            if trial.verdict is Verdict.UNDONE:
+                trials += [trial] if now_s < trial.until_s and NO_ROW not in (host, guest) else []
+                continue
+            if not _is_whole(scene.snapshot, host, guest):
+                continue
+            judged = self._judged(trial, scene.snapshot, host, guest)
+            trials.append(judged)
+            if judged.verdict in _FORCE:
+                riding[guest] = host
+            elif scene.snapshot.jobs.running[guest]:
+                apart.append(guest)
+        trials.append(_alone(scene, riding, apart))
+        snapshot = without_seats(scene.snapshot, np.array(apart, dtype=np.int64)) if apart else scene.snapshot
+        snapshot = _protected(snapshot, trials, row_of)
+        return replace(scene, snapshot=snapshot, riding={**scene.riding, **riding}, trials=tuple(trials))
+
+    def _judged(self, trial: Trial, snapshot: Snapshot, host: int, guest: int) -> Trial:
+        """Return the trial after a look at the two jobs, if it is time for one and both run."""
+        jobs, now_s = snapshot.jobs, snapshot.now_s
+        if now_s < trial.until_s - 1e-6 or not jobs.running[guest]:
+            return trial
+        gain = sum(float(jobs.rate[row]) / alone for row, alone in zip((host, guest), trial.values, strict=True))
+        if gain > self.least_gain:  # a speed that is not known is no gain
+            return replace(trial, verdict=Verdict.KEPT, until_s=now_s + self.check_s)
+        return replace(trial, verdict=Verdict.UNDONE, until_s=now_s + self.forget_s)
+
+    def propose(self, scene: Scene, plan: Plan) -> Scene:
+        """Try new pairs while jobs wait for room; give guests their own GPUs when nobody does."""
+        waits = [entry.job for entry in plan.waiting if entry.reason in SHORT_OF_ROOM and entry.job not in scene.riding]
+        if waits:
+            scene = self._with_new_pairs(scene, plan, waits)
+        elif plan.riding:
+            scene = _released(scene, plan)
+        due_s = min((trial.until_s for trial in scene.trials if _is_forced(trial)), default=math.inf)
+        return replace(scene, again_at_s=min(scene.again_at_s, due_s))
+
+    def _with_new_pairs(self, scene: Scene, plan: Plan, waits: list[int]) -> Scene:
+        snapshot, jobs = scene.snapshot, scene.snapshot.jobs
+        alone = _known_alone(scene.trials)
+        ids: list[int] = jobs.job_id.tolist()
+        servers: list[int] = snapshot.servers.server_id.tolist()
+        seats = seats_by_job(plan.grants)
+        busy = busy_servers(scene.trials)
+        taken = set(scene.riding) | set(scene.riding.values())
+        apart = {trial.jobs for trial in scene.trials if trial.kind is TrialKind.PACK}
+        hosts = [row for row in seats if row not in taken and row not in plan.resized and ids[row] in alone]
+        guests = [row for row in waits if ids[row] in alone]
+        riding, trials = dict(scene.riding), list(scene.trials)
+        for host, guest in _least_busy_first(snapshot, hosts, guests):
+            place = {servers[server] for server, _ in seats[host]}
+            pair = (ids[host], ids[guest])
+            if host in taken or guest in taken or busy & place or apart & {pair, pair[::-1]}:
+                continue
+            if not _fits(snapshot, plan, host, guest, num_servers=len(seats[host])):
+                continue
+            riding[guest] = host
+            taken |= {host, guest}
+            busy |= place
+            trials.append(
+                Trial(
+                    kind=TrialKind.PACK,
+                    jobs=pair,
+                    servers=tuple(sorted(place)),
+                    values=(alone[pair[0]], alone[pair[1]]),
+                    began_s=snapshot.now_s,
+                    until_s=snapshot.now_s + self.trial_s,
+                    verdict=Verdict.TRYING,
+                )
+            )
+        return replace(scene, riding=riding, trials=tuple(trials))
+
+
+def _is_forced(trial: Trial) -> bool:
+    return trial.kind is TrialKind.PACK and trial.verdict in _FORCE
+
+
+def _is_whole(snapshot: Snapshot, host: int, guest: int) -> bool:
+    """Return whether both jobs of a pair are there, and run on the same seats or wait both."""
+    if NO_ROW in (host, guest):
+        return False
+    held = snapshot.held
+    mine, theirs = (
+        [*zip(held.server[at], held.num_gpus[at], strict=True)] for at in (held.job == host, held.job == guest)
+    )
+    return mine == theirs
+
+
+def _alone(scene: Scene, riding: Mapping[int, int], apart: list[int]) -> Trial:
+    """Return the memory of how fast each job is alone; what runs alone now is measured anew."""
+    jobs, now_s = scene.snapshot.jobs, scene.snapshot.now_s
+    known = _known_alone(scene.trials)
+    shares = {*riding, *riding.values(), *apart}
+    told = jobs.running & (jobs.rate > 0) & (now_s > jobs.held_at_s)
+    told[[row for trial in scene.trials if _is_forced(trial) for row in _rows(scene.snapshot, trial)]] = False
+    speeds = {}
+    for row, (job, rate) in enumerate(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True)):
+        if told[row] and row not in shares:
+            speeds[job] = rate
+        elif job in known:
+            speeds[job] = known[job]
+    return Trial(
+        kind=TrialKind.ALONE, jobs=tuple(speeds), values=tuple(speeds.values()), began_s=now_s, until_s=math.inf
+    )
+
+
+def _rows(snapshot: Snapshot, trial: Trial) -> list[int]:
+    return np.flatnonzero(np.isin(snapshot.jobs.job_id, trial.jobs)).tolist()
+
+
+def _known_alone(trials: tuple[Trial, ...]) -> Mapping[int, float]:
+    memory = next((trial for trial in trials if trial.kind is TrialKind.ALONE), None)
+    return dict(zip(memory.jobs, memory.values, strict=True)) if memory else {}
+
+
+def _protected(snapshot: Snapshot, trials: list[Trial], row_of: Mapping[int, int]) -> Snapshot:
+    """Return the snapshot in which the order does not stop a host while its pair is measured."""
+    hosts = [row_of[trial.jobs[0]] for trial in trials if _is_forced(trial) and trial.verdict is Verdict.TRYING]
+    if not hosts:
+        return snapshot
+    preemptible = snapshot.jobs.preemptible.copy()
+    preemptible[hosts] = False
+    return replace(snapshot, jobs=replace(snapshot.jobs, preemptible=preemptible))
+
+
+def _least_busy_first(snapshot: Snapshot, hosts: list[int], guests: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of the same size, those with the least busy GPUs first; of each size not more than a round tries."""
+    jobs = snapshot.jobs
+    known = [profile.gpu_util_frac for profile in jobs.profiles]
+
+    def rank(row: int) -> tuple[float, int]:
+        util = known[jobs.profile[row]] if jobs.profile[row] != NO_ROW else None
+        return (1.0 if util is None else util), int(jobs.job_id[row])
+
+    pairs = []
+    for gpus in np.unique(jobs.num_gpus[guests]).tolist():
+        mine, theirs = (
+            sorted((row for row in rows if jobs.num_gpus[row] == gpus), key=rank) for rows in (hosts, guests)
+        )
+        pairs += list(product(mine[:_MOST_OF_A_SIZE], theirs[:_MOST_OF_A_SIZE]))
+    yield from sorted(pairs, key=lambda pair: (rank(pair[0])[0] + rank(pair[1])[0], rank(pair[0]), rank(pair[1])))
+
+
+def _fits(snapshot: Snapshot, plan: Plan, host: int, guest: int, *, num_servers: int) -> bool:
+    """Return whether the guest may use the seats, and half of the cores and bytes are enough for both."""
+    jobs, mine = snapshot.jobs, plan.grants.job == host
+    if 0 < jobs.max_servers[guest] < num_servers:
+        return False
+    half_cpus, half_memory = plan.grants.cpus[mine].sum() / 2, plan.grants.memory_bytes[mine].sum() / 2
+    return bool(
+        max(jobs.min_cpus[host], jobs.min_cpus[guest]) <= half_cpus
+        and max(jobs.min_memory_bytes[host], jobs.min_memory_bytes[guest]) <= half_memory
+    )
+
+
+def _released(scene: Scene, plan: Plan) -> Scene:
+    """Let guests go to GPUs of their own, in the order of the policy, as far as there are some."""
+    jobs = scene.snapshot.jobs
+    guests = np.isin(plan.grants.job, list(plan.riding))
+    free = int(scene.snapshot.servers.num_gpus.sum() - plan.grants.num_gpus[~guests].sum())
+    free -= int(scene.snapshot.releasing.num_gpus.sum())
+    leave = []
+    for row in plan.order:
+        if row in plan.riding and jobs.num_gpus[row] <= free:
+            free -= int(jobs.num_gpus[row])
+            leave.append(row)
+    if not leave:
+        return scene
+    ids = {int(jobs.job_id[row]) for row in leave}
+    return replace(
+        scene,
+        snapshot=without_seats(scene.snapshot, np.array(leave, dtype=np.int64)),
+        riding={guest: host for guest, host in scene.riding.items() if guest not in leave},
+        trials=tuple(t for t in scene.trials if not (_is_forced(t) and t.jobs[1] in ids)),
+    )

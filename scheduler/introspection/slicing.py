@@ -1,0 +1,160 @@
+"""Time slicing: when more jobs want GPUs than there are, they take turns."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from scheduler.core.config import Locality, LooksAtSizes, Policy, Scene, SharePolicy
+from scheduler.core.introspect import SHORT_OF_ROOM
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.space import Gang, Space
+from scheduler.core.plan import Plan
+from scheduler.core.tables import NO_ROW, FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.trial import Trial, TrialKind
+
+# A round that comes a moment early still ends the quantum.
+_EARLY_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slicing:
+    """Jobs take turns: whoever had least time for its weight runs next, for a quantum; policies break ties.
+
+    Nothing is stopped inside a quantum, and gangs on several servers take their turn on all of them together. A job
+    that joins begins where the job with the least time stands, so that a newcomer owes nothing and is owed nothing.
+    Who was suspended goes back to its server when there is room. Policies that choose shares slice time themselves:
+    under those nothing is done.
+
+    Source: Xiao et al., "Gandiva", OSDI 2018, suspend-resume and weighted round robin. Differs: one round robin over
+    the whole cluster instead of one a server.
+    """
+
+    name: ClassVar[str] = "slicing"
+
+    quantum_s: float = field(
+        default=60.0, metadata={"help": "How long a job runs before the next takes its turn, seconds.", "minimum": 1.0}
+    )
+
+    def prepare(self, scene: Scene) -> Scene:
+        """Let the job with the least time for its weight come first, and protect running jobs inside a quantum."""
+        if isinstance(scene.config.policy, SharePolicy):
+            return scene
+        snapshot, jobs = scene.snapshot, scene.snapshot.jobs
+        before = next((trial for trial in scene.trials if trial.kind is TrialKind.SLICE), None)
+        turns_over = before is None or snapshot.now_s >= before.until_s - _EARLY_S
+        began_s = snapshot.now_s if before is None or turns_over else before.began_s
+        memory = Trial(
+            kind=TrialKind.SLICE,
+            jobs=tuple(jobs.job_id.tolist()),
+            servers=_homes(snapshot, before),
+            values=_joined(jobs, before),
+            began_s=began_s,
+            until_s=began_s + self.quantum_s,
+        )
+        by_id = np.argsort(jobs.job_id, kind="stable")
+        virtual_s = np.array(memory.values) + jobs.executed_s / jobs.weight
+        policy = _Turns(
+            base=scene.config.policy,
+            job_id=jobs.job_id[by_id],
+            turn=np.round(virtual_s / self.quantum_s, 6)[by_id],
+        )
+        config = replace(
+            scene.config,
+            policy=policy,
+            locality=_at_home(scene, memory.servers),
+            preempt=True,
+            min_run_s=scene.config.min_run_s if turns_over else math.inf,
+        )
+        trials = (*(trial for trial in scene.trials if trial.kind is not TrialKind.SLICE), memory)
+        return replace(scene, config=config, trials=trials)
+
+    def propose(self, scene: Scene, plan: Plan) -> Scene:
+        """Ask for a round at the end of the quantum when somebody waits for a turn."""
+        ends_s = next((trial.until_s for trial in scene.trials if trial.kind is TrialKind.SLICE), math.inf)
+        if any(entry.reason in SHORT_OF_ROOM for entry in plan.waiting):
+            return replace(scene, again_at_s=min(scene.again_at_s, ends_s))
+        return scene
+
+
+def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:
+    """Return the virtual time at which each job joined, such that newcomers stand where the last in line stands."""
+    ran_s = (jobs.executed_s / jobs.weight).tolist()
+    known: Mapping[int, float] = dict(zip(before.jobs, before.values, strict=True)) if before else {}
+    ids: list[int] = jobs.job_id.tolist()
+    least_s = min((known[job] + ran_s[row] for row, job in enumerate(ids) if job in known), default=None)
+    if least_s is None:  # nobody has had a turn yet: all begin with the time that they had before
+        return (0.0,) * len(ids)
+    return tuple(known[job] if job in known else least_s - ran_s[row] for row, job in enumerate(ids))
+
+
+def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:
+    """Return the id of the server on which each job runs or ran last; NO_ROW for none, or for several."""
+    jobs, held, server_id = snapshot.jobs, snapshot.held, snapshot.servers.server_id
+    known: Mapping[int, int] = dict(zip(before.jobs, before.servers, strict=True)) if before else {}
+    homes = [known.get(job, NO_ROW) for job in jobs.job_id.tolist()]
+    servers = np.bincount(held.job, minlength=len(jobs))
+    for row, server in zip(held.job.tolist(), server_id[held.server].tolist(), strict=True):
+        homes[row] = server if servers[row] == 1 else NO_ROW
+    return tuple(homes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turns:
+    """Least virtual time first; jobs at the same turn in the order of another policy."""
+
+    name: ClassVar[str] = "turns"
+
+    base: Policy
+    job_id: IntArray
+    turn: FloatArray
+
+    @property
+    def preemptive(self) -> bool:
+        return True
+
+    def priority(self, snapshot: Snapshot) -> FloatArray:
+        turn = self.turn[np.searchsorted(self.job_id, snapshot.jobs.job_id)]
+        base = self.base.priority(snapshot)
+        order = np.lexsort((base, turn))
+        differs = np.ones(len(order), dtype=np.bool_)
+        differs[1:] = (np.diff(turn[order]) != 0) | (np.diff(base[order]) != 0)
+        rank = np.empty(len(order))
+        rank[order] = np.cumsum(differs)
+        return rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AtHome:
+    """A locality that first looks at the server on which a job was suspended."""
+
+    name: ClassVar[str] = "at-home"
+
+    base: Locality
+    job_id: IntArray
+    home: FloatArray
+
+    def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
+        return (*self.base.kinds(jobs, now_s), self.home[np.searchsorted(self.job_id, jobs.job_id)])
+
+    def seats(self, space: Space, gang: Gang) -> Seats:
+        home, gpus = int(gang.kind[-1]), gang.num_gpus
+        if home != NO_ROW and space.free[home] >= gpus and (gang.fits is None or gang.fits(home, gpus)):
+            return ((home, gpus),)
+        return self.base.seats(space, replace(gang, kind=gang.kind[:-1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AtHomeBySize(_AtHome):
+    looks_at_sizes: ClassVar[bool] = True
+
+
+def _at_home(scene: Scene, homes: tuple[int, ...]) -> Locality:
+    jobs, base = scene.snapshot.jobs, scene.config.locality
+    row_of = {server: row for row, server in enumerate(scene.snapshot.servers.server_id.tolist())}
+    home = np.array([row_of.get(server, NO_ROW) for server in homes], dtype=np.float64)
+    by_id = np.argsort(jobs.job_id, kind="stable")
+    kind = _AtHomeBySize if isinstance(base, LooksAtSizes) else _AtHome
+    return kind(base=base, job_id=jobs.job_id[by_id], home=np.where(jobs.running, NO_ROW, home)[by_id])

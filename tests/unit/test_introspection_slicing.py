@@ -1,0 +1,113 @@
+"""Time slicing: turns by virtual time."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduler.core.tables import Snapshot
+from scheduler.introspection.slicing import Slicing
+from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.turns import Clock, introspective
+
+
+def _cluster(jobs: list[JobRow], *gpus: int) -> Snapshot:
+    return snapshot_of(jobs, [ServerRow(num_gpus=count) for count in gpus], now_s=0.0)
+
+
+def test_six_jobs_on_four_gpus_run_two_thirds_of_the_time_each() -> None:
+    """Equal weights: in any six quanta each job runs four."""
+    clock = Clock(_cluster([JobRow()] * 6, 4), introspective(Slicing()))
+    ran = [frozenset(clock.tick().grants.job.tolist()) for _ in range(30)]
+
+    assert all(len(rows) == 4 for rows in ran)
+    for first in range(24):
+        turns = Counter(row for rows in ran[first : first + 6] for row in rows)
+        assert turns == dict.fromkeys(range(6), 4)
+
+
+def test_weights_share_the_quanta() -> None:
+    """Weights 2, 1, 1, 1, 1 on two GPUs over 60 quanta: 40 for the first, 20 for each other."""
+    jobs = [JobRow(weight=2.0), *[JobRow()] * 4]
+    clock = Clock(_cluster(jobs, 2), introspective(Slicing()))
+    for _ in range(60):
+        clock.tick()
+
+    assert {row: ran_s / 60.0 for row, ran_s in clock.ran_s.items()} == {0: 40, 1: 20, 2: 20, 3: 20, 4: 20}
+
+
+def test_nobody_is_stopped_inside_a_quantum() -> None:
+    """Rounds every 20 s: turns change only at every third."""
+    clock = Clock(_cluster([JobRow()] * 3, 2), introspective(Slicing()))
+    ran = [frozenset(clock.tick(20.0).grants.job.tolist()) for _ in range(18)]
+
+    assert all(ran[at] == ran[at - 1] for at in range(18) if at % 3)
+    assert all(ran[at] != ran[at - 1] for at in range(3, 18, 3))
+
+
+def test_a_round_is_wanted_at_the_end_of_the_quantum_only_while_somebody_waits() -> None:
+    """With room for all there are no turns to take."""
+    crowded = Clock(_cluster([JobRow()] * 3, 2), introspective(Slicing(quantum_s=90.0)))
+    roomy = Clock(_cluster([JobRow()] * 2, 2), introspective(Slicing()))
+
+    assert crowded.tick(30.0).again_at_s == 90.0
+    assert crowded.tick(30.0).again_at_s == 90.0
+    assert roomy.tick().again_at_s == np.inf
+
+
+def test_a_gang_on_two_servers_takes_its_turn_on_both_at_once() -> None:
+    """Two gangs of four on two servers of two GPUs beside two small jobs: whole gangs, equal time."""
+    jobs = [JobRow(num_gpus=4, max_servers=0), JobRow(num_gpus=4, max_servers=0)]
+    clock = Clock(_cluster(jobs, 2, 2), introspective(Slicing()))
+    for _ in range(10):
+        plan = clock.tick()
+        assert len(set(plan.grants.job.tolist())) == 1
+        assert plan.grants.num_gpus.sum() == 4
+
+    assert clock.ran_s == {0: 300.0, 1: 300.0}
+
+
+def test_who_comes_later_is_owed_nothing() -> None:
+    """A job that joins after ten quanta shares from then on; it does not catch up."""
+    clock = Clock(_cluster([JobRow(), JobRow()], 1), introspective(Slicing()))
+    for _ in range(10):
+        clock.tick()
+    late = _cluster([JobRow(), JobRow(), JobRow(arrival_s=600.0)], 1)
+    jobs, now = late.jobs, clock.snapshot
+    both: dict[str, Any] = {  # Any: the type checker cannot follow arrays into arguments by name
+        name: np.append(getattr(now.jobs, name), getattr(jobs, name)[2])
+        for name in ("running", "held_at_s", "first_start_s", "waited_s", "executed_s", "attained_gpu_s", "rate")
+    }
+    clock.snapshot = replace(now, jobs=replace(jobs, **both))
+    clock.ran_s.clear()
+    for _ in range(12):
+        clock.tick()
+
+    assert clock.ran_s == {0: 240.0, 1: 240.0, 2: 240.0}
+
+
+def test_a_suspended_job_comes_back_to_its_server() -> None:
+    """Three servers of one GPU, four jobs: a job moves only when its own server is taken."""
+    jobs = [JobRow(max_servers=1)] * 4
+    clock = Clock(_cluster(jobs, 1, 1), introspective(Slicing()))
+    clock.tick()
+    homes = {row: clock.servers_of(row) for row in range(4) if clock.servers_of(row)}
+    clock.tick()
+    homes |= {row: clock.servers_of(row) for row in range(4) if clock.servers_of(row)}
+    for _ in range(8):
+        clock.tick()
+        for row in range(4):
+            assert clock.servers_of(row) in ([], homes[row])
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_job_that_may_not_be_stopped_keeps_its_turn(preemptible: bool) -> None:
+    """Slicing takes nothing from a job that is not preemptible."""
+    jobs = [JobRow(preemptible=preemptible), JobRow(), JobRow()]
+    clock = Clock(_cluster(jobs, 1), introspective(Slicing()))
+    for _ in range(9):
+        clock.tick()
+
+    assert clock.ran_s[0] == (180.0 if preemptible else 540.0)
