@@ -147,7 +147,7 @@ def count_axis(most: float) -> Json:
 
 
 def area(
-    name: str, x: Sequence[str], y: Sequence[float | None], *, color: str, hatch: bool = False, stack: str = "one"
+    name: str, x: Sequence[object], y: Sequence[float | None], *, color: str, hatch: bool = False, stack: str = "one"
 ) -> Json:
     """Return one layer of a stacked area; ``hatch`` draws it at 45 degrees on the surface."""
     trace: Json = {

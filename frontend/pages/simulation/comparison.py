@@ -1,0 +1,315 @@
+"""Charts that show all arms together: when jobs end, who waits, how fair it is, what becomes of the GPU time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
+from frontend.components.formats import duration, number, percent, significant
+from frontend.pages.simulation.scales import log_time_axis
+from scheduler.simulator.report import Curve, curve, waits_by_gang
+from scheduler.simulator.study import Result
+
+_DASHES = ("dash", "dot", "dashdot", "longdash")
+_TABLE_RANKS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stroke:
+    """How an arm is drawn: the first is the baseline, the one in question has the accent, the others a dash."""
+
+    color: str
+    width: float
+    dash: str = "solid"
+    kind: str = "line"
+
+
+def strokes(count: int, chosen: int) -> list[Stroke]:
+    """Return one stroke for each arm."""
+    dashes = iter(_DASHES * count)
+    return [
+        Stroke(color="text", width=2.25)
+        if arm == 0
+        else Stroke(color="accent", width=2.5)
+        if arm == chosen
+        else _dashed(next(dashes))
+        for arm in range(count)
+    ]
+
+
+def _dashed(dash: str) -> Stroke:
+    return Stroke(color="text-3", width=1.5, dash=dash, kind=dash)
+
+
+def legend(names: Sequence[str], drawn: Sequence[Stroke]) -> tuple[LegendEntry, ...]:
+    """Return the head's legend; one arm needs none."""
+    if len(names) < 2:
+        return ()
+    return tuple(
+        LegendEntry(label=name, token=one.color, kind=one.kind) for name, one in zip(names, drawn, strict=True)
+    )
+
+
+def jct_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
+    """Return the share of jobs completed by completion time."""
+    curves = [curve(result.outcome.records.jct_s) for result in results]
+    medians = [result.summary["p50_jct_s"] for result in results]
+    fastest = int(np.nanargmin(medians)) if any(np.isfinite(medians)) else 0
+    title = (
+        f"Half of all jobs end within {duration(medians[0])}"
+        if len(results) == 1
+        else f"Half of all jobs end within {duration(medians[fastest])} under {names[fastest]}"
+        + (f", {duration(medians[0])} under {names[0]}" if fastest else "")
+    )
+    return _distribution(
+        id="jct",
+        title=title,
+        sub="Share of finished jobs by completion time, log scale",
+        curves=curves,
+        names=names,
+        drawn=drawn,
+        x=log_time_axis(*_span(curves)),
+        write=duration,
+        head="Completed",
+    )
+
+
+def rho_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
+    """Return the distribution of finish-time fairness."""
+    curves = [curve(result.outcome.records.rho) for result in results]
+    worst = [result.summary["p99_rho"] for result in results]
+    best = int(np.argmin(worst))
+    title = f"1 in 100 jobs takes over {significant(worst[best])} times as long as on its own share"
+    if len(results) > 1:
+        title += f" under {names[best]}" + (f", {significant(worst[0])} under {names[0]}" if best else "")
+    low, high = _span(curves)
+    ticks = [value for value in (0.01, 0.1, 1, 10, 100, 1_000, 10_000) if low / 10 <= value <= high * 10]
+    x: Json = {
+        "type": "log",
+        "range": [np.log10(max(1e-3, low)), np.log10(max(high, 2.0, low * 2))],
+        "showgrid": True,
+        "gridcolor": token("grid"),
+        "tickvals": ticks,
+        "ticktext": [f"{value:g}" for value in ticks],
+    }
+    made = _distribution(
+        id="rho",
+        title=title,
+        sub="Share of finished jobs by rho (completion time over that on an exclusive share), log scale",
+        curves=curves,
+        names=names,
+        drawn=drawn,
+        x=x,
+        write=significant,
+        head="rho",
+    )
+    if made.figure is not None:
+        made.figure["layout"]["shapes"] = [
+            {
+                "type": "line",
+                "x0": 1,
+                "x1": 1,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"color": token("border-ctl"), "width": 1.5, "dash": "dash"},
+            }
+        ]
+    return made
+
+
+def wait_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
+    """Return the waits by size of the gang."""
+    found = [waits_by_gang(result.outcome.records) for result in results]
+    labels = sorted({gang.label for gangs in found for gang in gangs}, key=lambda text: int(text.split("-")[-1]))
+    traces: list[Json] = []
+    rows: list[tuple[str, ...]] = []
+    for name, one, gangs in zip(names, drawn, found, strict=True):
+        waits = {gang.label: gang for gang in gangs}
+        known = [label for label in labels if label in waits]
+        trace = line(
+            name, known, [waits[label].p90_s for label in known], color=one.color, width=one.width, dash=one.dash
+        )
+        trace |= {"mode": "lines+markers", "marker": {"size": 6, "color": token(one.color)}}
+        trace |= {"text": [duration(waits[label].p90_s) for label in known], "hovertemplate": "%{text}"}
+        traces.append(trace)
+        rows += [
+            (
+                f"{name}: {label} GPUs",
+                number(waits[label].jobs),
+                duration(waits[label].p50_s),
+                duration(waits[label].p90_s),
+            )
+            for label in known
+        ]
+    longest = max((gang.p90_s for gangs in found for gang in gangs), default=0.0)
+    widest = found[0][-1] if found[0] else None
+    title = (
+        f"1 in 10 jobs of {widest.label} GPUs waits longer than {duration(widest.p90_s)}"
+        if widest
+        else "No job finished"
+    )
+    if widest and len(results) > 1:
+        title += f" under {names[0]}"
+    y = {**_time_values(longest), "rangemode": "tozero"}
+    return Chart(
+        id="waits",
+        title=title,
+        sub="Time without GPUs, 90th percentile, by GPUs asked for",
+        figure={
+            "data": traces,
+            "layout": layout(height=238, left=50, x={"type": "category", "categoryarray": labels}, y=y),
+        }
+        if labels
+        else None,
+        legend=legend(names, drawn),
+        table_head=("Arm and GPUs", "Jobs", "p50", "p90"),
+        table_rows=rows,
+        height=238,
+    )
+
+
+def use_chart(results: Sequence[Result], names: Sequence[str]) -> Chart:
+    """Return what became of the GPU time; a tick marks the useful part, which is past the bar where jobs run fast."""
+    allocated = [result.summary["avg_gpu_occupancy"] for result in results]
+    useful = [result.summary["avg_useful_gpu"] for result in results]
+    best = max(range(len(results)), key=lambda arm: useful[arm])
+    order = list(reversed(range(len(results))))
+    labels = [plain(names[arm]) for arm in order]
+    free = [max(0.0, 1.0 - share) for share in allocated]
+    ticks: Json = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "useful",
+        "y": labels,
+        "x": [round(useful[arm], 4) for arm in order],
+        "marker": {"symbol": "line-ns", "size": 22, "line": {"color": token("text"), "width": 2.5}},
+        "hovertemplate": "useful %{x:.1%}<extra></extra>",
+    }
+    height = 64 + 34 * len(results)
+    more = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest"}
+    x: Json = {"range": [0, max(1.0, *useful) * 1.01], "tickformat": ".0%", "showline": False}
+    figure = {
+        "data": [
+            _bars("allocated", allocated, "u2", labels, order),
+            _bars("free", free, "sunken", labels, order),
+            ticks,
+        ],
+        "layout": layout(height=height, left=50, x=x, y={"showgrid": False, "automargin": True}, **more),
+    }
+    columns = zip(names, allocated, useful, free, strict=True)
+    return Chart(
+        id="use",
+        title=f"{percent(useful[best])} of the GPU time is useful"
+        + (f" under {names[best]}" if len(results) > 1 else ""),
+        sub="GPU time from the first submission to the last completion; useful is each GPU at the speed of its job",
+        figure=figure,
+        legend=(_entry("allocated", "u2"), _entry("free", "sunken", "hollow"), _entry("useful", "text", "tick")),
+        table_head=("Arm", "Allocated", "Useful", "Free"),
+        table_rows=[(name, *(percent(value, 1) for value in values)) for name, *values in columns],
+        height=height,
+    )
+
+
+def _bars(label: str, shares: Sequence[float], color: str, labels: Sequence[str], order: Sequence[int]) -> Json:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": label,
+        "y": list(labels),
+        "x": [round(shares[arm], 4) for arm in order],
+        "marker": {"color": token(color), "line": {"color": token("surface"), "width": 1}},
+        "text": [percent(shares[arm]) if shares[arm] >= 0.06 else "" for arm in order],
+        "textposition": "inside",
+        "insidetextanchor": "start",
+        "textangle": 0,
+        "insidetextfont": {"size": 11, "color": token("text")},
+        "hovertemplate": f"{label} %{{x:.1%}}<extra></extra>",
+    }
+
+
+def _entry(label: str, color: str, kind: str = "") -> LegendEntry:
+    return LegendEntry(label=label, token=color, kind=kind)
+
+
+def _span(curves: Sequence[Curve]) -> tuple[float, float]:
+    values = [found.value for found in curves if len(found.value)]
+    if not values:
+        return 1.0, 10.0
+    positive = [float(value[value > 0][0]) for value in values if (value > 0).any()]
+    return min(positive, default=1.0), max(float(value[-1]) for value in values)
+
+
+def _time_values(longest_s: float) -> Json:
+    """Return ticks of a linear axis of times at whole units."""
+    steps = (
+        1,
+        5,
+        15,
+        60,
+        300,
+        900,
+        1_800,
+        3_600,
+        3 * 3_600,
+        6 * 3_600,
+        12 * 3_600,
+        86_400,
+        2 * 86_400,
+        7 * 86_400,
+        30 * 86_400,
+    )
+    step = next((size for size in steps if longest_s / size <= 5), steps[-1])
+    values = [index * step for index in range(int(longest_s // step) + 2)]
+    return {"tickvals": values, "ticktext": [duration(value) if value else "0" for value in values]}
+
+
+def _distribution(
+    *,
+    id: str,
+    title: str,
+    sub: str,
+    curves: Sequence[Curve],
+    names: Sequence[str],
+    drawn: Sequence[Stroke],
+    x: Json,
+    write: Callable[[float], str],
+    head: str,
+) -> Chart:
+    traces = []
+    for name, one, found in zip(names, drawn, curves, strict=True):
+        trace = line(name, found.value.tolist(), found.share.tolist(), color=one.color, width=one.width, dash=one.dash)
+        trace["text"] = [
+            f"{write(value)}: {percent(share)}"
+            for value, share in zip(found.value.tolist(), found.share.tolist(), strict=True)
+        ]
+        trace["hovertemplate"] = "%{text}"
+        traces.append(trace)
+    rows = [
+        (percent(rank), *(write(_at(found, rank)) if len(found.value) else "none" for found in curves))
+        for rank in _TABLE_RANKS
+    ]
+    y: Json = {
+        "range": [0, 1.01],
+        "tickvals": [0, 0.25, 0.5, 0.75, 1],
+        "ticktext": ["0 %", "25 %", "50 %", "75 %", "100 %"],
+    }
+    drawable = any(len(found.value) for found in curves)
+    return Chart(
+        id=id,
+        title=title,
+        sub=sub,
+        figure={"data": traces, "layout": layout(height=238, left=44, x=x, y=y, hovermode="closest")}
+        if drawable
+        else None,
+        empty="No job finished.",
+        legend=legend(names, drawn),
+        table_head=(head, *names),
+        table_rows=rows,
+        height=238,
+    )
+
+
+def _at(found: Curve, rank: float) -> float:
+    return float(found.value[min(int(np.searchsorted(found.share, rank - 1e-9)), len(found.value) - 1)])

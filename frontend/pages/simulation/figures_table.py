@@ -1,0 +1,103 @@
+"""The table of a report: one row an arm, each figure with its change against the first arm."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from frontend.components.formats import MINUS, NBSP, duration, number, percent
+from frontend.pages.simulation.comparison import Stroke
+from scheduler.simulator.study import Result
+from scheduler.simulator.summary_text import METRICS, Metric
+
+TIMES = "\u00d7"
+_TITLES = {
+    "avg_jct_s": "Mean JCT",
+    "p50_jct_s": "p50 JCT",
+    "p99_jct_s": "p99 JCT",
+    "avg_queueing_s": "Mean wait",
+    "makespan_s": "Makespan",
+    "avg_useful_gpu": "Useful",
+    "preemptions": "Preempted",
+    "max_rho": "Worst \u03c1",
+}
+_SHOWN = tuple(metric for key in _TITLES for metric in METRICS if metric.key == key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One figure. ``tone`` is ``ok``, ``bad`` or empty."""
+
+    title: str
+    text: str
+    change: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRow:
+    """One arm."""
+
+    name: str
+    cells: list[Cell]
+    unfinished: int
+    stroke: str
+    chosen: bool
+
+
+def heads() -> list[str]:
+    """Return the titles of the columns."""
+    return [_TITLES[metric.key] for metric in _SHOWN]
+
+
+def figure_rows(
+    results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke], *, chosen: int
+) -> list[FigureRow]:
+    """Return the rows; the first is the baseline and has no changes."""
+    base: Mapping[str, object] = results[0].summary
+    rows = []
+    for at, (name, result) in enumerate(zip(names, results, strict=True)):
+        own: Mapping[str, object] = result.summary
+        cells = [_cell(metric, own[metric.key], base[metric.key] if at else None) for metric in _SHOWN]
+        rows.append(
+            FigureRow(
+                name=name,
+                cells=cells,
+                unfinished=result.summary["unfinished"],
+                stroke=drawn[at].kind,
+                chosen=0 < at == chosen,
+            )
+        )
+    return rows
+
+
+def _cell(metric: Metric, value: object, base: object) -> Cell:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return Cell(title=_TITLES[metric.key], text="none finished")
+    change, tone = ("", "")
+    if isinstance(base, int | float) and math.isfinite(base):
+        change, tone = _change(metric, float(value), float(base))
+    return Cell(title=_TITLES[metric.key], text=_text(metric, value), change=change, tone=tone)
+
+
+def _text(metric: Metric, value: float) -> str:
+    if metric.kind == "time":
+        return duration(value)
+    if metric.kind == "share":
+        return percent(value)
+    return number(value) if metric.kind == "count" else number(value, 2)
+
+
+def _change(metric: Metric, value: float, base: float) -> tuple[str, str]:
+    """Return the change in words of the visual language, coloured where it is good or bad."""
+    if metric.kind == "share":
+        points = round(100 * (value - base))
+        text = f"{'+' if points > 0 else MINUS}{abs(points)}" if points else ""
+    elif base <= 0:
+        return "", ""
+    elif value / base >= 1.95:
+        text = f"{value / base:.1f}{NBSP}{TIMES}"
+    else:
+        per_cent = round(100 * (value / base - 1))
+        text = f"{'+' if per_cent > 0 else MINUS}{abs(per_cent)}{NBSP}%" if per_cent else ""
+    better = value < base if metric.best == "min" else value > base
+    return text, ("ok" if better else "bad") if text else ""

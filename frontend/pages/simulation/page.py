@@ -1,0 +1,102 @@
+"""Writes the report: the charts of all arms, the table, and everything a browser needs, in one file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from frontend.components.charts import Chart
+from frontend.components.formats import duration, percent
+from frontend.pages.simulation.comparison import jct_chart, rho_chart, strokes, use_chart, wait_chart
+from frontend.pages.simulation.figures_table import figure_rows, heads
+from frontend.pages.simulation.single import arm_charts
+from scheduler.simulator.arms import short_names
+from scheduler.simulator.study import Prepared, Result
+
+_STATIC = Path(settings.BASE_DIR) / "frontend"
+_STYLES = ("tokens.css", "frame.css", "components.css", "parts.css")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmPart:
+    """What is shown of one arm while it is chosen."""
+
+    name: str
+    charts: list[Chart]
+    shown: bool
+
+    @property
+    def later(self) -> bool:
+        """Return whether its charts are drawn only when it is chosen."""
+        return not self.shown
+
+
+def write_report(path: Path, prepared: Prepared, results: Sequence[Result], *, subtitle: str) -> None:
+    """Write the report of results that share one workload."""
+    path.write_text(report(prepared, results, subtitle=subtitle), encoding="utf-8")
+
+
+def report(prepared: Prepared, results: Sequence[Result], *, subtitle: str) -> str:
+    """Return the report as HTML."""
+    names = short_names([result.arm for result in results])
+    chosen = _in_question(results)
+    drawn = strokes(len(results), chosen)
+    context = {
+        "title": _finding(results, names, chosen),
+        "subtitle": subtitle,
+        "hashes": [(name, result.summary["plan_hash"]) for name, result in zip(names, results, strict=True)],
+        "warnings": prepared.trace.warnings,
+        "heads": heads(),
+        "rows": figure_rows(results, names, drawn, chosen=chosen),
+        "chosen": chosen,
+        "charts": [
+            jct_chart(results, names, drawn),
+            wait_chart(results, names, drawn),
+            rho_chart(results, names, drawn),
+            use_chart(results, names),
+        ],
+        "arms": [
+            ArmPart(name=name, charts=arm_charts(result, prepared, prefix=f"arm-{at}"), shown=at == chosen)
+            for at, (name, result) in enumerate(zip(names, results, strict=True))
+        ],
+        "style": _inlined(
+            *(_STATIC / "components/static/components" / name for name in _STYLES),
+            _STATIC / "pages/simulation/static/simulation/report.css",
+        ),
+        "script": _inlined(
+            *sorted((_STATIC / "components/static/vendor").glob("plotly-*.min.js")),
+            _STATIC / "components/static/components/charts.js",
+            _STATIC / "pages/simulation/static/simulation/report.js",
+        ),
+    }
+    return render_to_string("simulation/report.html", context)
+
+
+def _in_question(results: Sequence[Result]) -> int:
+    """Return the arm that the report is about: the one with the shortest mean beside the baseline."""
+    others = range(1, len(results))
+    return min(others, key=lambda arm: results[arm].summary["avg_jct_s"], default=0)
+
+
+def _finding(results: Sequence[Result], names: Sequence[str], chosen: int) -> str:
+    mean_s = results[chosen].summary["avg_jct_s"]
+    if chosen == 0:
+        summary = results[0].summary
+        used = percent(summary["avg_gpu_occupancy"])
+        return f"Jobs end {duration(mean_s)} after their submission on average; {used} of the GPU time is allocated"
+    base_s = results[0].summary["avg_jct_s"]
+    change = mean_s / base_s - 1 if base_s else 0.0
+    if abs(change) < 0.005:
+        return f"{names[chosen]} ends jobs as soon as {names[0]}"
+    word = "sooner" if change < 0 else "later"
+    return f"{names[chosen]} ends jobs {percent(abs(change))} {word} than {names[0]}"
+
+
+def _inlined(*paths: Path) -> SafeString:
+    """Return our own files for a style or script element; none of them can end it early."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    assert not any(end in text.lower() for end in ("</style", "</script"))
+    return mark_safe(text)  # noqa: S308 (files of this repository, checked above)

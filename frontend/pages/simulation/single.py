@@ -1,0 +1,237 @@
+"""Charts of one arm over time: what is allocated, whose it is, how it is split up, who waits, who was where."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line, plain, token
+from frontend.components.formats import counted, duration, number, percent, significant
+from frontend.pages.simulation.scales import elapsed_axis
+from scheduler.core.tables import FloatArray
+from scheduler.simulator.report import Course, Gantt, course, gantt, room_share
+from scheduler.simulator.study import Prepared, Result
+
+GANTT_SERVERS = 4
+_MOST_QUEUES = 8
+_TABLE_ROWS = 24
+
+
+def arm_charts(result: Result, prepared: Prepared, *, prefix: str) -> list[Chart]:
+    """Return the charts of one replay; ``prefix`` keeps their ids apart from those of other arms."""
+    series, stays = result.outcome.series, result.outcome.stays
+    charts = []
+    if series is not None and len(series.at_s):
+        over_time = course(series)
+        widest = int(prepared.servers.num_gpus.max())
+        charts = [
+            _use(over_time, result.outcome.num_gpus, prefix),
+            _waiting(over_time, prefix),
+            _queues(over_time, prepared.queue_names, prefix),
+            _blocks(over_time, result.outcome.num_gpus, widest, room_share(series, widest), prefix),
+        ]
+    if stays is not None and len(stays.job):
+        seats = gantt(result.outcome, stays, prepared.servers.num_gpus.tolist(), num_servers=GANTT_SERVERS)
+        charts.append(_gantt(seats, prepared, prefix))
+    return charts
+
+
+def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
+    mean, useful = float(over_time.allocated.mean()), float(over_time.useful.mean())
+    x = _hours(over_time)
+    traces = [
+        area("allocated", x, _rounded(over_time.allocated), color="u2"),
+        line("useful", x, _rounded(over_time.useful), color="u5", shape="hv"),
+    ]
+    top = max(num_gpus, float(over_time.useful.max()))
+    return _timed(
+        Chart(
+            id=f"{prefix}-use",
+            title=f"{percent(mean / num_gpus)} of {number(num_gpus)} GPUs are allocated on average, "
+            f"{percent(useful / num_gpus)} useful",
+            sub="GPUs allocated, and the same at the speed of their jobs, by time since the first submission",
+            figure={"data": traces, "layout": layout(x=_x(over_time), y=count_axis(top))},
+            legend=(_swatch("allocated", "u2"), _swatch("useful", "u5", "line")),
+        ),
+        over_time,
+        {"Allocated": over_time.allocated, "Useful": over_time.useful},
+    )
+
+
+def _waiting(over_time: Course, prefix: str) -> Chart:
+    most = float(over_time.waiting.max())
+    at_s = float(over_time.at_s[int(over_time.waiting.argmax())]) - float(over_time.at_s[0])
+    title = (
+        f"At most {counted(round(most), 'job')} wait at once, after {duration(at_s)}"
+        if most >= 1
+        else "Hardly any job waits"
+    )
+    x = _hours(over_time)
+    traces = [
+        line("running", x, _rounded(over_time.running), color="info", shape="hv"),
+        line("waiting", x, _rounded(over_time.waiting), color="warn", shape="hv"),
+    ]
+    return _timed(
+        Chart(
+            id=f"{prefix}-jobs",
+            title=title,
+            sub="Jobs, by time since the first submission",
+            figure={
+                "data": traces,
+                "layout": layout(left=44, x=_x(over_time), y={"rangemode": "tozero", "tickformat": ",d"}),
+            },
+            legend=(
+                _swatch("running", "info", "line"),
+                _swatch("waiting", "warn", "line"),
+            ),
+        ),
+        over_time,
+        {"Running": over_time.running, "Waiting": over_time.waiting},
+    )
+
+
+def _queues(over_time: Course, names: Sequence[str], prefix: str) -> Chart:
+    """Stack the largest queues; beyond eight the smaller ones are one."""
+    means = over_time.queues.mean(axis=0)
+    order = np.argsort(-means, kind="stable").tolist()
+    slots = sorted(order[:_MOST_QUEUES] if len(order) <= _MOST_QUEUES else order[: _MOST_QUEUES - 1])
+    parts: list[tuple[str, str, FloatArray]] = [
+        (names[row], f"q{slot}", over_time.queues[:, row]) for slot, row in enumerate(slots, start=1)
+    ]
+    rest = [row for row in order if row not in slots]
+    if rest:
+        parts.append((f"{len(rest)} others", "q0", over_time.queues[:, rest].sum(axis=1)))
+    total = float(means.sum())
+    first = order[0]
+    title = (
+        f"All jobs are in one queue, which holds {significant(total)} GPUs on average"
+        if len(names) == 1
+        else f"{names[first]} holds {percent(float(means[first]) / total if total else 0.0)} of the allocated GPU time"
+    )
+    x = _hours(over_time)
+    return _timed(
+        Chart(
+            id=f"{prefix}-queues",
+            title=title,
+            sub="GPUs held by the jobs of each queue, stacked",
+            figure={
+                "data": [area(name, x, _rounded(values), color=color) for name, color, values in parts],
+                "layout": layout(x=_x(over_time), y=count_axis(float(over_time.queues.sum(axis=1).max()))),
+            },
+            legend=tuple(_swatch(name, color) for name, color, _ in parts),
+        ),
+        over_time,
+        {name: values for name, _, values in parts},
+    )
+
+
+def _blocks(over_time: Course, num_gpus: int, widest: int, share: float, prefix: str) -> Chart:
+    x = _hours(over_time)
+    free = num_gpus - over_time.allocated
+    traces = [
+        line("free GPUs", x, _rounded(free), color="border-ctl", width=1.5, shape="hv"),
+        line("largest free block on a server", x, _rounded(over_time.largest_free), color="accent", shape="hv"),
+    ]
+    return _timed(
+        Chart(
+            id=f"{prefix}-blocks",
+            title=f"A gang of {widest} finds a free server {percent(share)} of the time",
+            sub="Free GPUs, and the most of them on one server; a small block beside many free GPUs is fragmentation",
+            figure={"data": traces, "layout": layout(x=_x(over_time), y=count_axis(max(float(free.max()), widest)))},
+            legend=(
+                _swatch("free GPUs", "border-ctl", "line"),
+                _swatch("largest block", "accent", "line"),
+            ),
+        ),
+        over_time,
+        {"Free GPUs": free, "Largest block": over_time.largest_free},
+    )
+
+
+def _gantt(seats: Gantt, prepared: Prepared, prefix: str) -> Chart:
+    """Draw each stay as a bar over the GPUs it held; jobs of the same queue alternate between two shades."""
+    gpus = prepared.servers.num_gpus.tolist()
+    offsets = np.concatenate(([0], np.cumsum([count + 1 for count in gpus[: seats.num_servers]]))).tolist()
+    jobs = prepared.trace.jobs
+    names = [jobs[bar.job].name or f"job {bar.job}" for bar in seats.bars]
+    one_queue = len(prepared.queue_names) == 1
+    trace: Json = {
+        "type": "bar",
+        "orientation": "h",
+        "name": "jobs",
+        "base": [round((bar.begin_s - seats.from_s) / 3_600, 4) for bar in seats.bars],
+        "x": [round((bar.end_s - bar.begin_s) / 3_600, 4) for bar in seats.bars],
+        "y": [offsets[bar.server] + bar.lane + bar.height / 2 for bar in seats.bars],
+        "width": [bar.height * 0.94 for bar in seats.bars],
+        "marker": {
+            "color": [
+                token(f"u{3 + bar.job % 3}" if one_queue else f"q{1 + jobs[bar.job].queue % 8}") for bar in seats.bars
+            ],
+            "line": {"color": token("surface"), "width": 0.5},
+        },
+        "text": [
+            f"{plain(name)}: {counted(jobs[bar.job].num_gpus, 'GPU')}, "
+            f"{duration(bar.end_s - bar.begin_s)} on server {bar.server}"
+            for name, bar in zip(names, seats.bars, strict=True)
+        ],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+    y: Json = {
+        "range": [offsets[-1] - 1, 0],
+        "tickvals": [offset + count / 2 for offset, count in zip(offsets, gpus[: seats.num_servers], strict=False)],
+        "ticktext": [f"server {server}" for server in range(seats.num_servers)],
+        "showgrid": False,
+    }
+    height = 60 + min(420, 13 * offsets[-1])
+    x = elapsed_axis((seats.until_s - seats.from_s) / 3_600) | {"fixedrange": False}
+    figure: Json = {
+        "data": [trace],
+        "layout": layout(height=height, left=60, x=x, y=y, barmode="overlay", hovermode="closest", dragmode="zoom"),
+    }
+    return Chart(
+        id=f"{prefix}-gantt",
+        title=f"Who was on the first {counted(seats.num_servers, 'server')} "
+        f"in the first {duration(seats.until_s - seats.from_s)}",
+        sub="One bar for each stay, as high as its GPUs; drag to zoom, double-click to go back. "
+        + ("Shades only tell neighbours apart" if one_queue else "Colours are queues"),
+        figure=figure,
+        table_head=("Job", "Server", "GPUs", "From", "For"),
+        table_rows=[
+            (
+                name,
+                str(bar.server),
+                str(bar.height),
+                duration(bar.begin_s - seats.from_s),
+                duration(bar.end_s - bar.begin_s),
+            )
+            for name, bar in list(zip(names, seats.bars, strict=True))[:200]
+        ],
+        height=height,
+    )
+
+
+def _swatch(label: str, color: str, kind: str = "") -> LegendEntry:
+    return LegendEntry(label=label, token=color, kind=kind)
+
+
+def _x(over_time: Course) -> Json:
+    return elapsed_axis(len(over_time.at_s) * over_time.step_s / 3_600)
+
+
+def _hours(over_time: Course) -> list[float]:
+    return [round(row * over_time.step_s / 3_600, 4) for row in range(len(over_time.at_s))]
+
+
+def _rounded(values: FloatArray) -> list[float | None]:
+    return [round(value, 2) for value in values.tolist()]
+
+
+def _timed(chart: Chart, over_time: Course, columns: dict[str, FloatArray]) -> Chart:
+    """Return the chart with its table: every so many intervals, values as drawn."""
+    every = max(1, len(over_time.at_s) // _TABLE_ROWS)
+    rows = [
+        (duration(row * over_time.step_s), *(significant(float(values[row])) for values in columns.values()))
+        for row in range(0, len(over_time.at_s), every)
+    ]
+    return replace(chart, table_head=("After", *columns), table_rows=rows)

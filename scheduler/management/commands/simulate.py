@@ -1,0 +1,129 @@
+"""Replay a workload on a cluster that need not exist: ``manage.py simulate TRACE --policy srtf``."""
+
+from argparse import RawDescriptionHelpFormatter
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from scheduler.management.simulate_arguments import add_cluster, add_output, add_scheduling, add_workload
+from scheduler.management.simulation import Request, run_simulation
+from scheduler.simulator.arms import Arm, parse_arms, parse_options
+from scheduler.simulator.cluster import GB, Cluster, ServerGroup
+from scheduler.simulator.cluster_file import read_cluster
+from scheduler.simulator.errors import BadInput
+from scheduler.simulator.study import Study, Workload
+from scheduler.simulator.traces import READERS
+from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.workloads import GENERATORS
+
+LEFT_OVER, BAD_INPUT, INTERRUPTED = 1, 2, 130
+SERVERS = {"servers": 16, "gpus": 8, "cpus": 24.0, "memory_gb": 500.0}
+
+EXAMPLES = """
+examples:
+  sacct -a -X -P -S 2026-01-01 -o JobID,Submit,Start,End,State,AllocTRES,User,Account > jobs.txt
+  manage.py simulate jobs.txt --compare fifo,las,srtf,fifo+tune --html report.html
+  manage.py simulate trace.csv --policy las --policy-option queue_limits_gpu_s=3600,36000
+  manage.py simulate "generate:philly?jobs=2000&load=1.1" --policy srtf --seeds 5
+
+exit status: 0 all jobs finished, 1 jobs were left over, 2 an argument or the trace cannot be used.
+Everything else: docs/simulator.md
+"""
+
+
+class Formatter(RawDescriptionHelpFormatter):
+    """Keeps the line breaks of the examples."""
+
+
+class Command(BaseCommand):
+    """Parses, calls ``run_simulation``, maps errors to exit codes. Touches no database."""
+
+    help = (
+        "Replay the jobs of TRACE through the scheduler on a cluster of your choice, and say how long they would have "
+        "waited and run. The decisions are those of the live scheduler. Needs no database and no GPU."
+    )
+    requires_system_checks: list[str] = []
+    suppressed_base_arguments = {
+        "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color",
+        "--skip-checks",
+    }  # fmt: skip
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # as Django's
+        """Return the parser with examples below the options."""
+        return super().create_parser(prog_name, subcommand, formatter_class=Formatter, epilog=EXAMPLES, **kwargs)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "trace",
+            metavar="TRACE",
+            help="file with the jobs, plain or gzip, or a generated workload: "
+            + ", ".join(f"generate:{name}?{made.options}" for name, made in GENERATORS.items()),
+        )
+        parser.add_argument("--format", choices=list(READERS), help="format of TRACE (default: told from its header)")
+        add_scheduling(parser)
+        add_cluster(parser)
+        add_workload(parser)
+        add_output(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            reasons = run_simulation(request_of(options), out=self.stdout, notes=self.stderr)
+        except (BadInput, TraceError) as error:
+            raise CommandError(str(error), returncode=BAD_INPUT) from None
+        except KeyboardInterrupt:
+            raise CommandError("Stopped. Nothing was written.", returncode=INTERRUPTED) from None
+        if reasons:
+            raise CommandError(reasons, returncode=LEFT_OVER)
+
+
+def request_of(options: dict[str, Any]) -> Request:
+    """Return what the arguments ask for.
+
+    Raises:
+        BadInput: If they do not go together.
+    """
+    if options["policy"] is None and not options["compare"]:
+        raise BadInput("--policy or --compare is needed, such as --policy srtf.")
+    base = Arm(
+        policy=options["policy"] or "",
+        locality=options["locality"],
+        mechanism=options["mechanism"],
+        introspection=tuple(options["introspection"]),
+        **{
+            f"{kind}_options": parse_options(options[f"{kind}_option"], flag=f"--{kind}-option")
+            for kind in ("policy", "locality", "mechanism")
+        },
+    )
+    workload = Workload(
+        source=options["trace"],
+        format=options["format"],
+        window=options["window"],
+        num_jobs=options["jobs"],
+        load=options["load"],
+        mix=options["mix"],
+    )
+    study = Study(
+        workload=workload,
+        cluster=cluster_of(options),
+        queues_of_trace=options["queues"] == "trace",
+        round_s=options["round_s"],
+        restart_s=options["restart_s"],
+    )
+    files = {name: options[name] for name in ("json", "records", "series", "placements", "html")}
+    seeds = tuple(range(options["seeds"])) if options["seeds"] else options["seed"]
+    arms = parse_arms(options["compare"], base) if options["compare"] else [base]
+    return Request(study=study, arms=arms, seeds=seeds, workers=options["workers"], **files)
+
+
+def cluster_of(options: dict[str, Any]) -> Cluster:
+    """Return the cluster of a file, or of alike servers."""
+    given = [name for name in SERVERS if options[name] is not None]
+    if options["cluster"] is not None:
+        if given:
+            raise BadInput(f"--cluster and --{given[0].replace('_', '-')} say the same thing: give one of them.")
+        return read_cluster(options["cluster"], racks=options["racks"])
+    each = {name: default if options[name] is None else options[name] for name, default in SERVERS.items()}
+    group = ServerGroup(
+        count=int(each["servers"]), gpus=int(each["gpus"]), cpus=each["cpus"], memory_bytes=each["memory_gb"] * GB
+    )
+    return Cluster(groups=(group,), racks=options["racks"])

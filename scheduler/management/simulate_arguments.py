@@ -1,0 +1,152 @@
+"""The arguments of ``manage.py simulate``, in groups as its help shows them."""
+
+from pathlib import Path
+
+from django.core.management.base import CommandParser
+
+from scheduler.choices import choices
+from scheduler.introspection import INTROSPECTIONS
+from scheduler.management.argument_types import model_mix, number, round_length, seed_list, whole
+from scheduler.simulator.cluster import MOST_SERVERS
+from scheduler.simulator.profiles import DEFAULT_MIX
+
+
+def add_scheduling(parser: CommandParser) -> None:
+    """Add what decides."""
+    known = choices()
+    names = {
+        kind: ", ".join(choice["name"] for choice in known[kind]) for kind in ("policies", "localities", "mechanisms")
+    }
+    group = parser.add_argument_group("scheduling", "Options of a choice, with ranges: docs/simulator.md")
+    group.add_argument("--policy", metavar="P", help=f"who runs first, or with how many GPUs: {names['policies']}")
+    group.add_argument(
+        "--locality",
+        metavar="L",
+        default="consolidate",
+        help=f"which servers: {names['localities']} (default: %(default)s)",
+    )
+    group.add_argument(
+        "--mechanism",
+        metavar="M",
+        default="proportional",
+        help=f"how cores and memory are given: {names['mechanisms']} (default: %(default)s)",
+    )
+    for kind in ("policy", "locality", "mechanism"):
+        group.add_argument(
+            f"--{kind}-option",
+            metavar="K=V",
+            action="append",
+            default=[],
+            help=f"an option of the {kind}; may stand several times",
+        )
+    group.add_argument(
+        "--introspection",
+        metavar="NAME",
+        action="append",
+        default=[],
+        choices=list(INTROSPECTIONS),
+        help="what is tried on running jobs, measured and taken back; may stand several times: %(choices)s",
+    )
+    group.add_argument(
+        "--round-s",
+        metavar="S",
+        type=round_length,
+        default=300.0,
+        help="seconds between rounds, or none for a round whenever something changes (default: 300)",
+    )
+    group.add_argument(
+        "--restart-s",
+        metavar="S",
+        type=number(least=0),
+        default=0.0,
+        help="what every start of a job after its first costs, seconds (default: 0)",
+    )
+    group.add_argument(
+        "--compare",
+        metavar="ARMS",
+        help='several ways side by side, "policy[:locality][+mechanism][+introspection]", split by commas: '
+        '"fifo,srtf+tune"; what an arm leaves out is as given by the options above',
+    )
+    group.add_argument(
+        "--workers",
+        metavar="N",
+        type=whole(least=1, most=1024),
+        help="processes that share the arms and seeds (default: one for each core)",
+    )
+
+
+def add_cluster(parser: CommandParser) -> None:
+    """Add what it runs on."""
+    group = parser.add_argument_group("cluster", "All servers alike, or a file")
+    group.add_argument("--servers", metavar="N", type=whole(least=1, most=MOST_SERVERS), help="servers (default: 16)")
+    group.add_argument("--gpus", metavar="N", type=whole(least=1, most=1024), help="GPUs of each (default: 8)")
+    group.add_argument("--cpus", metavar="N", type=number(above=0), help="cores of each (default: 24)")
+    group.add_argument(
+        "--memory-gb", metavar="GB", type=number(above=0), help="memory of each, 10^9 bytes (default: 500)"
+    )
+    group.add_argument(
+        "--racks",
+        metavar="N",
+        type=whole(least=1, most=MOST_SERVERS),
+        default=1,
+        help="racks over which the servers stand, in order and evenly (default: 1)",
+    )
+    group.add_argument(
+        "--cluster", metavar="FILE", type=Path, help="JSON or YAML with groups of servers, and queues with quotas"
+    )
+    group.add_argument(
+        "--queues",
+        choices=["one", "trace"],
+        default="one",
+        help="one queue for all jobs, or one for each queue of the trace with a quota in proportion to its GPU time "
+        "(default: one); a cluster file with queues decides instead",
+    )
+
+
+def add_workload(parser: CommandParser) -> None:
+    """Add which jobs."""
+    group = parser.add_argument_group("workload")
+    group.add_argument(
+        "--window",
+        metavar="A:B",
+        default="",
+        help="only jobs submitted from A up to B: seconds of the trace, or dates such as 2026-01-05T12:30; "
+        "either may be empty",
+    )
+    group.add_argument("--jobs", metavar="N", type=whole(least=1), help="only the first N jobs, of the window")
+    group.add_argument(
+        "--load",
+        metavar="X",
+        type=number(above=0),
+        help="stretch the arrivals until the jobs ask for X times the GPU time there is, such as 1.1",
+    )
+    group.add_argument(
+        "--mix",
+        metavar="MIX",
+        type=model_mix,
+        default=dict(DEFAULT_MIX),
+        help="models of jobs whose trace names none, drawn by --seed: shares of image, language, speech; none leaves "
+        "them insensitive to cores and memory (default: image=20,language=70,speech=10)",
+    )
+    seeds = group.add_mutually_exclusive_group()
+    seeds.add_argument(
+        "--seed",
+        metavar="S",
+        type=seed_list,
+        default=(0,),
+        help="seed of models and of a generated workload; several with commas give means with 95 %% half-widths "
+        "(default: 0)",
+    )
+    seeds.add_argument("--seeds", metavar="N", type=whole(least=1, most=1000), help="the seeds 0 to N-1")
+
+
+def add_output(parser: CommandParser) -> None:
+    """Add where to."""
+    group = parser.add_argument_group("output", "A table goes to stdout. Columns: docs/simulator.md")
+    group.add_argument(
+        "--json", metavar="FILE", type=Path, help="the figures as JSON; - for stdout instead of the table"
+    )
+    group.add_argument("--records", metavar="FILE", type=Path, help="one row a job, .csv or .parquet")
+    group.add_argument("--series", metavar="FILE", type=Path, help="the cluster over time, .csv or .parquet")
+    group.add_argument("--placements", metavar="FILE", type=Path, help="who was where and when, .csv or .parquet")
+    group.add_argument("--html", metavar="FILE", type=Path, help="a report in one file, for a browser, without network")

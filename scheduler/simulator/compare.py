@@ -1,0 +1,115 @@
+"""Replays several arms, and several seeds, in as many processes as there are cores; the results are those of one."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import active_children, get_context
+
+from scheduler.simulator.arms import Arm
+from scheduler.simulator.study import Prepared, Result, Study, prepare, replay
+
+Tell = Callable[[Result], None]
+
+
+@dataclass(slots=True)
+class _Worker:
+    """What a process keeps between runs: the workload of the last seed."""
+
+    study: Study
+    seed: int
+    prepared: Prepared
+
+
+_here: list[_Worker] = []  # in a process of the pool: its one worker
+
+
+def compare(
+    study: Study,
+    arms: Sequence[Arm],
+    *,
+    seeds: Sequence[int] = (0,),
+    workers: int | None = None,
+    first: Prepared | None = None,
+    tell: Tell | None = None,
+) -> list[Result]:
+    """Return one result for each arm and seed: the arms in their order, the seeds of each in theirs.
+
+    Args:
+        study: What the arms have in common.
+        arms: What differs.
+        seeds: Seeds of the workload.
+        workers: Processes; None for one for each core. With one, this process does the work.
+        first: The workload of the first seed where it is read already.
+        tell: Called after each run, in the order in which they end.
+
+    Raises:
+        BadInput: If an arm cannot be built, or an option does not fit the trace.
+        TraceError: If the trace cannot be read.
+    """
+    first = first or prepare(study, seed=seeds[0])
+    runs = [(arm, seed) for seed in seeds for arm in arms]
+    count = min(len(runs), workers or os.cpu_count() or 1)
+    found = _in_turn(study, runs, first, tell) if count == 1 else _in_processes(study, runs, first, tell, count)
+    return [found[arms.index(arm) + len(arms) * seeds.index(seed)] for arm in arms for seed in seeds]
+
+
+def _in_turn(study: Study, runs: Sequence[tuple[Arm, int]], first: Prepared, tell: Tell | None) -> list[Result]:
+    worker = _Worker(study, runs[0][1], first)
+    results = []
+    for arm, seed in runs:
+        results.append(_run(worker, arm, seed))
+        if tell:
+            tell(results[-1])
+    return results
+
+
+def _in_processes(
+    study: Study, runs: Sequence[tuple[Arm, int]], first: Prepared, tell: Tell | None, count: int
+) -> list[Result]:
+    results: dict[int, Result] = {}
+    pool = ProcessPoolExecutor(
+        count, mp_context=get_context("spawn"), initializer=_begin, initargs=(study, runs[0][1], first)
+    )
+    with _ended_at_once(pool):
+        places = {pool.submit(_run_here, arm, seed): place for place, (arm, seed) in enumerate(runs)}
+        open_runs = set(places)
+        while open_runs:
+            done, open_runs = wait(open_runs, return_when=FIRST_COMPLETED)
+            for future in done:
+                results[places[future]] = future.result()
+                if tell:
+                    tell(results[places[future]])
+    return [results[place] for place in range(len(runs))]
+
+
+@contextmanager
+def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
+    """Shut the pool down; when something went wrong, without waiting for what is being replayed."""
+    before = set(active_children())
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(active_children()) - before:
+            process.terminate()
+        raise
+    pool.shutdown()
+
+
+def _begin(study: Study, seed: int, prepared: Prepared) -> None:
+    # Ctrl-C reaches the whole group; the parent speaks and ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _here[:] = [_Worker(study, seed, prepared)]
+
+
+def _run_here(arm: Arm, seed: int) -> Result:
+    return _run(_here[0], arm, seed)
+
+
+def _run(worker: _Worker, arm: Arm, seed: int) -> Result:
+    if seed != worker.seed:
+        worker.seed, worker.prepared = seed, prepare(worker.study, seed=seed)
+    return replay(worker.study, worker.prepared, arm, seed=seed)

@@ -1,0 +1,204 @@
+"""What is simulated: a trace cut and stretched, on a cluster, with its queues; and the replay of one arm over it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scheduler.core.profile import Profile, sensitivity
+from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.simulator.arms import Arm
+from scheduler.simulator.cluster import Cluster, QueueSpec, queue_table, server_table
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.errors import BadInput
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.outcome import Outcome, Summary
+from scheduler.simulator.profiles import assign_profiles, synergy_profiles
+from scheduler.simulator.summary import summarize
+from scheduler.simulator.traces import PROFILES, open_trace
+from scheduler.simulator.traces import trace as cut
+from scheduler.simulator.traces.trace import Trace
+
+# Machines for which the profiles were published.
+_MEASURED_CPUS_PER_GPU = range(3, 7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Which jobs are replayed.
+
+    Attributes:
+        source: File of the trace, or ``generate:...``.
+        format: Name of its format; None to tell it from the beginning of the file.
+        window: ``A:B``, only jobs that arrive in it; empty for all.
+        num_jobs: Only so many of the first jobs, after the window; None for all.
+        load: Offered load to which the arrivals are stretched, as a share of the cluster; None to leave them.
+        mix: Share of each class of models among jobs without a profile of their own; empty to leave them without.
+    """
+
+    source: str
+    format: str | None = None
+    window: str = ""
+    num_jobs: int | None = None
+    load: float | None = None
+    mix: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """All that the arms have in common.
+
+    Attributes:
+        workload: The jobs.
+        cluster: The servers and queues; None for the servers that the trace names.
+        queues_of_trace: Whether each queue of the trace is one here; else all jobs share one. Has no meaning where
+            the cluster has queues.
+        round_s: Seconds between rounds; None for a round whenever something changes.
+        restart_s: Seconds that every start after a job's first costs.
+        keep_series, keep_stays: Whether outcomes hold the cluster over time, and who was where.
+    """
+
+    workload: Workload
+    cluster: Cluster | None
+    queues_of_trace: bool = False
+    round_s: float | None = 300.0
+    restart_s: float = 0.0
+    keep_series: bool = False
+    keep_stays: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A study with its workload read.
+
+    Attributes:
+        trace: The jobs; their ``queue`` is a row of ``queues``.
+        servers, queues: The cluster as columns.
+        queue_names: By row of ``queues``.
+    """
+
+    trace: Trace
+    servers: ServerTable
+    queues: QueueTable
+    queue_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one arm gave with one seed."""
+
+    arm: Arm
+    seed: int
+    outcome: Outcome
+    summary: Summary
+
+
+def prepare(study: Study, *, seed: int) -> Prepared:
+    """Read the workload and make the cluster.
+
+    Raises:
+        BadInput: If an option does not fit the trace.
+        TraceError: If the trace cannot be read.
+    """
+    own_gpus = study.cluster.num_gpus if study.cluster else None
+    trace = open_trace(study.workload.source, format=study.workload.format, seed=seed, cluster_gpus=own_gpus)
+    servers = _servers(study, trace)
+    cluster_gpus = int(servers.num_gpus.sum())
+    trace = _shaped(trace, study.workload, cluster_gpus)
+    if study.workload.mix:
+        trace = replace(trace, jobs=_profiled(trace.jobs, servers, study.workload.mix, seed))
+    specs = study.cluster.queues if study.cluster else ()
+    if specs:
+        trace, queues = _by_name(trace, specs), queue_table(specs, cluster_gpus=cluster_gpus)
+        return Prepared(trace=trace, servers=servers, queues=queues, queue_names=tuple(spec.name for spec in specs))
+    if study.queues_of_trace:
+        queues = cut.queue_table(trace, cluster_gpus=cluster_gpus)
+        return Prepared(trace=trace, servers=servers, queues=queues, queue_names=trace.queues)
+    trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
+    queues = cut.queues_of([cluster_gpus], cluster_gpus=cluster_gpus)
+    return Prepared(trace=trace, servers=servers, queues=queues, queue_names=("all",))
+
+
+def replay(
+    study: Study, prepared: Prepared, arm: Arm, *, seed: int, progress: Callable[[int, int], None] | None = None
+) -> Result:
+    """Replay one arm; ``progress`` is called now and then with the number of jobs done and of all jobs.
+
+    Raises:
+        BadInput: If the arm cannot be built.
+    """
+    outcome = simulate(
+        prepared.trace.jobs,
+        prepared.servers,
+        prepared.queues,
+        arm.config(),
+        round_s=study.round_s,
+        restart_s=study.restart_s,
+        series=study.keep_series,
+        stays=study.keep_stays,
+        progress=progress,
+    )
+    return Result(arm=arm, seed=seed, outcome=outcome, summary=summarize(outcome))
+
+
+def _servers(study: Study, trace: Trace) -> ServerTable:
+    if study.cluster is not None:
+        return server_table(study.cluster)
+    if trace.servers is None:
+        raise BadInput("the trace names no servers: give --servers, or --cluster FILE")
+    return trace.servers
+
+
+def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:
+    """Return the trace cut to its window and number of jobs, then stretched to its load."""
+    if workload.window:
+        try:
+            from_s, to_s = cut.parse_window(workload.window, starts_at=trace.starts_at)
+        except ValueError as error:
+            raise BadInput(f"--window: {error}.") from None
+        trace = cut.window(trace, from_s=from_s, to_s=to_s)
+        if not trace.jobs:
+            raise BadInput(f"--window {workload.window}: no job of the trace arrives in it.")
+    if workload.num_jobs is not None:
+        trace = cut.first(trace, num_jobs=workload.num_jobs)
+    if workload.load is not None:
+        try:
+            trace = cut.at_load(trace, load=workload.load, cluster_gpus=cluster_gpus)
+        except ValueError as error:
+            raise BadInput(f"--load: {error}.") from None
+    return trace
+
+
+def _profiled(jobs: list[SimJob], servers: ServerTable, mix: Mapping[str, float], seed: int) -> list[SimJob]:
+    """Return the jobs with models drawn by the mix; each as fast as its trace says at this cluster's share."""
+    gpus = float(servers.num_gpus.sum())
+    cpus, memory_bytes = float(servers.num_cpus.sum()) / gpus, float(servers.memory_bytes.sum()) / gpus
+    measured = min(_MEASURED_CPUS_PER_GPU, key=lambda each: abs(each - cpus))
+    profiles = {
+        name: _at_share(profile, cpus_per_gpu=cpus, memory_bytes_per_gpu=memory_bytes)
+        for name, profile in synergy_profiles(PROFILES, cpus_per_gpu=measured).items()
+    }
+    return assign_profiles(jobs, profiles=profiles, mix=mix, seed=seed)
+
+
+def _at_share(profile: Profile, *, cpus_per_gpu: float, memory_bytes_per_gpu: float) -> Profile:
+    """Return the profile with speed 1 at this share: run times of a trace were measured with the share of its jobs."""
+    unit = sensitivity(profile, cpus_per_gpu=cpus_per_gpu, memory_bytes_per_gpu=memory_bytes_per_gpu)
+    if math.isclose(unit, 1.0):
+        return profile
+    return replace(
+        profile, relative_speed=tuple(tuple(speed / unit for speed in row) for row in profile.relative_speed)
+    )
+
+
+def _by_name(trace: Trace, specs: Sequence[QueueSpec]) -> Trace:
+    row_of = {spec.name: row for row, spec in enumerate(specs)}
+    missing = sorted({trace.queues[job.queue] for job in trace.jobs} - set(row_of))
+    if missing:
+        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        raise BadInput(f"--cluster: the trace has jobs in {shown}, which the cluster file does not name as queues.")
+    rows = [row_of.get(name, 0) for name in trace.queues]
+    return replace(
+        trace,
+        jobs=[replace(job, queue=rows[job.queue]) for job in trace.jobs],
+        queues=tuple(spec.name for spec in specs),
+    )
