@@ -66,7 +66,7 @@ def _take(row: Row, collected: Collector) -> None:
     if milli < _WHOLE_GPU:
         collected.count("with a share of a GPU, which gets a whole one")
     if row.text("gpu_spec"):
-        collected.count("that name GPU types, which are not looked at")
+        collected.count("naming GPU types, which are not looked at")
     collected.add(
         line=row.line,
         id=row.text("name"),

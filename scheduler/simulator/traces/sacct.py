@@ -80,7 +80,7 @@ def _take(row: Row, collected: Collector) -> None:
         collected.count("without an end or a length and left out")
         return
     if "+" in row.text("JobID"):
-        collected.count("that are parts of a heterogeneous job, each taken for a job of its own")
+        collected.count("being part of a heterogeneous job, taken for one of its own")
     collected.add(
         line=row.line,
         id=row.text("JobID"),

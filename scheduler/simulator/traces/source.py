@@ -38,7 +38,7 @@ class Source:
             # A text stream is read whole, since only bytes tell what is in them.
             text = isinstance(place.read(0), str)
             raw = io.BytesIO(cast(IO[str], place).read().encode()) if text else cast(IO[bytes], place)
-        buffered = io.BufferedReader(cast(io.RawIOBase, raw), _HEAD_BYTES)
+        buffered = self._file = io.BufferedReader(cast(io.RawIOBase, raw), _HEAD_BYTES)
         if buffered.peek(2)[:2] == b"\x1f\x8b":
             unpacked = gzip.GzipFile(fileobj=buffered)
             buffered = io.BufferedReader(cast(io.RawIOBase, unpacked), _HEAD_BYTES)
@@ -47,6 +47,8 @@ class Source:
     def close(self) -> None:
         """Close the file."""
         self._raw.close()
+        # Closing an unpacked stream leaves the file below it open.
+        self._file.close()
 
     def head(self) -> bytes:
         """Return the first bytes without a byte-order mark; they stay to be read."""
