@@ -2,7 +2,8 @@
 
 from scheduler.core.config import Mechanism
 from scheduler.mechanisms.greedy import Greedy
+from scheduler.mechanisms.opt import Opt
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.mechanisms.tune import Tune
 
-MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Proportional, Greedy, Tune)}
+MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Proportional, Greedy, Tune, Opt)}

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scheduler.core.needs import must_have
+from scheduler.core.needs import Needs, must_have
 from scheduler.core.packing.draft import Draft, seat_rows
-from scheduler.core.tables import Placements
+from scheduler.core.packing.shelf import ShareShelf
+from scheduler.core.tables import JobTable, Placements, ServerTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,10 @@ class Proportional:
     def grant(self, draft: Draft) -> Placements:
         """Return the seats of the draft as they are, each with its share."""
         return as_needed(draft)
+
+    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> ShareShelf:
+        """Return the shares from round to round."""
+        return ShareShelf(needs)
 
 
 def as_needed(draft: Draft) -> Placements:

@@ -6,14 +6,15 @@ from typing import ClassVar
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
 from scheduler.core.tables import Placements
+from scheduler.mechanisms.top_up import top_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tune:
     """Every job gets what it needs for full speed where that fits, and never less than its share would give it.
 
-    Source: Mohan et al., "Synergy", OSDI 2022, Tune. Differs: a running job stays on its servers; a demoted job keeps
-    what it can use of its proportional share, not more.
+    Source: Mohan et al., "Synergy", OSDI 2022, Tune. Differs: a running job stays on its servers, unless ``repack``; a
+    demoted job keeps what it can use of its proportional share, not more.
     """
 
     name: ClassVar[str] = "tune"
@@ -24,7 +25,17 @@ class Tune:
         default=True,
         metadata={"help": "Place the widest and most demanding jobs first, as published; off: in the policy's order."},
     )
+    top_up: bool = field(
+        default=False,
+        metadata={"help": "Give cores and memory that stay unused to the jobs that gain most. Not in the paper."},
+    )
+
+    repack: bool = field(
+        default=False,
+        metadata={"help": "Place all jobs anew in every round, as published; a job that changes servers is restarted."},
+    )
 
     def grant(self, draft: Draft) -> Placements:
         """Return the seats with cores and memory; jobs that start now go where their demand fits."""
-        return fill(draft, sort_by_demand=self.sort_by_demand)
+        grants = fill(draft, sort_by_demand=self.sort_by_demand)
+        return top_up(grants, draft) if self.top_up else grants
