@@ -96,7 +96,8 @@ def remaining_work(snapshot: Snapshot) -> FloatArray:
     asked = demands(jobs, snapshot.servers)
     relative = np.divide(asked, capacity, out=np.zeros(asked.shape), where=capacity > 0).sum(axis=1)
     known = np.isfinite(jobs.remaining_s)
-    return np.where(known, np.where(known, jobs.remaining_s, 0.0) * relative, np.inf)
+    # Rounded, so that work that is equal on paper ties.
+    return np.where(known, np.round(np.where(known, jobs.remaining_s, 0.0) * relative, 6), np.inf)
 
 
 def among_the_fair(keys: Sequence[float], fair_order: Sequence[int], *, fairness: float) -> list[int]:
