@@ -32,6 +32,10 @@ class _Life:
     row: JobRow
     end_s: float = math.inf
 
+    def active_s(self, since_s: float, until_s: float) -> float:
+        """Return how long it was there in a span of time."""
+        return max(0.0, min(self.end_s, until_s) - max(self.row.arrival_s, since_s))
+
 
 def completions(
     tasks: list[Task], servers: tuple[ServerRow, ...], policy: str, *, round_s: float | None
@@ -49,6 +53,8 @@ def completions(
     now_s = _on_grid(min(task.arrival_s for task in tasks), round_s)
     while True:
         active = [life for life in lives if life.row.arrival_s <= now_s and math.isinf(life.end_s)]
+        for life in active:
+            life.row = replace(life.row, sharers=_sharers(life, lives, active, now_s))
         _decide(active, servers, policy, now_s)
         next_s = _next_moment(lives, active, policy, now_s, round_s)
         if math.isinf(next_s):
@@ -56,6 +62,14 @@ def completions(
         for life in lives:
             _live(life, now_s, next_s)
         now_s = next_s
+
+
+def _sharers(life: _Life, lives: list[_Life], active: list[_Life], now_s: float) -> float:
+    """Return the mean number of active jobs since it arrived."""
+    since_s = life.row.arrival_s
+    if now_s <= since_s:
+        return float(len(active))
+    return max(1.0, sum(other.active_s(since_s, now_s) for other in lives) / (now_s - since_s))
 
 
 def _row(task: Task) -> JobRow:

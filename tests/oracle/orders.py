@@ -1,13 +1,16 @@
 """In which order each list policy puts jobs: one plain key a job, smallest first."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
+from scheduler.policies import POLICIES
 from tests.oracle.cases import Case
 from tests.strategies import JobRow
 
-# Key of one job of a cluster; equal keys go by first start, then arrival, then id.
-Key = Callable[[JobRow, Case], float]
+# Numbers by which a job is compared with others, the first that differs decides.
+Key = tuple[float | Fraction, ...]
 LAS_LIMIT_GPU_S = 3_250.0
 
 
@@ -16,28 +19,115 @@ class Order:
     """What a list policy does.
 
     Attributes:
-        key: Its key.
+        keys: Its key for every job of a cluster; equal keys go by first start, then arrival, then id.
         preemptive: Whether a waiting job takes GPUs of running jobs that come after it.
     """
 
-    key: Key
+    keys: Callable[[Case], list[Key]]
     preemptive: bool
 
     def of(self, case: Case) -> list[int]:
         """Return the jobs of the case in order."""
-        rows = case.jobs
-        return sorted(
-            range(len(rows)),
-            key=lambda at: (self.key(rows[at], case), rows[at].first_start_s, rows[at].arrival_s, at),
-        )
+        rows, keys = case.jobs, self.keys(case)
+        return sorted(range(len(rows)), key=lambda at: (keys[at], rows[at].first_start_s, rows[at].arrival_s, at))
 
 
-def _las(job: JobRow, case: Case) -> float:
-    return 0.0 if job.attained_gpu_s < LAS_LIMIT_GPU_S else 1.0
+def _each(key: Callable[[JobRow, Case], Key], *, preemptive: bool) -> Order:
+    """Return the order by a key that looks at one job at a time."""
+    return Order(keys=lambda case: [key(job, case) for job in case.jobs], preemptive=preemptive)
+
+
+def _las_level(job: JobRow) -> int:
+    return 0 if job.attained_gpu_s < LAS_LIMIT_GPU_S else 1
+
+
+def _gittins(job: JobRow, case: Case) -> Key:
+    """Return the level, and inside the first one the index at the last past service that the job has reached.
+
+    Chance to end in the next quantum over its expected cost; the quantum of a level is its limit.
+    """
+    if _las_level(job):
+        return (1, 0)
+    past = [Fraction(service) for service in POLICIES["gittins"]().history_gpu_s]  # type: ignore[attr-defined]  # Gittins
+    reached = max([service for service in past if service <= job.attained_gpu_s], default=Fraction(0))
+    longer = [service for service in past if service > reached]
+    if not longer:
+        return (0, 0)
+    quantum = Fraction(LAS_LIMIT_GPU_S)
+    ending = sum(service <= reached + quantum for service in longer)
+    return (0, -ending / sum(min(service - reached, quantum) for service in longer))
+
+
+def _ftf(job: JobRow, case: Case) -> Key:
+    """Return minus rho: time in the shared cluster, if it ran from now on, over time on an equal share."""
+    if math.isinf(job.remaining_s) or math.isinf(job.total_s):
+        return (math.inf,)
+    share_gpus = Fraction(case.num_gpus) / max(Fraction(1), Fraction(job.sharers))
+    alone_s = Fraction(job.total_s) * job.num_gpus / min(Fraction(job.num_gpus), share_gpus)
+    return (-(Fraction(case.now_s) - Fraction(job.arrival_s) + Fraction(job.remaining_s)) / alone_s,)
+
+
+def _fair(case: Case) -> list[Key]:
+    """Return the turn of each job when the queue with the fewest GPUs for its weight always has the next turn.
+
+    Queues are flat. In a queue the running jobs come first, then those that started first, arrived first.
+    """
+    jobs, held, keys = case.jobs, dict.fromkeys(range(len(case.queues)), Fraction(0)), {}
+    busy = sum(Fraction(queue.weight) for at, queue in enumerate(case.queues) if any(job.queue == at for job in jobs))
+    in_line = sorted(
+        range(len(jobs)), key=lambda at: (not jobs[at].seats, jobs[at].first_start_s, jobs[at].arrival_s, at)
+    )
+    for at in in_line:
+        queue = jobs[at].queue
+        keys[at] = (held[queue],)
+        held[queue] += jobs[at].num_gpus * busy / Fraction(case.queues[queue].weight)
+    return [keys[at] for at in range(len(jobs))]
+
+
+def _relative(job: JobRow, case: Case) -> list[Fraction]:
+    """Return the parts of the GPUs, cores and bytes of the cluster that a job asks for, its share where unknown."""
+    part = Fraction(job.num_gpus, case.num_gpus)
+    cpus = sum(Fraction(server.num_cpus) for server in case.servers)
+    memory = sum(Fraction(server.memory_bytes) for server in case.servers)
+    return [
+        part,
+        part if math.isinf(job.demand_cpus) else Fraction(job.demand_cpus) / cpus,
+        part if math.isinf(job.demand_memory_bytes) else Fraction(job.demand_memory_bytes) / memory,
+    ]
+
+
+def _drf(case: Case) -> list[Key]:
+    """Return the turn of each job when the user with the smallest dominant share always has the next turn.
+
+    A user's jobs come running ones first, then those that started first, arrived first.
+    """
+    jobs, keys = case.jobs, {}
+    held = {job.owner: [Fraction(0)] * 3 for job in jobs}
+    in_line = sorted(
+        range(len(jobs)), key=lambda at: (not jobs[at].seats, jobs[at].first_start_s, jobs[at].arrival_s, at)
+    )
+    for at in in_line:
+        job = jobs[at]
+        keys[at] = (max(held[job.owner]),)
+        more = [part / Fraction(job.weight) for part in _relative(job, case)]
+        held[job.owner] = [have + part for have, part in zip(held[job.owner], more, strict=True)]
+    return [keys[at] for at in range(len(jobs))]
+
+
+def _tetris(job: JobRow, case: Case) -> Key:
+    """Return the remaining work: time times the parts of all resources."""
+    return (Fraction(job.remaining_s) * sum(_relative(job, case)),)
 
 
 ORDERS: dict[str, Order] = {
-    "fifo": Order(key=lambda job, case: job.arrival_s, preemptive=False),
-    "srtf": Order(key=lambda job, case: job.remaining_s, preemptive=True),
-    "las": Order(key=_las, preemptive=True),
+    "fifo": _each(lambda job, case: (job.arrival_s,), preemptive=False),
+    "priority": _each(lambda job, case: (-job.priority,), preemptive=False),
+    "srtf": _each(lambda job, case: (job.remaining_s,), preemptive=True),
+    "srsf": _each(lambda job, case: (job.num_gpus * job.remaining_s,), preemptive=True),
+    "las": _each(lambda job, case: (_las_level(job),), preemptive=True),
+    "gittins": _each(_gittins, preemptive=True),
+    "ftf": _each(_ftf, preemptive=True),
+    "drf": Order(keys=_drf, preemptive=False),
+    "tetris": _each(_tetris, preemptive=True),
+    "fair": Order(keys=_fair, preemptive=False),
 }

@@ -70,12 +70,27 @@ def _answers(case: Case, policy: str, locality: str, mechanism: str) -> tuple[Ma
     seated = seats_of(plan)
     if giver.reseats:  # it may seat again who starts now, so only who runs is compared, and where those stay who ran
         stay = {job for job, row in enumerate(case.jobs) if row.seats and walked.get(job) == row.seats}
+        stay = set() if locality == "relax" else stay
         return _masked(seated, stay), _masked(walked, stay)
+    if locality == "relax" or mechanism == "greedy":
+        # Jobs of one size may trade places there although one of them waited longer or wants other cores.
+        return _sizes(case, seated), _sizes(case, walked)
     return seated, walked
 
 
 def _masked(seats: Mapping[int, Seats], shown: set[int]) -> dict[int, Seats]:
     return {job: at if job in shown else () for job, at in seats.items()}
+
+
+def _sizes(case: Case, seats: Mapping[int, Seats]) -> dict[int, Seats]:
+    """Return who runs, and under negative numbers the sizes of the gangs on each server."""
+    sizes = {
+        -1 - server: tuple(
+            sorted((case.jobs[job].num_gpus, gpus) for job, at in seats.items() for on, gpus in at if on == server)
+        )
+        for server in range(len(case.servers))
+    }
+    return {**sizes, **_masked(seats, set())}
 
 
 @pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name in GIVERS])
