@@ -21,14 +21,16 @@ class Changes:
         started: Jobs that begin on new seats, and what they hold; those that moved or were resized are in it too.
         amended: Jobs that keep their seats with other cores or memory.
         stopped: Jobs that leave their seats, with the rule and the job that takes them (NO_ROW for nobody).
+        riding: Guests and their hosts from now on; None where that does not change.
     """
 
     started: dict[int, Grant] = field(default_factory=dict)
     amended: dict[int, Grant] = field(default_factory=dict)
     stopped: dict[int, tuple[str, int]] = field(default_factory=dict)
+    riding: dict[int, int] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.started or self.amended or self.stopped)
+        return bool(self.started or self.amended or self.stopped) or self.riding is not None
 
     def digest(self, before: bytes, now_s: float) -> bytes:
         """Return a digest of these changes and of all before them."""
@@ -42,6 +44,8 @@ class Changes:
         for row in sorted(self.stopped):
             rule, by_row = self.stopped[row]
             digest.update(struct.pack("<qq", row, by_row) + rule.encode())
+        for pair in sorted((self.riding or {}).items()):
+            digest.update(b"r" + struct.pack("<qq", *pair))
         return digest.digest()
 
 

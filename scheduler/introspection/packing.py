@@ -35,6 +35,9 @@ class Packing:
 
     name: ClassVar[str] = "packing"
 
+    look_s: float = field(
+        default=60.0, metadata={"help": "Time between two looks for new pairs, seconds.", "minimum": 1.0}
+    )
     trial_s: float = field(
         default=120.0, metadata={"help": "How long a new pair is measured, seconds.", "minimum": 1.0}
     )
@@ -92,11 +95,22 @@ class Packing:
         """Try new pairs while jobs wait for room; give guests their own GPUs when nobody does."""
         waits = [entry.job for entry in plan.waiting if entry.reason in SHORT_OF_ROOM and entry.job not in scene.riding]
         if waits:
-            scene = self._with_new_pairs(scene, plan, waits)
+            scene = self._looked(scene, plan, waits)
         elif plan.riding:
             scene = _released(scene, plan)
         due_s = min((trial.until_s for trial in scene.trials if _is_forced(trial)), default=math.inf)
         return replace(scene, again_at_s=min(scene.again_at_s, due_s))
+
+    def _looked(self, scene: Scene, plan: Plan, waits: list[int]) -> Scene:
+        """Look for new pairs when it is time; the next look is noted with the speeds."""
+        memory, now_s = _memory(scene.trials), scene.snapshot.now_s
+        if memory is None or now_s < memory.until_s - 1e-6:
+            due_s = math.inf if memory is None else memory.until_s
+            return replace(scene, again_at_s=min(scene.again_at_s, due_s))
+        scene = self._with_new_pairs(scene, plan, waits)
+        due_s = now_s + self.look_s
+        trials = tuple(replace(trial, until_s=due_s) if trial is memory else trial for trial in scene.trials)
+        return replace(scene, trials=trials, again_at_s=min(scene.again_at_s, due_s))
 
     def _with_new_pairs(self, scene: Scene, plan: Plan, waits: list[int]) -> Scene:
         snapshot, jobs = scene.snapshot, scene.snapshot.jobs
@@ -162,8 +176,13 @@ def _alone(scene: Scene, riding: Mapping[int, int], apart: list[int]) -> Trial:
             speeds[job] = rate
         elif job in known:
             speeds[job] = known[job]
+    before = _memory(scene.trials)
     return Trial(
-        kind=TrialKind.ALONE, jobs=tuple(speeds), values=tuple(speeds.values()), began_s=now_s, until_s=math.inf
+        kind=TrialKind.ALONE,
+        jobs=tuple(speeds),
+        values=tuple(speeds.values()),
+        began_s=now_s if before is None else before.began_s,
+        until_s=now_s if before is None else before.until_s,
     )
 
 
@@ -171,8 +190,12 @@ def _rows(snapshot: Snapshot, trial: Trial) -> list[int]:
     return np.flatnonzero(np.isin(snapshot.jobs.job_id, trial.jobs)).tolist()
 
 
+def _memory(trials: tuple[Trial, ...]) -> Trial | None:
+    return next((trial for trial in trials if trial.kind is TrialKind.ALONE), None)
+
+
 def _known_alone(trials: tuple[Trial, ...]) -> Mapping[int, float]:
-    memory = next((trial for trial in trials if trial.kind is TrialKind.ALONE), None)
+    memory = _memory(trials)
     return dict(zip(memory.jobs, memory.values, strict=True)) if memory else {}
 
 

@@ -72,11 +72,14 @@ class Slicing:
         return replace(scene, config=config, trials=trials)
 
     def propose(self, scene: Scene, plan: Plan) -> Scene:
-        """Ask for a round at the end of the quantum when somebody waits for a turn."""
-        ends_s = next((trial.until_s for trial in scene.trials if trial.kind is TrialKind.SLICE), math.inf)
+        """Ask for a round at the end of the quantum while somebody waits for a turn; else there is no quantum."""
+        memory = next((trial for trial in scene.trials if trial.kind is TrialKind.SLICE), None)
+        if memory is None:
+            return scene
         if any(entry.reason in SHORT_OF_ROOM for entry in plan.waiting):
-            return replace(scene, again_at_s=min(scene.again_at_s, ends_s))
-        return scene
+            return replace(scene, again_at_s=min(scene.again_at_s, memory.until_s))
+        over = replace(memory, until_s=-math.inf)
+        return replace(scene, trials=tuple(over if trial is memory else trial for trial in scene.trials))
 
 
 def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:

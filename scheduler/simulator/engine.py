@@ -13,6 +13,7 @@ from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.planning import Planner, WholeRounds
 from scheduler.simulator.records import records_of
+from scheduler.simulator.short_rounds import short_rounds
 from scheduler.simulator.tally import Tally
 from scheduler.simulator.world import Costs, Retries, World
 
@@ -28,6 +29,7 @@ def simulate(
     *,
     round_s: float | None = None,
     restart_s: float = 0.0,
+    resume_s: float | None = None,
     checkpoint_s: float = math.inf,
     costs: Costs | None = None,
     retries: Retries | None = None,
@@ -46,12 +48,15 @@ def simulate(
         config: How rounds decide.
         round_s: Seconds between rounds, counted from 0; None for a round whenever something changes.
         restart_s: Seconds without progress that every start after a job's first costs.
+        resume_s: The same on the servers from which the scheduler took the job last, where its state still is; None for
+            no difference.
         checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last. A job that is
             preempted saves its state first.
         costs: What starts and resizes cost instead of ``restart_s``.
         retries: What happens after a failed attempt; without it the job joins the line again at once.
         until_s: The replay stops here at the latest.
-        skip: Whether rounds that cannot change anything are left out. The outcome is the same.
+        skip: Whether rounds that cannot change anything are left out, and the others are made from what changed where
+            that can be done. Without it every round is planned from scratch. The outcome is the same.
         series: Whether the cluster over time is noted.
         stays: Whether it is noted who was where.
         progress: Called now and then with the number of jobs done and of all jobs.
@@ -64,11 +69,13 @@ def simulate(
         tally=tally,
         columns=columns,
         restart_s=restart_s,
+        resume_s=resume_s,
         checkpoint_s=checkpoint_s,
         costs=costs,
         retries=retries,
     )
-    replay = _Replay(world, WholeRounds(servers, queues, config), round_s=round_s, skip=skip)
+    planner = short_rounds(columns, servers, queues, config) if skip else None
+    replay = _Replay(world, planner or WholeRounds(servers, queues, config), round_s=round_s, skip=skip)
     replay.run(until_s, progress)
     num_gpus = int(servers.num_gpus.sum())
     return Outcome(

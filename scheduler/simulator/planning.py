@@ -23,7 +23,9 @@ class Planner(Protocol):
         unsettled: Whether the next round may change something although nothing arrives or ends before it.
     """
 
-    unsettled: bool
+    @property
+    def unsettled(self) -> bool:
+        """See above."""
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes; its jobs are rows of the workload. ``world`` is not touched."""
@@ -47,6 +49,7 @@ class WholeRounds:
         self.unsettled = False
         self._servers, self._queues, self._config = servers, queues, config
         self._trials: Plan | None = None
+        self._riding: dict[int, int] = {}
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
@@ -68,10 +71,13 @@ class WholeRounds:
         self._trials = plan = plan_round(snapshot, config)
         changes = changes_of(plan, snapshot.held, num_jobs=len(rows))
         number: list[int] = rows.tolist()
+        riding = {number[guest]: number[host] for guest, host in plan.riding.items()}
+        before, self._riding = self._riding, riding
         return Changes(
             started={number[row]: grant for row, grant in changes.started.items()},
             amended={number[row]: grant for row, grant in changes.amended.items()},
             stopped={number[row]: (rule, number[by] if by >= 0 else by) for row, (rule, by) in changes.stopped.items()},
+            riding=None if riding == before else riding,
         )
 
     def rests_s(self, world: World) -> float:

@@ -27,6 +27,7 @@ class Tally:
         self._useful_of: dict[int, float] = {}
         self._running, self._waiting = 0, 0
         self._rows: list[tuple[float, ...]] = []
+        self._guests: set[int] = set()
         self._begun: dict[int, float] = {}
         self._stays: list[tuple[int, int, int, float, float]] = []
 
@@ -61,7 +62,17 @@ class Tally:
             self._running -= 1
             self._waiting += 1
             self._useful -= self._useful_of.pop(row, 0.0)
-            self._move(row, seats, -1)
+            if row in self._guests:
+                self._guests.discard(row)
+            else:
+                self._move(row, seats, -1)
+            self._note(at_s)
+
+    def shares(self, row: int, seats: Grant, at_s: float, *, is_guest: bool) -> None:
+        """Note that the GPUs of a job that sits are those of another, or its own from now on."""
+        if self.wants_series and is_guest != (row in self._guests):
+            self._guests ^= {row}
+            self._move(row, seats, -1 if is_guest else 1)
             self._note(at_s)
 
     def gone(self, row: int, at_s: float) -> None:

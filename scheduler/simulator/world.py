@@ -4,14 +4,14 @@ Time passes in ``advance``; what a planner decided becomes true in ``carry_out``
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
 import numpy as np
 
 from scheduler.core.changes import Changes, Grant
-from scheduler.core.profile import speed
+from scheduler.core.profile import Profile, packed, speed
 from scheduler.core.tables import NO_ROW
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import UNKNOWN, SimJob
@@ -56,17 +56,21 @@ class World:
         tally: Tally,
         columns: Columns,
         restart_s: float = 0.0,
+        resume_s: float | None = None,
         checkpoint_s: float = math.inf,
         costs: Costs | None = None,
         retries: Retries | None = None,
     ) -> None:
         """Begin before the first arrival."""
         self._jobs, self._tally = jobs, tally
-        self._restart_s, self._checkpoint_s = restart_s, checkpoint_s
+        self._restart_s, self._resume_s, self._checkpoint_s = restart_s, resume_s, checkpoint_s
         self._costs, self._retries = costs, retries
         self.columns = columns
         self.now_s = float(columns.arrival_s.min(initial=math.inf))
         self.seats: dict[int, Grant] = {}
+        # Who shares GPUs with whom, both ways; and where a suspended job may resume quickly.
+        self._partner: dict[int, int] = {}
+        self._left: dict[int, tuple[int, ...]] = {}
         self.arrived: list[int] = []
         self.released: list[int] = []
         # Those who will join the line, last first, and those who come back to it after a failure.
@@ -123,6 +127,8 @@ class World:
         self._tally.gone(row, at_s)
         del self.seats[row]
         self.released.append(row)
+        if row in self._partner:
+            self._part(row, at_s)
         failed = columns.fail_after_s[row] <= 1e-9 and columns.work_s[row] > 1e-9
         if failed:
             self._fail(row, at_s)
@@ -132,6 +138,25 @@ class World:
             self._leave(row, at_s)
         columns.set_rate(row, gpus=0.0, rate=0.0)
         columns.held_at_s[row], columns.unsaved_s[row], columns.waited_s[row] = math.inf, 0.0, 0.0
+
+    def _part(self, row: int, at_s: float) -> None:
+        """Leave the GPUs that a job shared to the other one."""
+        other = self._partner.pop(row)
+        del self._partner[other]
+        self._tally.shares(other, self.seats[other], at_s, is_guest=False)
+        self.columns.settle(other, at_s)
+        self._set_rate(other, self.seats[other], at_s)
+
+    def _pair(self, riding: Mapping[int, int]) -> None:
+        """Let guests share the GPUs of their hosts from now on, and nobody else."""
+        before, now_s = self._partner, self.now_s
+        self._partner = {**riding, **{host: guest for guest, host in riding.items()}}
+        for row in sorted(before.keys() | self._partner.keys()):
+            if before.get(row) == self._partner.get(row) or row not in self.seats:
+                continue
+            self._tally.shares(row, self.seats[row], now_s, is_guest=row in riding)
+            self.columns.settle(row, now_s)
+            self._set_rate(row, self.seats[row], now_s)
 
     def _leave(self, row: int, at_s: float) -> None:
         columns = self.columns
@@ -163,6 +188,8 @@ class World:
             tally.left(row, seats, now_s)
             before_gpus[row] = sum(seat[1] for seat in seats)
             columns.unsaved_s[row] = 0.0
+            if self._resume_s is not None:
+                self._left[row] = tuple(seat[0] for seat in seats)
             if row not in changes.started:
                 columns.set_rate(row, gpus=0.0, rate=0.0)
                 columns.held_at_s[row] = math.inf
@@ -175,7 +202,9 @@ class World:
         for row, seats in changes.amended.items():
             columns.settle(row, now_s)
             self.seats[row] = seats
-            self._set_rate(row, seats)
+            self._set_rate(row, seats, now_s)
+        if changes.riding is not None:
+            self._pair(changes.riding)
 
     def _start(self, row: int, seats: Grant, before_gpus: int) -> None:
         columns, now_s = self.columns, self.now_s
@@ -183,6 +212,8 @@ class World:
         gpus = sum(seat[1] for seat in seats)
         first = columns.first_start_s[row] == math.inf
         pause_s = 0.0 if first else self._restart_s
+        if self._resume_s is not None and self._left.pop(row, ()) == tuple(seat[0] for seat in seats):
+            pause_s = self._resume_s
         if self._costs is not None:
             pause_s = self._costs.pause_s(first=first, before_gpus=before_gpus, num_gpus=gpus)
         if first:
@@ -193,11 +224,13 @@ class World:
         columns.held_at_s[row], columns.waited_s[row] = now_s, 0.0
         self.seats[row] = seats
         self._tally.sat(row, seats, now_s)
-        self._set_rate(row, seats)
+        self._set_rate(row, seats, now_s)
 
-    def _set_rate(self, row: int, seats: Grant) -> None:
+    def _set_rate(self, row: int, seats: Grant, at_s: float) -> None:
         gpus, rate = self.speed_of(row, seats)
-        self._tally.rate(row, gpus, rate, self.now_s)
+        if row in self._partner:
+            rate *= packed(self._profile_of(row), self._profile_of(self._partner[row]))
+        self._tally.rate(row, gpus, rate, at_s)
         next_s = self.columns.set_rate(row, gpus=float(gpus), rate=rate)
         if next_s < math.inf:
             heappush(self._ends, (next_s, row))
@@ -213,7 +246,7 @@ class World:
         rate = self._speeds.get(key)
         if rate is None:
             rate = speed(
-                UNKNOWN if profile == NO_ROW else self.columns.profiles[profile],
+                self._profile_of(row),
                 asked_gpus=asked,
                 num_gpus=gpus,
                 cpus=cpus,
@@ -223,3 +256,7 @@ class World:
             )
             self._speeds[key] = rate
         return gpus, rate
+
+    def _profile_of(self, row: int) -> Profile:
+        number = self._profile[row]
+        return UNKNOWN if number == NO_ROW else self.columns.profiles[number]
