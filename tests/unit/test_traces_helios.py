@@ -32,7 +32,7 @@ def test_a_log_out_of_order_is_sorted_and_told() -> None:
     trace = trace_of(HEADER + row(1) + row(2, submit="2020-04-01 09:00:00"))
 
     assert [(job.name, job.arrival_s) for job in trace.jobs] == [("2", 0.0), ("1", 3480.0)]
-    assert trace.warnings == ("1 job submitted before the job on the line above it; sorted by submission",)
+    assert trace.warnings == ("1 job submitted before the latest job above them; sorted by submission",)
 
 
 def test_errors_are_at_their_place() -> None:

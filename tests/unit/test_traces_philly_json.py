@@ -45,7 +45,7 @@ def test_arrivals_count_from_the_earliest_submission() -> None:
 
     assert [(one.name, one.arrival_s) for one in trace.jobs] == [("application_0", 0.0), ("application_1", 3600.0)]
     assert trace.starts_at == datetime(2017, 10, 9, 6, tzinfo=UTC)
-    assert trace.warnings == ("1 job submitted before the job on the line above it; sorted by submission",)
+    assert trace.warnings == ("1 job submitted before the latest job above them; sorted by submission",)
 
 
 def test_jobs_that_never_ran_are_counted_and_left_out() -> None:

@@ -93,8 +93,8 @@ class Collector:
             self._origin_s = arrival_s
         arrival_s -= self._origin_s
         if arrival_s < self._latest_s:
-            self.count("submitted before the job on the line above it; sorted by submission")
-        self._latest_s = arrival_s
+            self.count("submitted before the latest job above them; sorted by submission")
+        self._latest_s = max(self._latest_s, arrival_s)
         self._jobs.append(
             SimJob(
                 arrival_s=arrival_s,

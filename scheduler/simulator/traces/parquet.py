@@ -29,7 +29,7 @@ def _rows(source: Source) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(source.bytes()), pre_buffer=False)
+        file = pq.ParquetFile(pa.BufferReader(source.content()), pre_buffer=False)
         names = file.schema_arrow.names
         row = Row(file=source.name, at=header_of(source, names, csv.NEEDED))
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):

@@ -159,7 +159,7 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _text(source: Source) -> str:
-    content = source.bytes()
+    content = source.content()
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -22,11 +22,12 @@ class Source:
     """
 
     def __init__(self, place: str | Path | IO[bytes] | IO[str]) -> None:
-        """Open a path, or take an open file, which is closed in the end; gzip is recognised by its first bytes.
+        """Open a path, or take an open file, which stays open; gzip is recognised by its first bytes.
 
         Raises:
             TraceError: If there is no such file, or it cannot be opened.
         """
+        self._owned = isinstance(place, str | Path)
         if isinstance(place, str | Path):
             self.name = str(place)
             try:
@@ -39,23 +40,24 @@ class Source:
             text = isinstance(place.read(0), str)
             raw = io.BytesIO(cast(IO[str], place).read().encode()) if text else cast(IO[bytes], place)
         buffered = self._file = io.BufferedReader(cast(io.RawIOBase, raw), _HEAD_BYTES)
-        if buffered.peek(2)[:2] == b"\x1f\x8b":
+        if self._peek(buffered)[:2] == b"\x1f\x8b":
             unpacked = gzip.GzipFile(fileobj=buffered)
             buffered = io.BufferedReader(cast(io.RawIOBase, unpacked), _HEAD_BYTES)
         self._raw = buffered
 
     def close(self) -> None:
-        """Close the file."""
-        self._raw.close()
-        # Closing an unpacked stream leaves the file below it open.
-        self._file.close()
+        """Close what was opened here."""
+        if self._raw is not self._file:
+            # Closing an unpacked stream leaves the file below it open.
+            self._raw.close()
+        if self._owned:
+            self._file.close()
+        else:
+            self._file.detach()
 
     def head(self) -> bytes:
         """Return the first bytes without a byte-order mark; they stay to be read."""
-        try:
-            return self._raw.peek(_HEAD_BYTES).removeprefix(_BOM)
-        except (OSError, EOFError, zlib.error) as error:
-            raise self._broken(error) from error
+        return self._peek(self._raw).removeprefix(_BOM)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines with their ends, decoded.
@@ -75,7 +77,7 @@ class Source:
         except (OSError, EOFError, zlib.error) as error:
             raise self._broken(error) from error
 
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         """Return the whole content without a byte-order mark."""
         try:
             return self._raw.read().removeprefix(_BOM)
@@ -105,6 +107,12 @@ class Source:
             if cells:
                 yield before + 1, cells
             before = reader.line_num
+
+    def _peek(self, stream: "io.BufferedReader[io.RawIOBase]") -> bytes:
+        try:
+            return stream.peek(_HEAD_BYTES)
+        except (OSError, EOFError, zlib.error) as error:
+            raise self._broken(error) from error
 
     def _broken(self, error: Exception) -> TraceError:
         return TraceError(file=self.name, problem=f"cannot be read to its end: {error}")
