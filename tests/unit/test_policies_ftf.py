@@ -1,0 +1,63 @@
+"""Finish-time fairness as an order: the most delayed job first."""
+
+import math
+
+import numpy as np
+import pytest
+
+from scheduler.policies.ftf import Ftf, fairness
+from tests.replays import job, replay
+from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
+
+
+def rho(row: JobRow, servers: int = 1) -> float:
+    """Return the finish-time fairness of one job."""
+    return float(fairness(snapshot_of([row], [ServerRow()] * servers))[0])
+
+
+def test_alone_on_the_cluster_nobody_is_delayed() -> None:
+    """Just arrived, no other job: finish time is that on the whole cluster, rho 1; less when it runs faster."""
+    assert rho(JobRow(num_gpus=4, arrival_s=NOW_S, remaining_s=600.0, total_s=600.0)) == 1.0
+    assert rho(JobRow(num_gpus=4, arrival_s=NOW_S - 300, remaining_s=100.0, total_s=600.0)) == pytest.approx(2 / 3)
+
+
+def test_equal_jobs_with_equal_shares_get_what_is_fair() -> None:
+    """Four jobs of 2 GPUs share 8: each has what it would have on its quarter, rho 1 at every moment."""
+    for ran_s in (0.0, 150.0, 599.0):
+        row = JobRow(num_gpus=2, arrival_s=NOW_S - ran_s, remaining_s=600.0 - ran_s, total_s=600.0, sharers=4.0)
+        assert rho(row) == pytest.approx(1.0)
+
+
+def test_a_gang_wider_than_its_share_would_take_longer_alone() -> None:
+    """8 GPUs beside three others: on 2 GPUs it would take four times as long, so 600 s of waiting are rho .5."""
+    row = JobRow(num_gpus=8, arrival_s=NOW_S - 600, remaining_s=600.0, total_s=600.0, sharers=4.0)
+
+    assert rho(row) == pytest.approx(1_200 / 2_400)
+
+
+def test_the_largest_goes_first_and_unknown_lengths_last() -> None:
+    """Sorted ascending it would favour those who are lucky already."""
+    late, lucky = [JobRow(arrival_s=NOW_S - ago, remaining_s=100.0, total_s=100.0) for ago in (900, 10)]
+    snapshot = snapshot_of([lucky, JobRow(arrival_s=0.0), late], [ServerRow()])
+    keys = Ftf().priority(snapshot)
+
+    assert np.argsort(keys).tolist() == [2, 0, 1]
+    assert keys.tolist() == pytest.approx([-1.1, math.inf, -10.0])
+
+
+def test_keys_drift_while_somebody_waits() -> None:
+    """A running job alone keeps its place; one that waits rises all the time."""
+    runs, waits = JobRow(seats=((0, 1),)), JobRow()
+
+    assert Ftf().next_change_s(snapshot_of([runs], [ServerRow()]).jobs).tolist() == [math.inf]
+    assert Ftf().next_change_s(snapshot_of([runs, waits], [ServerRow()]).jobs).tolist() == [1, 1]
+
+
+def test_short_jobs_do_not_starve_behind_a_long_one() -> None:
+    """A long job holds the only GPU; the short one that comes takes over before it is delayed ten times."""
+    jobs = [job(1, 10_000.0), job(1, 100.0, arrival_s=1_000.0)]
+    fifo, ftf = (replay(jobs, policy, servers=(1,), round_s=60.0) for policy in ("fifo", "ftf"))
+
+    assert fifo.records.jct_s[1] > 9_000
+    assert ftf.records.jct_s[1] < 1_000
+    assert ftf.records.end_s[0] <= 10_100 + 60 * 4
