@@ -1,0 +1,98 @@
+"""GPU counts of share policies, against plain loops, on random small clusters of elastic jobs."""
+
+import os
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from scheduler.core.config import SharePolicy
+from scheduler.core.profile import Profile
+from scheduler.core.round import plan_round
+from scheduler.policies import POLICIES
+from tests.oracle.cases import Case, random_case, smallest
+from tests.oracle.shares import SHARES
+from tests.oracle.test_oracle_rounds import config_of
+from tests.strategies import ServerRow
+
+CASES = int(os.environ.get("ORACLE_CASES", "250"))
+NAMES = [name for name in POLICIES if name in SHARES]
+
+
+def _curve(rng: Random) -> Profile:
+    """Return a curve that gets flatter, and sometimes falls; numbers that do not tie by chance."""
+    points, speed, slope = [(1.0, 1.0)], 1.0, 1.0
+    for gpus, step in ((2.0, 1), (4.0, 2), (8.0, 4)):
+        slope *= rng.uniform(0.3, 1.0) if rng.random() < 0.9 else -0.1
+        speed += step * slope
+        points.append((gpus, speed))
+    return Profile(scaling=tuple(points))
+
+
+def _elastic_case(rng: Random) -> Case:
+    """Return up to twelve jobs that can all run on one GPU, on one server of up to 16 GPUs."""
+    case = random_case(rng, most_servers=1)
+    size = rng.choice([1, 2, 4, 6, 8, 12, 16])
+    profiles = [_curve(rng) for _ in range(3)]
+    free, jobs = size, []
+    for job in case.jobs:
+        most = rng.choice([1, 2, 3, 4, 8])
+        gpus = rng.randint(1, most)
+        seats = ((0, gpus),) if rng.random() < 0.5 and gpus <= free else ()
+        free -= gpus if seats else 0
+        executed_s = rng.choice([0.0, 90.0, 3_000.0, 7_200.0, 7_230.0, 14_000.0, 14_405.0, 20_000.0])
+        jobs.append(
+            replace(
+                job,
+                num_gpus=gpus,
+                min_gpus=1,
+                max_gpus=most,
+                profile=rng.choice(profiles),
+                seats=seats,
+                first_start_s=9_000.0 if seats else job.first_start_s,
+                executed_s=executed_s,
+                attained_gpu_s=executed_s * rng.choice([1.0, gpus]),
+                remaining_s=rng.choice([60.0, 700.0, 701.0, 4_000.0, 90_000.0]),
+            )
+        )
+    server = ServerRow(num_gpus=size, num_cpus=3.0 * size)
+    return replace(case, jobs=tuple(jobs), servers=(server,), racks=(0,))
+
+
+def test_no_share_policy_is_without_an_oracle() -> None:
+    """Whoever adds a share policy says here what it must give."""
+    assert not {name for name, kind in POLICIES.items() if isinstance(kind(), SharePolicy)} - set(SHARES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shares(name: str) -> None:
+    """Every job gets just as many GPUs as in the plain loop."""
+    rng = Random(f"shares-{name}")
+    policy = POLICIES[name]()
+    assert isinstance(policy, SharePolicy)
+
+    def differs(case: Case) -> object:
+        core = policy.shares(case.snapshot(), case.num_gpus).tolist()
+        plain = SHARES[name](case, case.num_gpus)
+        return core != plain and (core, plain)
+
+    for _ in range(CASES):
+        case = _elastic_case(rng)
+        if differs(case):
+            least = smallest(case, differs)
+            curves = "\n".join(f"{at}: {job.profile and job.profile.scaling}" for at, job in enumerate(least.jobs))
+            pytest.fail(f"{name}\n{least.told()}\n{curves}\ncore, oracle {differs(least)}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_one_server_every_share_is_seated(name: str) -> None:
+    """Where a share never meets a border between servers, the round gives just what the policy says."""
+    rng = Random(f"seated-{name}")
+    for _ in range(CASES // 4):
+        case = _elastic_case(rng)
+        case = replace(case, jobs=tuple(replace(job, preemptible=True) for job in case.jobs))
+        plan = plan_round(case.snapshot(), config_of(name, "consolidate", "proportional"))
+
+        gpus = np.bincount(plan.grants.job, weights=plan.grants.num_gpus, minlength=len(case.jobs))
+        assert gpus.astype(int).tolist() == SHARES[name](case, case.num_gpus), case.told()
