@@ -73,13 +73,15 @@ def gavel_pairs(folder: Path, *, gpu: str = "v100") -> Mapping[str, Mapping[str,
     return {name: {other: float(rate) for other, rate in row.items()} for name, row in data.items()}
 
 
-def gavel_profile(model: GavelModel, *, num_gpus: int, beside: Mapping[str, float]) -> Profile:
+def gavel_profile(model: GavelModel, *, name: str, num_gpus: int, beside: Mapping[str, float]) -> Profile:
     """Return what Gavel's measurements say of a job.
 
     Args:
         model: Its model.
+        name: What its model is called.
         num_gpus: Its gang.
-        beside: Its row of ``gavel_pairs``; the mean over the models it fits with is its interference.
+        beside: Its row of ``gavel_pairs``. Beside a model that is not in it, it goes as fast as beside the mean of
+            those it fits with.
     """
     together, spread = dict(model.together), dict(model.spread)
     fitting = [rate for rate in beside.values() if rate > 0]
@@ -87,6 +89,8 @@ def gavel_profile(model: GavelModel, *, num_gpus: int, beside: Mapping[str, floa
         scaling=_relative(model.together),
         skew=_skew(together.get(num_gpus), spread.get(num_gpus), num_gpus),
         interference=(min(1.0, fmean(fitting)),) if fitting else (),
+        kind=name,
+        packed=tuple(beside.items()),
     )
 
 

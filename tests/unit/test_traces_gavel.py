@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.core.profile import locality, scaling
+from scheduler.core.profile import locality, packed, scaling
 from scheduler.simulator.measured import gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.traces import PROFILES, read_trace
 from tests.traces import refusal_of, trace_of
@@ -28,8 +28,8 @@ def test_run_time_is_steps_over_measured_steps_a_second() -> None:
 def test_the_slow_down_of_a_spread_gang_is_the_measured_one() -> None:
     """LM on two V100 of two servers makes 30.4 of 132.2 steps; ResNet-50 on four loses nothing."""
     models = gavel_models(PROFILES)
-    slowed = gavel_profile(models["LM (batch size 20)"], num_gpus=2, beside={})
-    unharmed = gavel_profile(models["ResNet-50 (batch size 64)"], num_gpus=4, beside={})
+    slowed = gavel_profile(models["LM (batch size 20)"], name="LM", num_gpus=2, beside={})
+    unharmed = gavel_profile(models["ResNet-50 (batch size 64)"], name="ResNet-50", num_gpus=4, beside={})
 
     assert locality(slowed, num_servers=2) == pytest.approx(30.436551 / 132.174134)
     assert locality(unharmed, num_servers=4) == 1.0
@@ -45,6 +45,14 @@ def test_pairs_on_one_gpu_are_those_of_the_published_table() -> None:
     assert round(sum(gain == 0 for gain in gains) / 676, 2) == 0.06
     assert pairs["ResNet-18 (batch size 64)"]["ResNet-50 (batch size 64)"] == pytest.approx(0.52, abs=0.005)
     assert pairs["LM (batch size 20)"]["LM (batch size 20)"] == pytest.approx(0.65, abs=0.005)
+
+
+def test_jobs_of_a_trace_slow_each_other_as_measured() -> None:
+    """Gandiva's pairs: ResNet-50 keeps .58 beside Transformer, Transformer .21 beside ResNet-50."""
+    one, two = trace_of(line() + line(model="Transformer (batch size 64)")).jobs
+
+    assert packed(one.profile, two.profile) == pytest.approx(0.58, abs=0.005)
+    assert packed(two.profile, one.profile) == pytest.approx(0.21, abs=0.005)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ def read(source: Source, profiles: Path) -> Trace:
         name, num_gpus = row.text("job_type"), row.gpus("scale_factor")
         rate = _rate(row, models.get(name), num_gpus)
         if (name, num_gpus) not in known:
-            known[name, num_gpus] = gavel_profile(models[name], num_gpus=num_gpus, beside=pairs.get(name, {}))
+            known[name, num_gpus] = gavel_profile(
+                models[name], name=name, num_gpus=num_gpus, beside=pairs.get(name, {})
+            )
         collected.add(
             line=row.line,
             arrival_s=row.seconds("arrival_time"),

@@ -139,9 +139,13 @@ def _moment_s(text: str, starts_at: datetime | None, otherwise: float) -> float:
     if not text:
         return otherwise
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
         pass
+    else:
+        if not math.isfinite(seconds):
+            raise _NotAMoment(text)
+        return seconds
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
