@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
+from scheduler.core.needs import Needs
 from scheduler.core.packing.draft import Draft, Seats
+from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.space import Gang, Space
 from scheduler.core.plan import Plan
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, Snapshot
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, ServerTable, Snapshot
 from scheduler.core.trial import Trial
 
 
@@ -51,6 +53,19 @@ class ChangesBySelf(Protocol):
 
 
 @runtime_checkable
+class Steady(Protocol):
+    """A policy whose line does not move by itself, so that a simulator need not look at all of it in every round.
+
+    The key of a job depends on the job alone. It stays as it is while the job waits, and neither starting nor running
+    makes it weaker, except at the moments of ``next_change_s`` where the policy has one.
+    """
+
+    @property
+    def steady(self) -> bool:
+        """Return whether all of this holds with the present options."""
+
+
+@runtime_checkable
 class MayBackfill(Protocol):
     """A policy under which it is an option whether jobs may overtake others of their queue."""
 
@@ -90,11 +105,12 @@ class Locality(Protocol):
     def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
         """Return (n,) columns with all that ``seats`` looks at beside the size, such as a level of relaxation.
 
-        Jobs of the same size whose columns are equal are treated alike: what one cannot get, no other can.
+        Jobs of the same size whose columns are equal are treated alike: what one cannot get, no other can. Unless the
+        locality is one that ``ChangesBySelf``, the columns of a job never change.
         """
 
     def seats(self, space: Space, gang: Gang) -> Seats:
-        """Return where the gang goes in ``space``; empty when no allowed set has room."""
+        """Return where the gang goes in ``space``; empty when no allowed set has room. Less space never helps."""
 
 
 @runtime_checkable
@@ -118,6 +134,17 @@ class Mechanism(Protocol):
 
     def grant(self, draft: Draft) -> Placements:
         """Return what every job of the draft holds: its whole gang, and no server beyond its capacity."""
+
+
+@runtime_checkable
+class GrantsByServer(Protocol):
+    """A mechanism under which the cores and memory of a server depend on what sits there alone."""
+
+    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
+        """Return what does the same as ``grant`` from round to round; None where the present options do not allow it.
+
+        Jobs are rows of ``jobs``, a table of all jobs that will ever come.
+        """
 
 
 @runtime_checkable
@@ -179,6 +206,7 @@ class Scene:
             ones hold what they grow to. Servers ascend by id.
         config: How the round decides; its policy and locality may be wrapped.
         riding: Guests by row, with the row of the job whose GPUs they share. The decision does not see guests.
+        must_run: Jobs that have to get GPUs for what is proposed to make sense; else nothing of it is done.
         trials: The memory that the plan will carry.
         again_at_s: When the next round is wanted at the latest; +inf for whenever.
     """
@@ -186,5 +214,6 @@ class Scene:
     snapshot: Snapshot
     config: SchedulerConfig
     riding: Mapping[int, int] = field(default_factory=dict)
+    must_run: frozenset[int] = frozenset()
     trials: tuple[Trial, ...] = ()
     again_at_s: float = math.inf

@@ -6,7 +6,7 @@ What is tried is left to ``scheduler/introspection``.
 Source: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -109,7 +109,7 @@ def _came_true(proposed: Scene, scene: Scene, plan: Plan) -> bool:
         return False
     if any(guest not in plan.riding for guest in proposed.riding if guest not in scene.riding):
         return False
-    return all(row in found for row in scene.riding if row not in proposed.riding)
+    return all(row in found for row in proposed.must_run)
 
 
 def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, server_row: IntArray) -> Plan:
@@ -208,6 +208,15 @@ def _in_rows_of(grants: Placements, server_row: IntArray) -> Placements:
 def rows_by_id(snapshot: Snapshot) -> Mapping[int, int]:
     """Return the row of every job by its id."""
     return {job_id: row for row, job_id in enumerate(snapshot.jobs.job_id.tolist())}
+
+
+def free_gpus(snapshot: Snapshot, grants: Placements, guests: Collection[int]) -> list[int]:
+    """Return the GPUs of each server that nobody holds or is about to leave; those of guests count with their hosts."""
+    own = ~np.isin(grants.job, list(guests))
+    size = len(snapshot.servers)
+    held = np.bincount(grants.server[own], weights=grants.num_gpus[own], minlength=size)
+    leaving = np.bincount(snapshot.releasing.server, weights=snapshot.releasing.num_gpus, minlength=size)
+    return [int(gpus) for gpus in (snapshot.servers.num_gpus - held - leaving).tolist()]
 
 
 def without_seats(snapshot: Snapshot, rows: IntArray) -> Snapshot:

@@ -1,7 +1,9 @@
 """What may be tried on running jobs. Each is one file and one line here."""
 
 from scheduler.core.config import Introspection
+from scheduler.introspection.growth import Growth
+from scheduler.introspection.migration import Migration
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
 
-INTROSPECTIONS: dict[str, type[Introspection]] = {kind.name: kind for kind in (Slicing, Packing)}
+INTROSPECTIONS: dict[str, type[Introspection]] = {kind.name: kind for kind in (Slicing, Packing, Migration, Growth)}

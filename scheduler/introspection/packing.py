@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.core.config import Scene
 from scheduler.core.held import seats_by_job
-from scheduler.core.introspect import SHORT_OF_ROOM, rows_by_id, without_seats
+from scheduler.core.introspect import SHORT_OF_ROOM, free_gpus, rows_by_id, without_seats
 from scheduler.core.plan import Plan
 from scheduler.core.tables import NO_ROW, Snapshot
 from scheduler.core.trial import Trial, TrialKind, Verdict, busy_servers
@@ -242,9 +242,7 @@ def _fits(snapshot: Snapshot, plan: Plan, host: int, guest: int, *, num_servers:
 def _released(scene: Scene, plan: Plan) -> Scene:
     """Let guests go to GPUs of their own, in the order of the policy, as far as there are some."""
     jobs = scene.snapshot.jobs
-    guests = np.isin(plan.grants.job, list(plan.riding))
-    free = int(scene.snapshot.servers.num_gpus.sum() - plan.grants.num_gpus[~guests].sum())
-    free -= int(scene.snapshot.releasing.num_gpus.sum())
+    free = sum(free_gpus(scene.snapshot, plan.grants, plan.riding))
     leave = []
     for row in plan.order:
         if row in plan.riding and jobs.num_gpus[row] <= free:
@@ -257,5 +255,6 @@ def _released(scene: Scene, plan: Plan) -> Scene:
         scene,
         snapshot=without_seats(scene.snapshot, np.array(leave, dtype=np.int64)),
         riding={guest: host for guest, host in scene.riding.items() if guest not in leave},
+        must_run=scene.must_run | set(leave),
         trials=tuple(t for t in scene.trials if not (_is_forced(t) and t.jobs[1] in ids)),
     )
