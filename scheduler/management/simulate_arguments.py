@@ -1,35 +1,70 @@
 """The arguments of ``manage.py simulate``, in groups as its help shows them."""
 
+from argparse import Action, ArgumentParser
 from pathlib import Path
+from typing import cast
 
 from django.core.management.base import CommandParser
 
-from scheduler.choices import choices
+from scheduler.choices import Choice, choices
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.management.argument_types import model_mix, number, round_length, seed_list, whole
+from scheduler.options import Parameter
 from scheduler.simulator.cluster import MOST_SERVERS
 from scheduler.simulator.profiles import DEFAULT_MIX
+
+
+class ShowChoices(Action):
+    """Prints every choice with its options, and ends."""
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> None:
+        print(choices_text())  # noqa: T201  (what the flag is for)
+        parser.exit()
+
+
+def choices_text() -> str:
+    """Return every policy, locality, mechanism and introspection with its options, ranges and defaults."""
+    lines = []
+    for kind, found in choices().items():
+        lines.append(f"{kind}:")
+        for choice in cast("list[Choice]", found):  # a TypedDict's items are objects to mypy
+            lines.append(f"  {choice['name']}: {choice['help']}")
+            lines += [f"    {option_text(option)}" for option in choice["parameters"]]
+    return "\n".join(lines)
+
+
+def option_text(option: Parameter) -> str:
+    """Return one option in a line: ``min_run_s=60 (number, 0 or more): what it does``."""
+    default = option["default"]
+    value = "null" if default is None else ",".join(map(str, default)) if isinstance(default, list) else str(default)
+    least, most = option["minimum"], option["maximum"]
+    limits = " or ".join(option["choices"]) or option["type"]
+    if least is not None or most is not None:
+        limits += f", {f'{least:g}' if least is not None else ''} to {f'{most:g}' if most is not None else 'any'}"
+    return f"{option['name']}={value.lower() if isinstance(default, bool) else value} ({limits}): {option['help']}"
 
 
 def add_scheduling(parser: CommandParser) -> None:
     """Add what decides."""
     known = choices()
-    names = {
-        kind: ", ".join(choice["name"] for choice in known[kind]) for kind in ("policies", "localities", "mechanisms")
-    }
-    group = parser.add_argument_group("scheduling", "Options of a choice, with ranges: docs/simulator.md")
-    group.add_argument("--policy", metavar="P", help=f"who runs first, or with how many GPUs: {names['policies']}")
+    policies, localities, mechanisms = (
+        ", ".join(choice["name"] for choice in kind)
+        for kind in (known["policies"], known["localities"], known["mechanisms"])
+    )
+    group = parser.add_argument_group("scheduling", "Options of each choice: --choices")
+    group.add_argument("--choices", action=ShowChoices, nargs=0, help="list every choice with its options, and end")
+    group.add_argument("--policy", metavar="P", help=f"who runs first, or with how many GPUs: {policies}")
     group.add_argument(
         "--locality",
         metavar="L",
         default="consolidate",
-        help=f"which servers: {names['localities']} (default: %(default)s)",
+        help=f"which servers: {localities} (default: %(default)s)",
     )
     group.add_argument(
         "--mechanism",
         metavar="M",
         default="proportional",
-        help=f"how cores and memory are given: {names['mechanisms']} (default: %(default)s)",
+        help=f"how cores and memory are given: {mechanisms} (default: %(default)s)",
     )
     for kind in ("policy", "locality", "mechanism"):
         group.add_argument(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.choices import build_config, choices
+from scheduler.choices import Choice, build_config, choices
 from scheduler.core.config import SchedulerConfig
 from scheduler.core.errors import SpecInvalid
 from scheduler.simulator.errors import BadInput
@@ -46,18 +46,33 @@ class Arm:
         Raises:
             BadInput: If a name or an option is unknown, or a value out of range.
         """
+        known = choices()
         try:
             return build_config(
                 policy=self.policy,
-                policy_options=self.policy_options,
+                policy_options=_with_lists(known["policies"], self.policy, self.policy_options),
                 locality=self.locality,
-                locality_options=self.locality_options,
+                locality_options=_with_lists(known["localities"], self.locality, self.locality_options),
                 mechanism=self.mechanism,
-                mechanism_options=self.mechanism_options,
+                mechanism_options=_with_lists(known["mechanisms"], self.mechanism, self.mechanism_options),
                 introspection=self.introspection,
             )
         except SpecInvalid as error:
             raise BadInput(f"{self.name}: {' '.join(entry.detail for entry in error.errors)}") from None
+
+
+def _with_lists(known: Sequence[Choice], name: str, options: Options) -> Options:
+    """Return the options with a list where one is wanted and a single number was given."""
+    lists = {
+        option["name"]
+        for choice in known
+        if choice["name"] == name
+        for option in choice["parameters"]
+        if option["type"] == "numbers"
+    }
+    return {
+        key: [value] if key in lists and isinstance(value, int | float) else value for key, value in options.items()
+    }
 
 
 def short_names(arms: Sequence[Arm]) -> list[str]:

@@ -94,6 +94,7 @@ def _record_columns(result: Result, prepared: Prepared) -> Columns:
         "reconfigurations": records.reconfigurations,
         "attempts": records.attempts,
         "service_gpu_s": records.service_gpu_s,
+        "useful_gpu_s": records.useful_gpu_s,
         "rho": records.rho,
         **{f"waited_{reason}_s": waited_s for reason, waited_s in sorted(records.waited_s.items())},
     }

@@ -78,12 +78,20 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gantt:
-    """Who was on the first servers until ``until_s``; all bars of that time, whole or cut at its end."""
+    """Who was on the first servers until ``until_s``; all bars of that time, whole or cut at its end.
+
+    Attributes:
+        bars: By begin.
+        num_servers: Servers shown.
+        from_s, until_s: The time shown.
+        cut: Whether there is more after it.
+    """
 
     bars: tuple[Bar, ...]
     num_servers: int
     from_s: float
     until_s: float
+    cut: bool
 
 
 def curve(values: FloatArray) -> Curve:
@@ -158,7 +166,7 @@ def gantt(outcome: Outcome, stays: Stays, server_gpus: Sequence[int], *, num_ser
     for row in chosen.tolist():
         server, begin_s, end_s = int(stays.server[row]), float(stays.begin_s[row]), float(stays.end_s[row])
         bars += _lanes(free[server], int(stays.job[row]), server, int(stays.num_gpus[row]), begin_s, min(end_s, last_s))
-    return Gantt(bars=tuple(bars), num_servers=num_servers, from_s=from_s, until_s=last_s)
+    return Gantt(bars=tuple(bars), num_servers=num_servers, from_s=from_s, until_s=last_s, cut=cut)
 
 
 def _lanes(free: list[float], job: int, server: int, num_gpus: int, begin_s: float, end_s: float) -> list[Bar]:

@@ -112,8 +112,13 @@ def _unit(metric: Metric, means: Sequence[Mean]) -> tuple[str, float]:
         return "%", 0.01
     if metric.kind != "time":
         return "", 1.0
-    largest = max((mean.mean for mean in means if math.isfinite(mean.mean)), default=0.0)
-    return next((unit for unit in _UNITS_S if largest >= 2 * unit[1]), _UNITS_S[-1])
+    return time_unit([mean.mean for mean in means])
+
+
+def time_unit(times_s: Sequence[float]) -> tuple[str, float]:
+    """Return one unit for all the times, and its length in seconds: the largest of which the longest has two."""
+    longest_s = max((time_s for time_s in times_s if math.isfinite(time_s)), default=0.0)
+    return next((unit for unit in _UNITS_S if longest_s >= 2 * unit[1]), _UNITS_S[-1])
 
 
 def _cell(metric: Metric, mean: Mean, size: float) -> str:

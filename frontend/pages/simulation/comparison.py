@@ -11,6 +11,8 @@ from frontend.pages.simulation.scales import log_time_axis
 from scheduler.simulator.report import Curve, curve, waits_by_gang
 from scheduler.simulator.study import Result
 
+# Shorter waits are drawn as this long: a log scale has no 0.
+_LEAST_WAIT_S = 60.0
 _DASHES = ("dash", "dot", "dashdot", "longdash")
 _TABLE_RANKS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
@@ -129,7 +131,12 @@ def wait_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[
         waits = {gang.label: gang for gang in gangs}
         known = [label for label in labels if label in waits]
         trace = line(
-            name, known, [waits[label].p90_s for label in known], color=one.color, width=one.width, dash=one.dash
+            name,
+            known,
+            [max(_LEAST_WAIT_S, waits[label].p90_s) for label in known],
+            color=one.color,
+            width=one.width,
+            dash=one.dash,
         )
         trace |= {"mode": "lines+markers", "marker": {"size": 6, "color": token(one.color)}}
         trace |= {"text": [duration(waits[label].p90_s) for label in known], "hovertemplate": "%{text}"}
@@ -152,11 +159,11 @@ def wait_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[
     )
     if widest and len(results) > 1:
         title += f" under {names[0]}"
-    y = {**_time_values(longest), "rangemode": "tozero"}
+    y: Json = log_time_axis(_LEAST_WAIT_S, max(3_600.0, longest * 1.2)) | {"showline": False}
     return Chart(
         id="waits",
         title=title,
-        sub="Time without GPUs, 90th percentile, by GPUs asked for",
+        sub="Time without GPUs, 90th percentile, by GPUs asked for, log scale from 1 min",
         figure={
             "data": traces,
             "layout": layout(height=238, left=50, x={"type": "category", "categoryarray": labels}, y=y),
@@ -222,7 +229,7 @@ def _bars(label: str, shares: Sequence[float], color: str, labels: Sequence[str]
         "marker": {"color": token(color), "line": {"color": token("surface"), "width": 1}},
         "text": [percent(shares[arm]) if shares[arm] >= 0.06 else "" for arm in order],
         "textposition": "inside",
-        "insidetextanchor": "start",
+        "insidetextanchor": "start" if label == "allocated" else "end",
         "textangle": 0,
         "insidetextfont": {"size": 11, "color": token("text")},
         "hovertemplate": f"{label} %{{x:.1%}}<extra></extra>",
@@ -239,30 +246,6 @@ def _span(curves: Sequence[Curve]) -> tuple[float, float]:
         return 1.0, 10.0
     positive = [float(value[value > 0][0]) for value in values if (value > 0).any()]
     return min(positive, default=1.0), max(float(value[-1]) for value in values)
-
-
-def _time_values(longest_s: float) -> Json:
-    """Return ticks of a linear axis of times at whole units."""
-    steps = (
-        1,
-        5,
-        15,
-        60,
-        300,
-        900,
-        1_800,
-        3_600,
-        3 * 3_600,
-        6 * 3_600,
-        12 * 3_600,
-        86_400,
-        2 * 86_400,
-        7 * 86_400,
-        30 * 86_400,
-    )
-    step = next((size for size in steps if longest_s / size <= 5), steps[-1])
-    values = [index * step for index in range(int(longest_s // step) + 2)]
-    return {"tickvals": values, "ticktext": [duration(value) if value else "0" for value in values]}
 
 
 def _distribution(

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from frontend.components.formats import MINUS, NBSP, duration, number, percent
+from frontend.components.formats import MINUS, NBSP, number, percent
 from frontend.pages.simulation.comparison import Stroke
 from scheduler.simulator.study import Result
-from scheduler.simulator.summary_text import METRICS, Metric
+from scheduler.simulator.summary_text import METRICS, Metric, time_unit
 
 TIMES = "\u00d7"
 _TITLES = {
@@ -54,10 +54,13 @@ def figure_rows(
 ) -> list[FigureRow]:
     """Return the rows; the first is the baseline and has no changes."""
     base: Mapping[str, object] = results[0].summary
+    units = _units(results)
     rows = []
     for at, (name, result) in enumerate(zip(names, results, strict=True)):
         own: Mapping[str, object] = result.summary
-        cells = [_cell(metric, own[metric.key], base[metric.key] if at else None) for metric in _SHOWN]
+        cells = [
+            _cell(metric, own[metric.key], base[metric.key] if at else None, units[metric.key]) for metric in _SHOWN
+        ]
         rows.append(
             FigureRow(
                 name=name,
@@ -70,18 +73,27 @@ def figure_rows(
     return rows
 
 
-def _cell(metric: Metric, value: object, base: object) -> Cell:
+def _units(results: Sequence[Result]) -> dict[str, tuple[str, float]]:
+    """Return one unit of time for each column."""
+    summaries: list[Mapping[str, object]] = [result.summary for result in results]
+    return {
+        metric.key: time_unit([value for summary in summaries if isinstance(value := summary[metric.key], float)])
+        for metric in _SHOWN
+    }
+
+
+def _cell(metric: Metric, value: object, base: object, unit: tuple[str, float]) -> Cell:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return Cell(title=_TITLES[metric.key], text="none finished")
     change, tone = ("", "")
     if isinstance(base, int | float) and math.isfinite(base):
         change, tone = _change(metric, float(value), float(base))
-    return Cell(title=_TITLES[metric.key], text=_text(metric, value), change=change, tone=tone)
+    return Cell(title=_TITLES[metric.key], text=_text(metric, value, unit), change=change, tone=tone)
 
 
-def _text(metric: Metric, value: float) -> str:
+def _text(metric: Metric, value: float, unit: tuple[str, float]) -> str:
     if metric.kind == "time":
-        return duration(value)
+        return f"{number(value / unit[1], 1)}{NBSP}{unit[0]}"
     if metric.kind == "share":
         return percent(value)
     return number(value) if metric.kind == "count" else number(value, 2)

@@ -27,7 +27,7 @@ def arm_charts(result: Result, prepared: Prepared, *, prefix: str) -> list[Chart
         charts = [
             _use(over_time, result.outcome.num_gpus, prefix),
             _waiting(over_time, prefix),
-            _queues(over_time, prepared.queue_names, prefix),
+            *([_queues(over_time, prepared.queue_names, prefix)] if len(prepared.queue_names) > 1 else []),
             _blocks(over_time, result.outcome.num_gpus, widest, room_share(series, widest), prefix),
         ]
     if stays is not None and len(stays.job):
@@ -103,11 +103,7 @@ def _queues(over_time: Course, names: Sequence[str], prefix: str) -> Chart:
         parts.append((f"{len(rest)} others", "q0", over_time.queues[:, rest].sum(axis=1)))
     total = float(means.sum())
     first = order[0]
-    title = (
-        f"All jobs are in one queue, which holds {significant(total)} GPUs on average"
-        if len(names) == 1
-        else f"{names[first]} holds {percent(float(means[first]) / total if total else 0.0)} of the allocated GPU time"
-    )
+    title = f"{names[first]} holds {percent(float(means[first]) / total if total else 0.0)} of the allocated GPU time"
     x = _hours(over_time)
     return _timed(
         Chart(
@@ -194,7 +190,8 @@ def _gantt(seats: Gantt, prepared: Prepared, prefix: str) -> Chart:
         title=f"Who was on the first {counted(seats.num_servers, 'server')} "
         f"in the first {duration(seats.until_s - seats.from_s)}",
         sub="One bar for each stay, as high as its GPUs; drag to zoom, double-click to go back. "
-        + ("Shades only tell neighbours apart" if one_queue else "Colours are queues"),
+        + ("Shades only tell neighbours apart" if one_queue else "Colours are queues")
+        + (f". Cut after {number(len(seats.bars))} bars" if seats.cut else ""),
         figure=figure,
         table_head=("Job", "Server", "GPUs", "From", "For"),
         table_rows=[

@@ -20,14 +20,17 @@ LEFT_OVER, BAD_INPUT, INTERRUPTED = 1, 2, 130
 SERVERS = {"servers": 16, "gpus": 8, "cpus": 24.0, "memory_gb": 500.0}
 
 EXAMPLES = """
+generated workloads, instead of a file:
+{generators}
+
 examples:
-  sacct -a -X -P -S 2026-01-01 -o JobID,Submit,Start,End,State,AllocTRES,User,Account > jobs.txt
+  sacct -a -X -P -S 2026-01-01 -o JobID,Submit,Start,ElapsedRaw,State,AllocTRES,User,Account > jobs.txt
   manage.py simulate jobs.txt --compare fifo,las,srtf,fifo+tune --html report.html
   manage.py simulate trace.csv --policy las --policy-option queue_limits_gpu_s=3600,36000
   manage.py simulate "generate:philly?jobs=2000&load=1.1" --policy srtf --seeds 5
 
 exit status: 0 all jobs finished, 1 jobs were left over, 2 an argument or the trace cannot be used.
-Everything else: docs/simulator.md
+More: docs/simulator.md
 """
 
 
@@ -39,8 +42,8 @@ class Command(BaseCommand):
     """Parses, calls ``run_simulation``, maps errors to exit codes. Touches no database."""
 
     help = (
-        "Replay the jobs of TRACE through the scheduler on a cluster of your choice, and say how long they would have "
-        "waited and run. The decisions are those of the live scheduler. Needs no database and no GPU."
+        "Replay the jobs of TRACE through the scheduler on a cluster of your choice, and say\nhow long they would have "
+        "waited and run. The decisions are those of the live scheduler.\nNeeds no database and no GPU."
     )
     requires_system_checks: list[str] = []
     suppressed_base_arguments = {
@@ -50,14 +53,21 @@ class Command(BaseCommand):
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # as Django's
         """Return the parser with examples below the options."""
-        return super().create_parser(prog_name, subcommand, formatter_class=Formatter, epilog=EXAMPLES, **kwargs)
+        generators = "\n".join(f"  generate:{name}?  {made.options}" for name, made in GENERATORS.items())
+        return super().create_parser(
+            prog_name,
+            subcommand,
+            usage="manage.py simulate TRACE (--policy P | --compare ARMS) [option ...]",
+            formatter_class=Formatter,
+            epilog=EXAMPLES.format(generators=generators),
+            **kwargs,
+        )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "trace",
             metavar="TRACE",
-            help="file with the jobs, plain or gzip, or a generated workload: "
-            + ", ".join(f"generate:{name}?{made.options}" for name, made in GENERATORS.items()),
+            help="file with the jobs, plain or gzip, or a generated workload (below)",
         )
         parser.add_argument("--format", choices=list(READERS), help="format of TRACE (default: told from its header)")
         add_scheduling(parser)

@@ -1,0 +1,112 @@
+"""Curves of a report: thinned by the stated rules, never invented."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.simulator.outcome import Outcome, Stays
+from scheduler.simulator.report import (
+    CURVE_POINTS,
+    INTERVALS,
+    MOST_BARS,
+    course,
+    curve,
+    gantt,
+    room_share,
+    waits_by_gang,
+)
+from tests.outcomes import outcome_of, records_of, series_of, stays_of
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=400))
+def test_a_curve_holds_only_values_that_there_are(values: list[float]) -> None:
+    """Points are values at their true share; first and last are kept; infinite ones do not count."""
+    found = curve(np.array([*values, np.inf, np.nan]))
+
+    assert len(found.value) == min(CURVE_POINTS, len(values))
+    assert set(found.value.tolist()) <= set(values)
+    if values:
+        assert (found.value[0], found.value[-1], found.share[-1]) == (min(values), max(values), 1.0)
+        for value, share in zip(found.value.tolist(), found.share.tolist(), strict=True):
+            below, upto = sum(v < value for v in values), sum(v <= value for v in values)
+            assert below < round(share * len(values)) <= upto
+
+
+def test_waits_go_by_powers_of_two() -> None:
+    """Sizes 1, 2, 3, 4, 8 make the groups 1, 2, 3-4 and 8; unfinished jobs do not count."""
+    records = records_of(
+        num_gpus=[1, 2, 3, 4, 8, 8], queueing_s=[1.0, 2, 3, 4, 5, 99], end_s=[10.0, 10, 10, 10, 10, np.inf]
+    )
+    found = waits_by_gang(records)
+
+    assert [(gang.label, gang.jobs, gang.p50_s, gang.p90_s) for gang in found] == [
+        ("1", 1, 1.0, 1.0),
+        ("2", 1, 2.0, 2.0),
+        ("3-4", 2, 3.0, 4.0),
+        ("8", 1, 5.0, 5.0),
+    ]
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 64)), min_size=2, max_size=60))
+def test_a_course_keeps_the_gpu_time(steps: list[tuple[float, int]]) -> None:
+    """The mean over the intervals is that of the step function, however it is thinned."""
+    at_s = np.cumsum([gap for gap, _ in steps])
+    held = np.array([float(gpus) for _, gpus in steps])
+    found = course(series_of(at_s=at_s, allocated_gpus=held))
+    exact = float((held[:-1] * np.diff(at_s)).sum())
+
+    assert len(found.at_s) == INTERVALS
+    np.testing.assert_allclose(found.allocated.sum() * found.step_s, exact, rtol=1e-6, atol=1e-6)
+    assert found.allocated.max() <= held.max() + 1e-9
+
+
+def test_a_course_of_one_moment_is_one_interval() -> None:
+    """Nothing to divide by."""
+    found = course(series_of(at_s=np.array([5.0]), allocated_gpus=np.array([3.0])))
+
+    assert len(found.at_s) == 1
+
+
+def test_room_is_a_share_of_time() -> None:
+    """A block of 8 for 1 s of 4 s."""
+    series = series_of(
+        at_s=np.array([0.0, 1, 4]), allocated_gpus=np.array([0.0, 1, 0]), largest_free_gpus=np.array([8, 7, 8])
+    )
+
+    assert room_share(series, 8) == 0.25
+
+
+def bars_overlap(outcome: Outcome, stays: Stays, gpus: list[int]) -> bool:
+    """Return whether two bars of one server share a lane at the same time."""
+    bars = gantt(outcome, stays, gpus, num_servers=len(gpus)).bars
+    return any(
+        a.server == b.server
+        and max(a.lane, b.lane) < min(a.lane + a.height, b.lane + b.height)
+        and max(a.begin_s, b.begin_s) < min(a.end_s, b.end_s)
+        for index, a in enumerate(bars)
+        for b in bars[:index]
+    )
+
+
+def test_bars_lie_beside_each_other_and_leave_no_gpu_out() -> None:
+    """Three jobs on a server of four GPUs, the last on what the first left: its lanes need not be neighbours."""
+    stays = stays_of([(0, 0, 1, 0.0, 5.0), (1, 0, 2, 0.0, 9.0), (2, 0, 1, 0.0, 5.0), (3, 0, 2, 5.0, 9.0)])
+    outcome = outcome_of(records_of(num_gpus=[1, 2, 1, 2], queueing_s=[0.0] * 4, end_s=[5.0, 9, 5, 9]), num_gpus=4)
+    drawn = gantt(outcome, stays, [4], num_servers=3)
+
+    assert drawn.num_servers == 1
+    assert not drawn.cut
+    assert not bars_overlap(outcome, stays, [4])
+    assert sum(bar.height for bar in drawn.bars if bar.job == 3) == 2
+
+
+def test_a_long_gantt_is_cut_at_a_moment() -> None:
+    """Everything until then is drawn, nothing after; servers that are not shown do not count."""
+    rows = [(0, 0, 1, float(i), float(i + 1)) for i in range(MOST_BARS + 50)] + [(0, 5, 1, 0.0, 1.0)]
+    outcome = outcome_of(records_of(num_gpus=[1], queueing_s=[0.0], end_s=[2000.0]), num_gpus=1)
+    drawn = gantt(outcome, stays_of(rows), [1] * 6, num_servers=4)
+
+    assert drawn.cut
+    assert len(drawn.bars) == MOST_BARS
+    assert drawn.until_s == MOST_BARS
+    assert {bar.server for bar in drawn.bars} == {0}
