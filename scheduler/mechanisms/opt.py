@@ -83,10 +83,11 @@ def speed_bound(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Class:
-    """A class of the program with its jobs, in the order of the policy."""
+    """A class of the program with its jobs, in the order of the policy, and whether their speeds are known."""
 
     rows: list[int]
     program: JobClass
+    known: bool
 
 
 # Cores and bytes per GPU.
@@ -126,7 +127,7 @@ def _classes(jobs: JobTable, servers: ServerTable, rows: Iterable[int], *, needs
         amounts = {(max(cpus, least_cpus), max(memory, least_memory)) for cpus, memory in grid}
         points = [Point(cpus=at[0], memory_bytes=at[1], speed=_speed(profile, at)) for at in sorted(amounts)]
         program = JobClass(num_jobs=len(its_rows), num_gpus=num_gpus, least_speed=least_speed, points=efficient(points))
-        classes.append(_Class(rows=its_rows, program=program))
+        classes.append(_Class(rows=its_rows, program=program, known=profile_row != NO_ROW))
     return classes
 
 
@@ -160,11 +161,12 @@ def _aims(draft: Draft, classes: list[_Class], division: Division) -> Needs:
     cpus, memory = needs.cpus_most.copy(), needs.memory_most.copy()
     for one, counts in zip(classes, division.jobs_at, strict=True):
         rows = one.rows
-        for point, count in zip(one.program.points, counts, strict=True):
+        for point, count in zip(one.program.points, counts, strict=True) if one.known else ():
             whole, rows = rows[: int(count + _TOLERANCE)], rows[int(count + _TOLERANCE) :]
             cpus[whole], memory[whole] = point.cpus, point.memory_bytes
-        # Whom the fractions leave over aims at its share; the top-up gives out what that leaves.
-        cpus[rows], memory[rows] = np.minimum(cpus[rows], share[0]), np.minimum(memory[rows], share[1])
+        # Whom the fractions leave over, or who is unknown, aims at the share of its server: no bound means that.
+        for most, its_share in ((cpus, share[0]), (memory, share[1])):
+            most[rows] = np.where(most[rows] >= its_share, np.inf, most[rows])
     return replace(
         needs, cpus_most=np.maximum(cpus, needs.cpus_least), memory_most=np.maximum(memory, needs.memory_least)
     )
