@@ -11,11 +11,12 @@ from functools import lru_cache
 from itertools import cycle
 from pathlib import Path
 
-from scheduler.core.profile import Profile, parse_profile
+from scheduler.core.profile import Profile, parse_profile, sensitivity
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 
 # The machine of the paper: 24 cores and 500 GB for 8 GPUs.
 SYNERGY_CPUS_PER_GPU = 3
+SYNERGY_MEMORY_BYTES_PER_GPU = 62.5e9
 
 # How Synergy's files call three of the paper's models.
 _SYNERGY_NAMES = {"res18": "resnet18", "res50": "resnet50", "transformer": "transformer-xl"}
@@ -36,20 +37,26 @@ def synergy_name(name: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def synergy_profiles(folder: Path, *, cpus_per_gpu: int) -> Mapping[str, Profile]:
+def synergy_profiles(folder: Path, *, cpus_per_gpu: int = SYNERGY_CPUS_PER_GPU) -> Mapping[str, Profile]:
     """Return the sensitivity of Synergy's models by name.
 
     Args:
         folder: Where the files are.
-        cpus_per_gpu: Cores for each GPU of the machine to which speed 1 refers: 3, 4, 5 or 6.
+        cpus_per_gpu: Cores for each GPU of the machine to which speed 1 refers, with 62.5 GB: 3, 4, 5 or 6.
     """
-    suffix = "" if cpus_per_gpu == SYNERGY_CPUS_PER_GPU else f"_{cpus_per_gpu}_cpus"
-    data = json.loads((folder / f"synergy{suffix}.json").read_text(encoding="utf-8"))
-    return {name: parse_profile(profile) for name, profile in data.items()}
+    data = json.loads((folder / "synergy.json").read_text(encoding="utf-8"))
+    return {name: _referred(parse_profile(profile), cpus_per_gpu) for name, profile in data.items()}
+
+
+def _referred(profile: Profile, cpus_per_gpu: int) -> Profile:
+    """Return the profile, measured relative to 3 cores, relative to another share."""
+    unit = sensitivity(profile, cpus_per_gpu=cpus_per_gpu, memory_bytes_per_gpu=SYNERGY_MEMORY_BYTES_PER_GPU)
+    speeds = tuple(tuple(speed / unit for speed in row) for row in profile.relative_speed)
+    return replace(profile, relative_speed=speeds)
 
 
 @lru_cache(maxsize=16)
-def synergy_iteration_s(folder: Path, *, cpus_per_gpu: int) -> Mapping[str, float]:
+def synergy_iteration_s(folder: Path, *, cpus_per_gpu: int = SYNERGY_CPUS_PER_GPU) -> Mapping[str, float]:
     """Return the time of one iteration at the GPU-proportional share by model, seconds."""
     data = json.loads((folder / "synergy_iterations.json").read_text(encoding="utf-8"))
     return {name: float(value) for name, value in data[str(cpus_per_gpu)].items()}

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.core.tables import FloatArray, IntArray
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.workloads.draws import Draws, arrivals, milliseconds, whole_shares, zipf
+from scheduler.simulator.workloads.draws import HOUR_S, Draws, arrivals, milliseconds, whole_shares, zipf
 from scheduler.simulator.workloads.failing import failure_plans
 
 Kind = Literal["simple", "empirical", "wide"]
@@ -18,16 +18,26 @@ SIMPLE_GANGS: Mapping[int, float] = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}
 # (share, from, to): minutes are 10 to a power drawn evenly from the range.
 SIMPLE_MINUTES = ((0.8, 1.5, 3.0), (0.2, 3.0, 4.0))
 
-# Source: the 33,192 Philly jobs of an hour or more in stanford-futuredata/gavel; fits of ours.
+# Source: the 33,192 Philly jobs of an hour or more in stanford-futuredata/gavel.
 EMPIRICAL_GANGS: Mapping[int, float] = {1: 0.762, 2: 0.020, 4: 0.093, 8: 0.125}
-# (mu, sigma) of log seconds by GPUs; wider gangs run as long as those of 8.
+# (mu, sigma) of log seconds by GPUs, fits of ours; wider gangs run as long as those of 8.
 EMPIRICAL_LOG_S: Mapping[int, tuple[float, float]] = {
     1: (9.73, 1.43),
     2: (11.50, 1.49),
     4: (11.03, 1.48),
     8: (11.07, 1.61),
 }
-EMPIRICAL_LEAST_S = 3600.0
+# (share of jobs, hours that so many do not exceed); the last is the longest job of the month from AdaptDL.
+EMPIRICAL_HOURS = (
+    (0.0, 1.0),
+    (0.10, 1.27),
+    (0.50, 4.0),
+    (0.75, 17.3),
+    (0.90, 69.5),
+    (0.95, 152.0),
+    (0.99, 549.0),
+    (1.0, 764.0),
+)
 # Source: the virtual clusters in stanford-futuredata/gavel, 15,230 jobs.
 WIDE_GANGS: Mapping[int, float] = {1: 0.688, 2: 0.030, 4: 0.134, 8: 0.124, 16: 0.017, 32: 0.006}
 
@@ -132,12 +142,19 @@ def power_minutes_s(draws: Draws, size: int, parts: Sequence[tuple[float, float,
 
 
 def _empirical_s(draws: Draws, num_gpus: IntArray) -> FloatArray:
-    """Return (n,) log-normal run times by gang, drawn again until they last an hour."""
+    """Return (n,) run times: drawn from the fit of the gang, then bent so that all jobs together have the quantiles.
+
+    The fits alone would make the middle too long and the tail too short.
+    """
     mu, sigma = np.array([EMPIRICAL_LOG_S[min(gpus, 8)] for gpus in num_gpus.tolist()]).reshape(-1, 2).T
-    run_s = np.zeros(len(num_gpus))
-    while len(again := np.flatnonzero(run_s < EMPIRICAL_LEAST_S)):
-        run_s[again] = np.exp(mu[again] + sigma[again] * draws.normal(len(again)))
-    return run_s
+    log_s = mu + sigma * draws.normal(len(num_gpus))
+    rank = np.zeros(len(num_gpus))
+    for gpus, share in EMPIRICAL_GANGS.items():
+        middle, width = EMPIRICAL_LOG_S[gpus]
+        errors = [math.erf(value) for value in ((log_s - middle) / (width * math.sqrt(2))).tolist()]
+        rank += share * 0.5 * (1.0 + np.array(errors))
+    shares, hours = np.array(EMPIRICAL_HOURS).T
+    return np.asarray(HOUR_S * np.exp(np.interp(rank, shares, np.log(hours))))
 
 
 def _tenants(num_jobs: int, cluster_gpus: int, seed: int, num_queues: int) -> tuple[IntArray, IntArray]:
