@@ -45,6 +45,11 @@ class Drf:
         """Return whether jobs may be stopped: all but plain accounting by user does."""
         return self.by == "job" or self.credit_s > 0
 
+    @property
+    def steady(self) -> bool:
+        """Return whether a key depends on its job alone: by job."""
+        return self.by == "job"
+
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) dominant shares, of the job or of its user just before it gets the job."""
         jobs, capacity = snapshot.jobs, capacities(snapshot.servers).sum(axis=0)

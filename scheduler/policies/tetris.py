@@ -59,6 +59,11 @@ class Tetris:
         """Return whether jobs may be stopped: only the order by work does."""
         return self.score == "work"
 
+    @property
+    def steady(self) -> bool:
+        """Return whether a key depends on its job alone: by work, without fairness."""
+        return self.score == "work" and self.fairness == 0
+
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) remaining work, seconds times shares of the cluster; or scores, negative; or places by both."""
         jobs, keys = snapshot.jobs, remaining_work(snapshot)
