@@ -3,9 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
-from scheduler.core.config import Introspection, Locality, Mechanism, Policy, SchedulerConfig, SharePolicy
+from scheduler.core.config import (
+    Introspection,
+    Locality,
+    MayBackfill,
+    Mechanism,
+    Policy,
+    SchedulerConfig,
+    SharePolicy,
+)
 from scheduler.core.errors import FieldError, SpecInvalid
 from scheduler.introspection import INTROSPECTIONS
+from scheduler.introspection.growth import Growth
+from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms import MECHANISMS
 from scheduler.options import Options, Parameter, Schema, checked, options_schema, parameters
 from scheduler.placement import LOCALITIES
@@ -186,5 +196,27 @@ def _make(
 
 
 def _contradictions(config: SchedulerConfig) -> list[FieldError]:
-    """Return one sentence for each pair of choices that work against each other."""
-    return []
+    """Return one sentence for each pair of choices that work against each other.
+
+    Whatever else is combined runs: a policy that chooses shares sets how many GPUs an elastic job has, and everything
+    below takes that number as the job's own.
+    """
+    policy = config.policy
+    found: list[FieldError] = []
+    for index, one in enumerate(config.introspection):
+        details = []
+        if isinstance(policy, SharePolicy) and isinstance(one, Growth | Slicing):
+            what = "how many GPUs each job has" if isinstance(one, Growth) else "who takes turns"
+            details.append(f"{one.name} would change {what}, and {policy.name} chooses that already: take one of them.")
+        elif isinstance(one, Slicing) and isinstance(policy, MayBackfill) and not policy.backfill:
+            details.append(
+                f"{one.name} lets all jobs take turns, and {policy.name} without backfill keeps them in line."
+            )
+        if isinstance(one, Slicing) and not config.preempt:
+            details.append(f"{one.name} stops jobs to let others have their turn, and preempt forbids to stop jobs.")
+        if isinstance(one, Slicing) and config.min_run_s > one.quantum_s:
+            details.append(
+                f"A turn of {one.quantum_s:g} s ends before min_run_s, {config.min_run_s:g} s, lets a job stop."
+            )
+        found += [FieldError(pointer=f"/introspection/{index}", code="contradiction", detail=text) for text in details]
+    return found

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # n
 
 from scheduler.choices import Choice, Kind, build_config, choice_schema, choices
 from scheduler.core.errors import SpecInvalid
+from scheduler.introspection.slicing import Slicing
 from scheduler.options import checked, options_schema, parameters
 from scheduler.policies.las import Las
 
@@ -161,3 +162,37 @@ def test_all_bad_choices_are_told_at_once() -> None:
 
     pointers = [error.pointer for error in refused.value.errors]
     assert pointers == ["/policy", "/locality", "/mechanism", "/introspection/0", "/introspection_options/v"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"policy": "fifo", "policy_options": {"backfill": False}, "introspection": ["slicing"]},
+        {"policy": "srtf", "preempt": False, "introspection": ["slicing"]},
+        {"policy": "srtf", "min_run_s": 61.0, "introspection": ["slicing"]},
+        {"policy": "maxmin", "introspection": ["growth"]},
+        {"policy": "maxmin", "introspection": ["slicing"]},
+    ],
+)
+def test_choices_that_work_against_each_other_are_refused(arguments: dict[str, Any]) -> None:
+    """One sentence that names both; each of them alone is fine."""
+    with pytest.raises(SpecInvalid) as refused:
+        build_config(**arguments)
+
+    assert [(error.pointer, error.code) for error in refused.value.errors] == [("/introspection/0", "contradiction")]
+    assert refused.value.errors[0].detail.count(".") == 1
+    build_config(**{**arguments, "introspection": []})
+    build_config(policy="srtf", introspection=arguments["introspection"])
+
+
+def test_introspection_gets_its_own_options() -> None:
+    """By name, in the order in which they act; options of one that is not chosen are refused."""
+    options = {"slicing": {"quantum_s": 90}}
+    config = build_config(policy="fifo", introspection=["packing", "slicing"], introspection_options=options)
+
+    assert [one.name for one in config.introspection] == ["packing", "slicing"]
+    assert config.introspection[1] == Slicing(quantum_s=90.0)
+    with pytest.raises(SpecInvalid) as refused:
+        build_config(policy="fifo", introspection=["slicing", "slicing"], introspection_options={"slicing": {"x": 1}})
+    pointers = [error.pointer for error in refused.value.errors]
+    assert pointers == ["/introspection_options/slicing/x", "/introspection/1"]
