@@ -16,6 +16,7 @@ class Fifo:
 
     name: ClassVar[str] = "fifo"
     preemptive: ClassVar[bool] = False
+    steady: ClassVar[bool] = True
 
     backfill: bool = field(
         default=True,

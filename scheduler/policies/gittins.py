@@ -63,6 +63,11 @@ class Gittins:
         },
     )
 
+    @property
+    def steady(self) -> bool:
+        """Return whether waiting changes nothing: nobody is promoted."""
+        return math.isinf(self.promote_after)
+
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) levels plus the rank of the index inside the level, from 0 to below 1."""
         attained = snapshot.jobs.attained_gpu_s

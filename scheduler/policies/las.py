@@ -33,6 +33,11 @@ class Las:
         },
     )
 
+    @property
+    def steady(self) -> bool:
+        """Return whether waiting changes nothing: nobody is promoted."""
+        return math.isinf(self.promote_after)
+
     def levels(self, jobs: JobTable) -> IntArray:
         """Return (n,) levels, 0 the top."""
         return np.digitize(jobs.attained_gpu_s, self.queue_limits_gpu_s).astype(np.int64)

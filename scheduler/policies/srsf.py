@@ -17,6 +17,7 @@ class Srsf:
 
     name: ClassVar[str] = "srsf"
     preemptive: ClassVar[bool] = True
+    steady: ClassVar[bool] = True
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) remaining services at the GPU-proportional share, GPU-seconds; +inf when unknown."""

@@ -141,6 +141,10 @@ class Board:
         """Return the queue of the row and those above it, nearest first."""
         return self._paths_of[row]
 
+    def is_firm(self, row: int) -> bool:
+        """Return whether the row keeps its seats for the rest of the round."""
+        return self.firm[row] != 0
+
     def watch(self, row: int, search: "VictimSearch") -> None:
         """Tell ``search`` when the row leaves or becomes firm."""
         self._noticing.setdefault(row, []).append(search)

@@ -6,9 +6,9 @@ search is kept for the next job that asks for the same, and never looks at a row
 pass over the running ones.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Fits, Space
 from scheduler.core.tables import NO_ROW
@@ -17,6 +17,34 @@ from scheduler.core.tables import NO_ROW
 _FIRST_STRIDE = 64
 
 ChooseSeats = Callable[[Space, Fits | None], Seats]
+
+
+class Seated(Protocol):
+    """The part of a board that a search looks at."""
+
+    @property
+    def tight(self) -> bool:
+        """Return whether cores or memory may bind before GPUs."""
+
+    @property
+    def seats(self) -> Mapping[int, Seats]:
+        """Return where each row sits now."""
+
+    @property
+    def space(self) -> Space:
+        """Return the GPUs that nobody sits on."""
+
+    def is_firm(self, row: int) -> bool:
+        """Return whether the row keeps its seats for the rest of the round."""
+
+    def gpus_on(self, row: int, server: int) -> int:
+        """Return the GPUs of the row on the server."""
+
+    def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
+        """Return whether cores and memory of the server are enough for the row once ``leaving`` have left it."""
+
+    def watch(self, row: int, search: "VictimSearch") -> None:
+        """Tell ``search`` when the row leaves or becomes firm."""
 
 
 class VictimSearch:
@@ -28,7 +56,7 @@ class VictimSearch:
 
     __slots__ = ("_at", "_board", "_found", "_gain", "_gpus", "_order", "_passed", "_spent", "_stride", "starved")
 
-    def __init__(self, board: Board, *, order: Sequence[int], num_gpus: int) -> None:
+    def __init__(self, board: Seated, *, order: Sequence[int], num_gpus: int) -> None:
         """Prepare a search for ``num_gpus`` over the rows of ``order``, least important first."""
         self._board = board
         self._order = order
@@ -108,7 +136,7 @@ class VictimSearch:
         """Go past the next row and return the servers it would leave."""
         board, row = self._board, self._order[self._at]
         self._at += 1
-        if board.firm[row] or row not in board.seats:
+        if board.is_firm(row) or row not in board.seats:
             return []
         board.watch(row, self)
         servers = []
