@@ -13,6 +13,8 @@ from scheduler.core.plan import WaitReason
 from scheduler.core.round import plan_round
 from scheduler.core.tables import Snapshot
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.jobs import SimJob
 from tests.spaces import counts, gang_of, space_of
 from tests.strategies import JobRow, ServerRow, job_table, snapshot_of
 
@@ -99,6 +101,18 @@ def test_a_round_waits_for_locality_and_says_so() -> None:
 
     assert [(entry.job, entry.reason) for entry in early.waiting] == [(9, WaitReason.FRAGMENTATION)]
     assert sorted(late.grants.num_gpus[late.grants.job == 9].tolist()) == [2, 6, 8]
+
+
+def test_a_replay_plans_again_when_a_level_is_reached() -> None:
+    """Nothing arrives or ends between, and yet the job starts after 810 s, on twice its fewest servers."""
+    tables = snapshot_of([], [ServerRow()] * 3)
+    config = build_config(policy="fifo", locality="relax", mechanism="proportional")
+    jobs = [SimJob(arrival_s=0.0, num_gpus=5, run_s=10_000.0) for _ in range(3)]
+    jobs.append(SimJob(arrival_s=1.0, num_gpus=6, run_s=100.0))
+
+    outcome = simulate(jobs, tables.servers, tables.queues, config)
+
+    assert outcome.records.first_start_s[3] == pytest.approx(811.0)
 
 
 def test_racks_of_the_snapshot_reach_the_locality() -> None:
