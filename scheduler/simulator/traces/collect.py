@@ -80,11 +80,9 @@ class Collector:
         Raises:
             TraceError: If the id was seen before.
         """
+        if id in self._ids:
+            raise TraceError(file=self._file, line=line, column=id_column, problem=f"{shown(id)} stands there twice")
         if id:
-            if id in self._ids:
-                raise TraceError(
-                    file=self._file, line=line, column=id_column, problem=f"{shown(id)} stands there twice"
-                )
             self._ids.add(id)
         if run_s <= 0:
             self.count("ran for 0 s and left out")

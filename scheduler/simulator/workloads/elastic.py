@@ -45,14 +45,7 @@ def elastic(
         ValueError: If a number is out of its range.
     """
     jobs = philly_like(num_jobs=num_jobs, cluster_gpus=cluster_gpus, load=load, seed=seed, diurnal=diurnal)
-    draws = Draws(seed, "scaling")
-    if curves is None:
-        generic = generic_scaling(draws.uniform(num_jobs), draws.uniform(num_jobs))
-        models, profiles = [""] * num_jobs, [Profile(scaling=curve) for curve in generic]
-    else:
-        names = list(curves)
-        models = [names[index] for index in draws.choice(num_jobs, [1.0] * len(names)).tolist()]
-        profiles = [curves[name] for name in models]
+    kinds = _kinds(num_jobs, curves, Draws(seed, "scaling"))
     return [
         replace(
             job,
@@ -61,8 +54,17 @@ def elastic(
             min_gpus=1,
             max_gpus=max(job.num_gpus, min(2 * job.num_gpus, MOST_GPUS, cluster_gpus)),
         )
-        for job, model, profile in zip(jobs, models, profiles, strict=True)
+        for job, (model, profile) in zip(jobs, kinds, strict=True)
     ]
+
+
+def _kinds(num_jobs: int, curves: Mapping[str, Profile] | None, draws: Draws) -> list[tuple[str, Profile]]:
+    """Return a model and its profile for each job; made-up curves belong to no model."""
+    if curves is None:
+        made_up = generic_scaling(draws.uniform(num_jobs), draws.uniform(num_jobs))
+        return [("", Profile(scaling=curve)) for curve in made_up]
+    pairs = list(curves.items())
+    return [pairs[index] for index in draws.choice(num_jobs, [1.0] * len(pairs)).tolist()]
 
 
 def generic_scaling(gpu: FloatArray, server: FloatArray) -> list[tuple[tuple[float, float], ...]]:
