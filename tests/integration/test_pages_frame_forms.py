@@ -178,6 +178,20 @@ def test_bad_options_are_refused_at_their_field(world: World) -> None:
     assert cluster_row().settings_version == 1
 
 
+def test_an_option_with_fixed_values_is_a_list(world: World) -> None:
+    """Whose share counts under drf is picked, not typed; what was picked is shown again."""
+    client = world.client("admin")
+    response = client.post("/admin", settings_form(policy="drf", **{"policy.drf.by": "job"}), follow=True)
+
+    assert cluster_row().policy_options == {"by": "job"}
+    assert "<option selected>job</option><option>user</option>" in response.content.decode()
+
+    response = client.post("/admin", settings_form(policy="drf", **{"policy.drf.by": "moon"}))
+
+    assert response.status_code == 422
+    assert "by is one of job, user." in response.content.decode()
+
+
 def test_stale_settings_are_refused(world: World) -> None:
     """Who saves over somebody else's change is told and may compare."""
     client = world.client("admin")
