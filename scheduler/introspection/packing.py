@@ -69,7 +69,7 @@ class Packing:
                 trials += [trial] if now_s < trial.until_s and NO_ROW not in (host, guest) else []
                 continue
             if not _is_whole(scene.snapshot, host, guest):
-                continue
+                continue  # one has ended, or they were torn apart
             judged = self._judged(trial, scene.snapshot, host, guest)
             trials.append(judged)
             if judged.verdict in _FORCE:
@@ -78,7 +78,7 @@ class Packing:
                 apart.append(guest)
         trials.append(_alone(scene, riding, apart))
         snapshot = without_seats(scene.snapshot, np.array(apart, dtype=np.int64)) if apart else scene.snapshot
-        snapshot = _protected(snapshot, trials, row_of)
+        snapshot = _bound_together(snapshot, riding, trials)
         return replace(scene, snapshot=snapshot, riding={**scene.riding, **riding}, trials=tuple(trials))
 
     def _judged(self, trial: Trial, snapshot: Snapshot, host: int, guest: int) -> Trial:
@@ -123,7 +123,8 @@ class Packing:
         apart = {trial.jobs for trial in scene.trials if trial.kind is TrialKind.PACK}
         hosts = [row for row in seats if row not in taken and row not in plan.resized and ids[row] in alone]
         guests = [row for row in waits if ids[row] in alone]
-        riding, trials = dict(scene.riding), list(scene.trials)
+        begun: dict[int, int] = {}
+        trials = list(scene.trials)
         for host, guest in _least_busy_first(snapshot, hosts, guests):
             place = {servers[server] for server, _ in seats[host]}
             pair = (ids[host], ids[guest])
@@ -131,7 +132,7 @@ class Packing:
                 continue
             if not _fits(snapshot, plan, host, guest, num_servers=len(seats[host])):
                 continue
-            riding[guest] = host
+            begun[guest] = host
             taken |= {host, guest}
             busy |= place
             trials.append(
@@ -145,7 +146,12 @@ class Packing:
                     verdict=Verdict.TRYING,
                 )
             )
-        return replace(scene, riding=riding, trials=tuple(trials))
+        return replace(
+            scene,
+            snapshot=_bound_together(snapshot, begun, trials),
+            riding={**scene.riding, **begun},
+            trials=tuple(trials),
+        )
 
 
 def _is_forced(trial: Trial) -> bool:
@@ -153,10 +159,16 @@ def _is_forced(trial: Trial) -> bool:
 
 
 def _is_whole(snapshot: Snapshot, host: int, guest: int) -> bool:
-    """Return whether both jobs of a pair are there, and run on the same seats or wait both."""
+    """Return whether both jobs of a pair are there, and run on the same seats or wait both.
+
+    A pair that insists on cores or memory does not wait together: no other place may have enough for both.
+    """
     if NO_ROW in (host, guest):
         return False
-    held = snapshot.held
+    jobs, held = snapshot.jobs, snapshot.held
+    insists = jobs.min_cpus[[host, guest]].any() or jobs.min_memory_bytes[[host, guest]].any()
+    if insists and not jobs.running[host]:
+        return False
     mine, theirs = (
         [*zip(held.server[at], held.num_gpus[at], strict=True)] for at in (held.job == host, held.job == guest)
     )
@@ -199,14 +211,27 @@ def _known_alone(trials: tuple[Trial, ...]) -> Mapping[int, float]:
     return dict(zip(memory.jobs, memory.values, strict=True)) if memory else {}
 
 
-def _protected(snapshot: Snapshot, trials: list[Trial], row_of: Mapping[int, int]) -> Snapshot:
-    """Return the snapshot in which the order does not stop a host while its pair is measured."""
-    hosts = [row_of[trial.jobs[0]] for trial in trials if _is_forced(trial) and trial.verdict is Verdict.TRYING]
-    if not hosts:
+def _bound_together(snapshot: Snapshot, riding: Mapping[int, int], trials: list[Trial]) -> Snapshot:
+    """Return the snapshot in which hosts ask for what both need, and are not stopped while their pair is measured."""
+    if not riding:
         return snapshot
-    preemptible = snapshot.jobs.preemptible.copy()
-    preemptible[hosts] = False
-    return replace(snapshot, jobs=replace(snapshot.jobs, preemptible=preemptible))
+    jobs = snapshot.jobs
+    guests, hosts = list(riding), list(riding.values())
+    preemptible, max_servers = jobs.preemptible.copy(), jobs.max_servers.copy()
+    min_cpus, min_memory = jobs.min_cpus.copy(), jobs.min_memory_bytes.copy()
+    measured = {trial.jobs[0] for trial in trials if _is_forced(trial) and trial.verdict is Verdict.TRYING}
+    preemptible[hosts] &= ~np.isin(jobs.job_id[hosts], list(measured))
+    most = np.where(max_servers == 0, np.iinfo(np.int64).max, max_servers)
+    most = np.minimum(most[guests], most[hosts])
+    max_servers[hosts] = np.where(most == np.iinfo(np.int64).max, 0, most)
+    for least in (min_cpus, min_memory):
+        least[hosts] = 2 * np.maximum(least[hosts], least[guests])
+    return replace(
+        snapshot,
+        jobs=replace(
+            jobs, preemptible=preemptible, max_servers=max_servers, min_cpus=min_cpus, min_memory_bytes=min_memory
+        ),
+    )
 
 
 def _least_busy_first(snapshot: Snapshot, hosts: list[int], guests: list[int]) -> Iterator[tuple[int, int]]:

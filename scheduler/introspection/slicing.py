@@ -123,7 +123,8 @@ class _Turns:
         base = self.base.priority(snapshot)
         order = np.lexsort((base, turn))
         differs = np.ones(len(order), dtype=np.bool_)
-        differs[1:] = (np.diff(turn[order]) != 0) | (np.diff(base[order]) != 0)
+        first, second = order[1:], order[:-1]
+        differs[1:] = (turn[first] != turn[second]) | (base[first] != base[second])
         rank = np.empty(len(order))
         rank[order] = np.cumsum(differs)
         return rank
