@@ -25,6 +25,7 @@ class Profile:
         relative_speed: (a, b) speed at the grid points; 1 at the GPU-proportional share.
         scaling: (GPUs, speed relative to one GPU), ascending by GPUs.
         skew: Largest tensor as a share of the model.
+        spread: (GPUs on each server on average, speed) of a gang on several servers, ascending; goes before the skew.
         interference: Speed by number of other jobs on the same GPUs, beginning with one other.
         kind: What other profiles call it in ``packed``.
         packed: (kind of another job, speed on the same GPUs as it), 0 where both do not fit in the memory of a GPU.
@@ -36,6 +37,7 @@ class Profile:
     relative_speed: tuple[tuple[float, ...], ...] = ()
     scaling: tuple[tuple[float, float], ...] = ()
     skew: float | None = None
+    spread: tuple[tuple[float, float], ...] = ()
     interference: tuple[float, ...] = ()
     kind: str = ""
     packed: tuple[tuple[str, float], ...] = ()
@@ -104,14 +106,28 @@ def scaling(profile: Profile, num_gpus: float) -> float:
     return low_speed + (high_speed - low_speed) * (num_gpus - low) / (high - low)
 
 
-def locality(profile: Profile, *, num_servers: int) -> float:
-    """Return the slow-down factor of a gang spread over servers; 1 on one server or when the skew is unknown.
+def locality(profile: Profile, *, num_servers: int, num_gpus: int | None = None) -> float:
+    """Return the slow-down factor of a gang spread over servers; 1 on one server or when nothing is known.
+
+    As measured, linear between measured points and flat beyond them, when ``num_gpus`` is given; else by the skew.
 
     Source: the skew experiments of Gu et al., "Tiresias", NSDI 2019; the formula is our fit to its two classes.
     """
-    if profile.skew is None or num_servers <= 1:
+    if num_servers <= 1:
+        return 1.0
+    if profile.spread and num_gpus is not None:
+        return _between(profile.spread, num_gpus / num_servers)
+    if profile.skew is None:
         return 1.0
     return 1.0 / (1.0 + _SKEW_WEIGHT * max(0.0, profile.skew - _SKEW_FREE) * (num_servers - 1) / num_servers)
+
+
+def _between(points: tuple[tuple[float, float], ...], x: float) -> float:
+    at = bisect_right(points, (x, math.inf))
+    if at in (0, len(points)):
+        return points[max(0, at - 1)][1]
+    (low, low_value), (high, high_value) = points[at - 1], points[at]
+    return low_value + (high_value - low_value) * (x - low) / (high - low)
 
 
 def interference(profile: Profile, *, neighbours: int) -> float:
@@ -161,7 +177,7 @@ def speed(
         scaling(profile, num_gpus)
         / scaling(profile, asked_gpus)
         * sensitivity(profile, cpus_per_gpu=cpus / num_gpus, memory_bytes_per_gpu=memory_bytes / num_gpus)
-        * locality(profile, num_servers=num_servers)
+        * locality(profile, num_servers=num_servers, num_gpus=num_gpus)
         * interference(profile, neighbours=neighbours)
     )
 
@@ -186,6 +202,7 @@ def parse_profile(data: Mapping[str, Any]) -> Profile:  # JSON: checked here
         relative_speed=speeds,
         scaling=tuple((float(gpus), float(value)) for gpus, value in data.get("scaling", ())),
         skew=None if skew is None else float(skew),
+        spread=tuple((float(gpus), float(value)) for gpus, value in data.get("spread", ())),
         interference=tuple(float(value) for value in data.get("interference", ())),
         kind=str(data.get("kind", "")),
         packed=tuple((str(kind), float(value)) for kind, value in data.get("packed", ())),

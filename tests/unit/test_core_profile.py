@@ -73,3 +73,14 @@ def test_a_matrix_must_fit_its_axes() -> None:
         parse_profile({"cpus_per_gpu": [1], "memory_bytes_per_gpu": [1, 2], "relative_speed": [[1]]})
     with pytest.raises(ValueError, match="must rise"):
         parse_profile({"cpus_per_gpu": [2, 1], "memory_bytes_per_gpu": [1], "relative_speed": [[1], [1]]})
+
+
+def test_a_gang_spread_thinly_is_as_slow_as_measured() -> None:
+    """Linear between measured points, flat beyond them, 1 on one server; by the skew when the GPUs are not given."""
+    profile = Profile(skew=0.9, spread=((2.0, 0.6), (4.0, 0.9), (8.0, 1.0)))
+
+    measured = {servers: locality(profile, num_servers=servers, num_gpus=16) for servers in (1, 2, 4, 8, 16)}
+    assert measured == pytest.approx({1: 1.0, 2: 1.0, 4: 0.9, 8: 0.6, 16: 0.6})
+    assert locality(profile, num_servers=2, num_gpus=12) == pytest.approx(0.95)
+    assert locality(profile, num_servers=2) == locality(Profile(skew=0.9), num_servers=2, num_gpus=12) < 0.7
+    assert parse_profile({"spread": [[2, 0.6]]}).spread == ((2.0, 0.6),)

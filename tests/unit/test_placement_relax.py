@@ -1,7 +1,9 @@
 """Philly's levels of locality: worked example 2 and the rules around it."""
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scheduler.choices import build_config
 from scheduler.core.config import ChangesBySelf
 from scheduler.core.packing.space import Gang
 from scheduler.core.plan import WaitReason
+from scheduler.core.profile import parse_profile
 from scheduler.core.round import plan_round
 from scheduler.core.tables import Snapshot
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
@@ -125,3 +128,25 @@ def test_racks_of_the_snapshot_reach_the_locality() -> None:
         snapshot = replace(snapshot, servers=replace(snapshot.servers, rack=np.array([0, 1])))
 
         assert bool(len(plan_round(snapshot, config).grants)) is runs
+
+
+def test_philly_example_4() -> None:
+    """Sixteen GPUs for ten hours: on two servers 10 h; on eight, two GPUs on each, 15.29 h, but it begins at once."""
+    profile = parse_profile(json.loads(Path("fixtures/profiles/philly.json").read_text(encoding="utf-8"))["wide"])
+    servers = snapshot_of([], [ServerRow()] * 8)
+    others = [SimJob(arrival_s=0.0, num_gpus=6, max_servers=1, run_s=5 * 3600.0) for _ in range(8)]
+    wide = SimJob(arrival_s=1.0, num_gpus=16, run_s=10 * 3600.0, profile=profile)
+
+    def times_h(locality: str) -> tuple[float, float]:
+        config = build_config(policy="fifo", locality=locality, mechanism="proportional")
+        records = simulate([*others, wide], servers.servers, servers.queues, config).records
+        return float(records.queueing_s[8]) / 3600, float(records.jct_s[8] - records.queueing_s[8]) / 3600
+
+    assert times_h("any") == pytest.approx((0.0, 15.29), abs=0.01)
+    assert times_h("relax") == pytest.approx((2 * 810 / 3600, 15.29), abs=0.01)
+    patient = build_config(
+        policy="fifo", locality="relax", locality_options={"tries_per_level": 100}, mechanism="proportional"
+    )
+    records = simulate([*others, wide], servers.servers, servers.queues, patient).records
+    assert (records.queueing_s[8] + 1.0) / 3600 == pytest.approx(5.0)
+    assert records.end_s[8] == pytest.approx(15 * 3600.0)
