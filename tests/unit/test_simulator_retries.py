@@ -1,0 +1,66 @@
+"""Failing attempts in the simulator: retried by the rules, and stopped by them."""
+
+import numpy as np
+import pytest
+
+from scheduler.core.failures import PHILLY, RetryRules
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.jobs import Failure, SimJob
+from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.retries import ByRules, with_smoke_runs
+from tests.strategies import ServerRow, snapshot_of
+from tests.turns import introspective
+
+MINUTE_S = 60.0
+BROKEN = SimJob(arrival_s=0.0, num_gpus=8, run_s=3_600.0, failures=(Failure(after_s=600.0, cause="syntax"),) * 20)
+UNLUCKY = SimJob(arrival_s=0.0, num_gpus=1, run_s=3_600.0, failures=(Failure(after_s=600.0, cause="network"),) * 3)
+
+
+def _run(jobs: list[SimJob], rules: RetryRules) -> Outcome:
+    tables = snapshot_of([], [ServerRow(num_gpus=8)])
+    return simulate(
+        jobs, tables.servers, tables.queues, introspective(), checkpoint_s=1e9, retries=ByRules(rules=rules)
+    )
+
+
+@pytest.mark.parametrize(("rules", "gpu_hours"), [(PHILLY, 6.67), (RetryRules(), 2.67)])
+def test_an_always_failing_job_burns_what_the_rules_allow(rules: RetryRules, gpu_hours: float) -> None:
+    """Five attempts of 10 minutes on 8 GPUs, or two."""
+    records = _run([BROKEN], rules).records
+
+    assert records.service_gpu_s[0] / 3_600 == pytest.approx(gpu_hours, abs=0.005)
+    assert np.isinf(records.end_s[0])
+
+
+def test_a_smoke_run_catches_it_in_two_minutes_on_one_gpu() -> None:
+    """0.033 GPU-hours, and nothing wide ever starts."""
+    rules = RetryRules(smoke_run_s=120.0)
+    records = _run(with_smoke_runs([BROKEN], rules), rules).records
+
+    assert records.num_gpus.tolist() == [1]
+    assert records.service_gpu_s.sum() / 3_600 == pytest.approx(0.033, abs=5e-4)
+
+
+def test_pauses_after_failures_of_machines_double() -> None:
+    """Three failures of ten minutes, pauses of 1, 2 and 4 minutes, then the whole run."""
+    records = _run([UNLUCKY], RetryRules()).records
+
+    assert records.end_s[0] == pytest.approx(3 * 600.0 + 7 * MINUTE_S + 3_600.0)
+    assert records.attempts[0] == 4
+
+
+def test_a_smoke_run_that_passes_is_one_job_more() -> None:
+    """Wide jobs get one, jobs of one GPU are their own."""
+    late = SimJob(arrival_s=5.0, num_gpus=4, run_s=900.0, failures=(Failure(after_s=60.0, cause="semantic"),))
+    found = with_smoke_runs([late, UNLUCKY], RetryRules(smoke_run_s=120.0))
+
+    assert [(job.num_gpus, job.run_s) for job in found] == [(1, 120.0), (4, 900.0), (1, 3_600.0)]
+    assert with_smoke_runs([late], RetryRules()) == [late]
+
+
+def test_an_unknown_failure_is_refused() -> None:
+    """A class that is not on the list is an error and not a guess."""
+    odd = SimJob(arrival_s=0.0, num_gpus=1, run_s=9.0, failures=(Failure(after_s=1.0, cause="gremlins"),))
+
+    with pytest.raises(ValueError, match="gremlins"):
+        _run([odd], RetryRules())
