@@ -32,7 +32,7 @@ class Maxmin:
                 low = level
             else:
                 high = level - 1
-        shares = np.clip(low, least, most).astype(np.int64)
+        shares: IntArray = np.clip(low, least, most).astype(np.int64)
         higher = order[((shares == low) & (shares < most))[order]]
         shares[higher[: num_gpus - int(shares.sum())]] += 1
         return shares

@@ -1,0 +1,156 @@
+"""The knock-out of AFS against the plain loop of the paper, on random jobs."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.curves import Curves, SpeedTable
+from scheduler.core.knock_out import Rule, knock_out
+from scheduler.core.tables import FloatArray
+
+
+def plain_loop(
+    speed: list[list[float]], lengths: list[float], gpus: list[int], most: list[int], spare: int, *, rule: Rule
+) -> list[int]:
+    """The published loop, job by job; who gains nothing leaves the pool."""
+    gpus = list(gpus)
+    pool = [row for row in range(len(gpus)) if gpus[row] < most[row]]
+
+    def length(row: int) -> float:
+        return lengths[row] / speed[row][gpus[row]] if rule.shrinking else lengths[row]
+
+    def gain(row: int) -> float:
+        now, more = speed[row][gpus[row]], speed[row][gpus[row] + 1]
+        return (more - now) / more
+
+    def rise(row: int) -> float:
+        now, more = speed[row][gpus[row]], speed[row][gpus[row] + 1]
+        return (more - now) / now
+
+    while spare and pool:
+        champion = pool[0]
+        for other in pool[1:]:
+            if rule.ties_to_later:
+                if rise(champion) <= gain(other):
+                    champion = other
+                elif rise(other) > gain(champion) and length(other) < length(champion):
+                    champion = other
+            else:
+                shorter, longer = (other, champion) if length(other) < length(champion) else (champion, other)
+                champion = longer if gain(longer) > rise(shorter) else shorter
+        if speed[champion][gpus[champion] + 1] <= speed[champion][gpus[champion]]:
+            pool.remove(champion)
+            continue
+        gpus[champion] += 1
+        spare -= 1
+        if gpus[champion] == most[champion]:
+            pool.remove(champion)
+    return gpus
+
+
+@st.composite
+def curve(draw: st.DrawFn) -> list[float]:
+    """Speeds with 0 .. 18 GPUs: linear, concave, with a plateau, or with a peak."""
+    kind = draw(st.sampled_from(["linear", "concave", "steps", "peak"]))
+    alpha = draw(st.floats(0.01, 0.35))
+    counts = range(19)
+    if kind == "linear":
+        speeds = [float(count) for count in counts]
+    elif kind == "concave":
+        speeds = [count / (1 + alpha * (count - 1)) for count in counts]
+    elif kind == "steps":
+        speeds = [float(count - count // 3) for count in counts]
+    else:
+        speeds = [count / (1 + alpha * (count - 1) ** 2) for count in counts]
+    return list(np.maximum.accumulate(speeds))
+
+
+@given(
+    curves=st.lists(curve(), min_size=1, max_size=4),
+    jobs=st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from([1.0, 2.0, 5.0, 60.0, 61.0, 500.0, float("inf")]),
+            st.integers(1, 4),
+            st.integers(0, 12),
+        ),
+        min_size=1,
+        max_size=14,
+    ),
+    spare=st.integers(0, 60),
+    shrinking=st.booleans(),
+)
+def test_the_knock_out_is_that_of_the_plain_loop(
+    curves: list[list[float]], jobs: list[tuple[int, float, int, int]], spare: int, shrinking: bool
+) -> None:
+    """Searching for the next job that wins gives what meeting one after another gives."""
+    rows = [number % len(curves) for number, _, _, _ in jobs]
+    lengths = [length for _, length, _, _ in jobs]
+    gpus = [count for _, _, count, _ in jobs]
+    most = [count + more for _, _, count, more in jobs]
+    rule = Rule(shrinking=shrinking, ties_to_later=not shrinking)
+
+    found = knock_out(
+        Curves(row=np.array(rows), table=SpeedTable.of(np.array(curves)), work_s=np.array(lengths)),
+        rule,
+        lengths=np.array(lengths),
+        pool=np.arange(len(jobs)),
+        gpus=np.array(gpus),
+        most=np.array(most),
+        spare=spare,
+    )
+
+    expected = plain_loop([curves[row] for row in rows], lengths, gpus, most, spare, rule=rule)
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("longer_next", "to_longer", "sums"),
+    [(16.0, False, (72.321, 72.5)), (18.0, True, (65.873, 65.556)), (50 / 3, False, (70.0, 70.0))],
+)
+def test_the_rule_gives_the_smaller_sum_of_completion_times(
+    longer_next: float, to_longer: bool, sums: tuple[float, float]
+) -> None:
+    """AFS example 1: a goes from 10 to 14, b (longer) from 10 to 16, 18 or 50/3; works 100 and 1000."""
+    short: FloatArray = np.array([0.0, 10.0, 14.0])
+    long: FloatArray = np.array([0.0, 10.0, longer_next])
+    curves = Curves(row=np.array([0, 1]), table=SpeedTable.of(np.stack((short, long))), work_s=np.array([100.0, 1000.0]))
+
+    gpus = knock_out(
+        curves,
+        Rule(shrinking=True, ties_to_later=False),
+        lengths=curves.work_s,
+        pool=np.arange(2),
+        gpus=np.array([1, 1]),
+        most=np.array([2, 2]),
+        spare=1,
+    )
+
+    give_short = 2 * (100 / 14) + (1000 - 10 * 100 / 14) / longer_next
+    give_long = 2 * (100 / 10) + (1000 - longer_next * 100 / 10) / longer_next
+    assert (round(give_short, 3), round(give_long, 3)) == sums
+    assert gpus.tolist() == ([1, 2] if to_longer else [2, 1])
+
+
+def test_shares_grow_with_the_cluster() -> None:
+    """With one more GPU nobody gets less, for curves that are all alike."""
+    speed = np.array([[count / (1 + 0.1 * (count - 1)) if count else 0.0 for count in range(20)]])
+    lengths = np.array([50.0, 20.0, 90.0, 10.0])
+    curves = Curves(row=np.zeros(4, dtype=np.int64), table=SpeedTable.of(speed), work_s=lengths)
+    given_gpus = [
+        knock_out(
+            curves,
+            Rule(shrinking=True, ties_to_later=False),
+            lengths=lengths,
+            pool=np.arange(4),
+            gpus=np.ones(4, dtype=np.int64),
+            most=np.full(4, 16),
+            spare=spare,
+        )
+        for spare in range(40)
+    ]
+
+    assert all((more >= less).all() for less, more in pairwise(given_gpus))
