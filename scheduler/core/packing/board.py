@@ -28,6 +28,7 @@ class Board:
         held_gpus: (k,) GPUs that each queue holds now, with all queues below it.
         firm_gpus: (k,) the part of them that firm rows hold.
         open_gpus: GPUs that no firm row holds.
+        departures: How many rows have left their seats.
         starved: Whether a fit since this was last cleared met a server with the GPUs but not the cores or memory.
     """
 
@@ -37,6 +38,7 @@ class Board:
         "_memory_left",
         "_noticing",
         "_paths_of",
+        "departures",
         "firm",
         "firm_gpus",
         "held_gpus",
@@ -72,6 +74,7 @@ class Board:
         self.held_gpus = [0] * len(paths)
         self.firm_gpus = [0] * len(paths)
         self.starved = False
+        self.departures = 0
         self.tight = needs.tight
         self._noticing: dict[int, list[VictimSearch]] = {}
         free = servers.num_gpus.tolist()
@@ -176,6 +179,7 @@ class Board:
     def leave(self, row: int) -> Seats:
         """Take a row that is not firm off its seats, and return them."""
         seats = self.seats[row]
+        self.departures += 1
         for search in self._noticing.pop(row, ()):
             search.forget(row, seats)
         if self.tight:

@@ -122,6 +122,8 @@ class _Walk:
         self._spare_of: dict[tuple[int, int], list[int]] = {}
         self._locked_in: set[int] = set()
         self._searches: dict[tuple[int, int, int], VictimSearch] = {}
+        # For shapes that found no free seats: how many had left by then, and whether cores or memory were short.
+        self._shut: dict[int, tuple[int, bool]] = {}
 
     def keep(self, rows: Iterable[int]) -> None:
         """Let those of the rows that still sit keep their seats."""
@@ -209,7 +211,7 @@ class _Walk:
             return self._refuse(row)
         if full != NO_ROW:
             return self._claim_in_full_queue(row, full, scope)
-        seats = self._home(row) or self._choose(board.space, row, board.fits(row))
+        seats = self._home(row) or self._choose_free(row)
         if seats:
             return self._sit(row, seats, ())
         if scope is not None:
@@ -247,6 +249,18 @@ class _Walk:
         for server, gpus in seats:
             if board.space.free[server] < gpus or not board.fits_after(row, server, gpus, ()):
                 return ()
+        return seats
+
+    def _choose_free(self, row: int) -> Seats:
+        """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
+        board, shape = self._board, self._claims.shape[row]
+        departures, starved = self._shut.get(shape, (-1, False))
+        if departures == board.departures:
+            board.starved |= starved
+            return ()
+        seats = self._choose(board.space, row, board.fits(row))
+        if not seats:
+            self._shut[shape] = (board.departures, board.starved)
         return seats
 
     def _choose(self, space: Space, row: int, fits: Fits | None) -> Seats:
