@@ -1,11 +1,11 @@
 """Running jobs as those see them who would like their seats: who is weaker, and what that would free."""
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Set
 
 import numpy as np
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.tables import BoolArray, FloatArray, IntArray
+from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray
 
 # Place of a job in the order of the policy: (key, first start, arrival, row), smallest first.
 Key = tuple[float, float, float, int]
@@ -19,24 +19,23 @@ class Roster:
         job: Row of the job.
         server: Row of the server.
         gpus: GPUs there.
-        first: Whether it is the first entry of its job.
     """
 
-    __slots__ = ("_at", "_rows", "count", "first", "gpus", "job", "server")
+    __slots__ = ("_at", "_rows", "count", "gpus", "job", "server")
 
     def __init__(self, num_jobs: int, num_gpus: int) -> None:
         self.count = 0
         self.job, self.server = np.zeros(num_gpus, dtype=np.int64), np.zeros(num_gpus, dtype=np.int64)
-        self.gpus, self.first = np.zeros(num_gpus), np.zeros(num_gpus, dtype=np.bool_)
+        self.gpus = np.zeros(num_gpus)
         self._rows: list[int] = []
         self._at: dict[int, list[int]] = {}
 
     def add(self, row: int, seats: Seats) -> None:
         """Enter the seats of a job."""
-        entries = []
+        entries: list[int] = []
         for server, gpus in seats:
             at = self.count
-            self.job[at], self.server[at], self.gpus[at], self.first[at] = row, server, gpus, not entries
+            self.job[at], self.server[at], self.gpus[at] = row, server, gpus
             self._rows.append(row)
             entries.append(at)
             self.count = at + 1
@@ -48,7 +47,7 @@ class Roster:
             last = self.count = self.count - 1
             moved = self._rows.pop()
             if at != last:
-                for column in (self.job, self.server, self.gpus, self.first):
+                for column in (self.job, self.server, self.gpus):
                     column[at] = column[last]
                 self._rows[at] = moved
                 entries = self._at[moved]
@@ -60,7 +59,12 @@ class Rivals:
 
     Attributes:
         weakest: Largest key of all.
-        order: Rows of rivals, weakest first: those weaker than the first job that asked.
+        limit: How many entries of the line may still be moved; the jobs of the others keep their seats.
+        job: Rows of the jobs in line, weakest first: those weaker than the first job that asked, an entry for each
+            server.
+        server: (e,) server of each entry.
+        gpus: (e,) GPUs of each entry.
+        there: (e,) whether the job of the entry still sits there.
     """
 
     def __init__(
@@ -72,70 +76,156 @@ class Rivals:
         """Take everybody on the roster but the ``fresh`` ones, who keep the seats they just took."""
         size = roster.count
         self._job, self._server = roster.job[:size].copy(), roster.server[:size].copy()
-        self._gpus, self._first = roster.gpus[:size].copy(), roster.first[:size].copy()
+        self._gpus = roster.gpus[:size].copy()
         self._key, self._start_s, self._arrival_s = ranks(self._job)
         self._there = np.ones(size, dtype=np.bool_)
         if fresh:
             self._there &= ~np.isin(self._job, list(fresh))
         self.weakest = float(self._key[self._there].max(initial=-np.inf))
-        self.order: list[int] = []
-        self._sorted: IntArray | None = None
-        self._place: dict[int, int] = {}
-        self._movable = 0
+        self._line: IntArray | None = None
+        self.limit = 0
 
     def weaker(self, key: Key) -> BoolArray:
-        """Return the entries of jobs that come after ``key``."""
-        weaker: BoolArray = self._key > key[0]
-        same = np.flatnonzero(self._key == key[0])
-        if len(same):
-            weaker[same] = self._after(same, key)
-        weaker &= self._there
-        return weaker
+        """Return the entries, in any order, of jobs that come after ``key``."""
+        return self._after(slice(None), key) & self._there
 
-    def _after(self, same: IntArray, key: Key) -> BoolArray:
-        start_s, arrival_s = self._start_s[same], self._arrival_s[same]
-        later = (arrival_s > key[2]) | ((arrival_s == key[2]) & (self._job[same] > key[3]))
-        after: BoolArray = (start_s > key[1]) | ((start_s == key[1]) & later)
+    def _after(self, entries: IntArray | slice, key: Key) -> BoolArray:
+        keys = self._key[entries]
+        after: BoolArray = keys > key[0]
+        same = np.flatnonzero(keys == key[0])
+        if len(same):
+            at = same if isinstance(entries, slice) else entries[same]
+            start_s, arrival_s = self._start_s[at], self._arrival_s[at]
+            later = (arrival_s > key[2]) | ((arrival_s == key[2]) & (self._job[at] > key[3]))
+            after[same] = (start_s > key[1]) | ((start_s == key[1]) & later)
         return after
 
     def gpus_on(self, entries: BoolArray, num_servers: int) -> FloatArray:
         """Return (m,) GPUs of the entries by server."""
-        return np.bincount(self._server[entries], weights=self._gpus[entries], minlength=num_servers)
+        gpus = np.bincount(self._server[entries], weights=self._gpus[entries], minlength=num_servers)
+        return np.asarray(gpus, dtype=np.float64)
 
-    def line_up(self, key: Key, weaker: BoolArray) -> int:
-        """Make the order for the first that asks; return how many of it come after ``key``."""
-        if self._sorted is None:
-            entries = np.flatnonzero(weaker & self._first)
-            columns = (self._job, self._arrival_s, self._start_s, self._key)
-            self._sorted = entries[np.lexsort([column[entries] for column in columns])][::-1]
-            self.order = self._job[self._sorted].tolist()
-            self._place = {row: at for at, row in enumerate(self.order)}
-            self._movable = len(self.order)
-            return self._movable
-        return self._count_after(key)
-
-    def _count_after(self, key: Key) -> int:
-        """Return how many of the order come after ``key``, those that have left included."""
-        assert self._sorted is not None
-        keys = self._key[self._sorted]
-        after: BoolArray = keys > key[0]
-        same = np.flatnonzero(keys == key[0])
-        after[same] = self._after(self._sorted[same], key)
-        return int(after.sum())
-
-    def settle(self, movable: int) -> Iterable[int]:
-        """Let all but the ``movable`` weakest keep their seats; return those who do so from now on."""
-        settled = self.order[movable : self._movable]
-        self._movable = min(self._movable, movable)
-        return settled
-
-    def is_settled(self, row: int) -> bool:
-        """Return whether the row keeps its seats."""
-        return self._place[row] >= self._movable
+    def line_up(self, key: Key, weaker: BoolArray) -> None:
+        """Make the line for the first that asks; for later ones let those keep their seats that are not weaker."""
+        if self._line is not None:
+            self.limit = int(self._after(self._line, key).sum())
+            return
+        entries = np.flatnonzero(weaker)
+        columns = (self._job, self._arrival_s, self._start_s, self._key)
+        line = entries[np.lexsort((-self._server[entries], *(column[entries] for column in columns)))][::-1]
+        self._line, self.limit = line, len(line)
+        self.job, self.server, self.gpus = self._job[line], self._server[line], self._gpus[line]
+        self.there = self._there[line]
 
     def drop(self, row: int) -> Key:
         """Take a job that leaves out, and return its key."""
         entries = np.flatnonzero(self._job == row)
         self._there[entries] = False
+        if self._line is not None:
+            self.there[self.job == row] = False
         at = entries[0]
         return float(self._key[at]), float(self._start_s[at]), float(self._arrival_s[at]), row
+
+
+class Search:
+    """Finds room for gangs of one shape among free GPUs and those of rivals; a ``VictimSearch`` over columns.
+
+    It goes past the rivals, weakest first, until some server would have enough without those passed; the next gang of
+    the shape goes on from there.
+    """
+
+    def __init__(self, rivals: Rivals, num_gpus: int) -> None:
+        self._rivals, self._num_gpus = rivals, num_gpus
+        self._at = 0
+        self._spent = False
+        self._found: list[int] = []
+        self._seen: list[IntArray] = []
+
+    def notice(self, server: int) -> None:
+        """Look at a server again whose free GPUs have grown."""
+        if any((servers == server).any() for servers in self._seen):
+            self._found.append(server)
+
+    def one_server(self, free: FloatArray) -> int:
+        """Return a server that holds the whole gang once the rivals of ``victims`` have left, or NO_ROW."""
+        while self._found:
+            server = self._found[-1]
+            if free[server] + self._rivals.gpus[self._passed_on(server)].sum() >= self._num_gpus:
+                return int(server)
+            self._found.pop()
+        rivals, at = self._rivals, self._at
+        ahead = at + np.flatnonzero(rivals.there[at : rivals.limit])
+        if not len(ahead):
+            return NO_ROW
+        hits = np.flatnonzero(_running_sums(rivals.server[ahead], rivals.gpus[ahead]) >= self._missing(free, ahead))
+        if not len(hits):
+            self._at = len(rivals.job)
+            self._seen.append(rivals.server[ahead])
+            return NO_ROW
+        hit = ahead[hits[0]]
+        # All entries of the job are passed with the one that is enough.
+        same_job = np.flatnonzero(rivals.job[hit:] == rivals.job[hit])
+        self._at = int(hit) + int(same_job[-1]) + 1
+        self._seen.append(rivals.server[ahead[ahead < self._at]])
+        server = int(rivals.server[hit])
+        self._found.append(server)
+        return server
+
+    def _missing(self, free: FloatArray, ahead: IntArray) -> FloatArray:
+        """Return what the server of each entry lacks before any rival ahead leaves it."""
+        missing = self._num_gpus - free
+        if self._at:
+            missing = missing - self.gain(len(free))
+        return np.asarray(missing[self._rivals.server[ahead]], dtype=np.float64)
+
+    def _passed(self) -> IntArray:
+        """Return the entries passed whose jobs may still be moved."""
+        return np.flatnonzero(self._rivals.there[: min(self._at, self._rivals.limit)])
+
+    def _passed_on(self, server: int) -> IntArray:
+        passed = self._passed()
+        return passed[self._rivals.server[passed] == server]
+
+    def gain(self, num_servers: int) -> FloatArray:
+        """Return (m,) GPUs by server that come free if all rivals passed leave."""
+        passed = self._passed()
+        gain = np.bincount(self._rivals.server[passed], weights=self._rivals.gpus[passed], minlength=num_servers)
+        return np.asarray(gain, dtype=np.float64)
+
+    def several_servers(self, free: FloatArray, choose: Callable[[list[int]], Seats]) -> Seats:
+        """Return seats on several servers once everybody who is weaker has left, or nothing; after ``one_server``."""
+        if self._spent:
+            return ()
+        room = free + self.gain(len(free))
+        seats = choose(room.astype(np.int64).tolist()) if room.sum() >= self._num_gpus else ()
+        self._spent = not seats
+        return seats
+
+    def victims(self, server: int, gpus: int, free: FloatArray) -> list[int]:
+        """Return who has to leave the server so that ``gpus`` come free: the least important, and none in vain."""
+        entries = self._passed_on(server)
+        rows, counts = self._rivals.job[entries].tolist(), self._rivals.gpus[entries].tolist()
+        missing = gpus - float(free[server])
+        taken: list[tuple[int, float]] = []
+        for row, count in zip(rows, counts, strict=True):
+            if missing <= 0:
+                break
+            taken.append((row, count))
+            missing -= count
+        for victim in reversed(taken):
+            if missing + victim[1] <= 0:
+                taken = [other for other in taken if other is not victim]
+                missing += victim[1]
+        return [row for row, _ in taken]
+
+
+def _running_sums(servers: IntArray, gpus: FloatArray) -> FloatArray:
+    """Return for each entry the GPUs of all entries of its server up to it."""
+    by_server = np.argsort(servers, kind="stable")
+    ordered, amounts = servers[by_server], gpus[by_server]
+    sums = np.cumsum(amounts)
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    sums -= np.repeat(sums[begins] - amounts[begins], np.diff(begins, append=len(ordered)))
+    running = np.empty_like(sums)
+    running[by_server] = sums
+    return running

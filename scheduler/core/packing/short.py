@@ -1,8 +1,8 @@
 """The walk of ``select`` for one queue that may hold everything, kept from round to round.
 
-In such a queue a claim depends on nothing but the GPUs that stronger jobs leave: less of them never helps. So a job that
-was refused stays refused until a stronger one leaves its seats, and where the first waiting job of a shape is refused
-all others of that shape are. A round looks at the first of each shape only, and at those who follow one that got seats.
+In such a queue a claim depends on nothing but the GPUs that stronger jobs leave: less of them never helps. So a job
+that was refused stays refused until a stronger one leaves its seats, and where the first waiting job of a shape is
+refused all others of that shape are. A round looks at the first of each shape, and at those behind one that got seats.
 The outcome is that of ``select``, to the seat.
 """
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from scheduler.core.config import Locality
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.rivals import Key, Rivals, Roster
+from scheduler.core.packing.rivals import Key, Rivals, Roster, Search
 from scheduler.core.packing.space import Gang, Site, Space
-from scheduler.core.packing.victims import VictimSearch
 from scheduler.core.tables import NO_ROW, FloatArray, IntArray, ServerTable
 
 # Keys of the policy, first starts and arrivals of jobs given by row.
@@ -47,9 +46,6 @@ class ShortWalk:
         num_waiting: Jobs in line.
         unsettled: Whether the next walk may change something although nothing happens before it.
     """
-
-    # What a VictimSearch asks of a board beside the seats: cores and memory never bind here.
-    tight = False
 
     def __init__(
         self,
@@ -89,8 +85,7 @@ class ShortWalk:
     def _begin(self) -> None:
         self._moves = Moves()
         self._before: dict[int, Seats] = {}
-        self._searches: dict[int, VictimSearch] = {}
-        self._watching: dict[int, list[VictimSearch]] = {}
+        self._searches: dict[int, Search] = {}
         self._fresh: set[int] = set()
         self._rivals: Rivals | None = None
 
@@ -206,57 +201,27 @@ class ShortWalk:
         if rivals.weakest < key[0]:
             return (), []
         weaker = rivals.weaker(key)
-        free = self._free + rivals.gpus_on(weaker, len(self._free))
-        if free.max(initial=0) < gang.num_gpus and not self._spreads(gang, free):
+        room = self._free + rivals.gpus_on(weaker, len(self._free))
+        alone = gang.num_gpus == 1 or gang.max_servers == 1
+        if (room.max(initial=0) if alone else room.sum()) < gang.num_gpus:
             return (), []
-        return self._search(row, shape, rivals.line_up(key, weaker), gang)
-
-    def _spreads(self, gang: Gang, free: FloatArray) -> bool:
-        """Return whether so much free room would seat the gang on several servers."""
-        if gang.num_gpus == 1 or gang.max_servers == 1 or free.sum() < gang.num_gpus:
-            return False
-        return bool(self._locality.seats(Space(free.astype(np.int64).tolist(), self.space.site), gang))
-
-    def _search(self, row: int, shape: int, movable: int, gang: Gang) -> tuple[Seats, list[int]]:
-        """Search as ``select`` does, among the ``movable`` weakest rivals."""
-        assert self._rivals is not None
-        for other in self._rivals.settle(movable):
-            for search in self._watching.pop(other, ()):
-                search.forget(other, self.seats[other])
+        rivals.line_up(key, weaker)
         found = self._searches.get(shape)
         if found is None:
-            found = self._searches[shape] = VictimSearch(self, order=self._rivals.order, num_gpus=gang.num_gpus)
-        server = found.one_server(row)
+            found = self._searches[shape] = Search(rivals, gang.num_gpus)
+        server = found.one_server(self._free)
         if server != NO_ROW:
-            return ((server, gang.num_gpus),), found.victims(row, server, gang.num_gpus)
-        seats: Seats = ()
-        if gang.num_gpus > 1 and gang.max_servers != 1:
-            seats = found.several_servers(row, lambda space, fits: self._locality.seats(space, gang))
-        victims = [victim for server, count in seats for victim in found.victims(row, server, count)]
+            return ((server, gang.num_gpus),), found.victims(server, gang.num_gpus, self._free)
+        if alone:
+            return (), []
+        site = self.space.site
+        seats = found.several_servers(self._free, lambda free: self._locality.seats(Space(free, site), gang))
+        victims = [victim for server, gpus in seats for victim in found.victims(server, gpus, self._free)]
         return seats, list(dict.fromkeys(victims))
-
-    def is_firm(self, row: int) -> bool:
-        """Return whether the row keeps its seats for the rest of the walk."""
-        return self._rivals is None or row in self._fresh or self._rivals.is_settled(row)
-
-    def watch(self, row: int, search: VictimSearch) -> None:
-        """Tell ``search`` when the row leaves or keeps its seats for good."""
-        self._watching.setdefault(row, []).append(search)
-
-    def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
-        """Return that cores and memory are enough."""
-        return True
-
-    def gpus_on(self, row: int, server: int) -> int:
-        """Return the GPUs of the row on the server."""
-        seats = self.seats[row]
-        return seats[0][1] if len(seats) == 1 else sum(gpus for at, gpus in seats if at == server)
 
     def _displace(self, victim: int, by_row: int) -> Key:
         assert self._rivals is not None
         seats = self.seats[victim]
-        for search in self._watching.pop(victim, ()):
-            search.forget(victim, seats)
         self._before[victim] = seats
         key = self._rivals.drop(victim)
         self._rise(victim)

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.core.tables import NO_ROW
+import numpy as np
+
+from scheduler.core.tables import NO_ROW, BoolArray
 
 # Whether cores and memory of a server allow that many GPUs of a gang on it.
 Fits = Callable[[int, int], bool]
@@ -60,10 +62,8 @@ class Space:
         self.free = list(free)
         self.total = sum(self.free)
         # One set of servers for each count, as the bits of a number: the lowest bit is the lowest server.
-        digits: list[list[int]] = [[] for _ in range(max(self.free, default=0) + 1)]
-        for server, count in enumerate(self.free):
-            digits[count].append(server)
-        self._buckets = [_set_of(servers) for servers in digits]
+        counts = np.asarray(self.free, dtype=np.int64)
+        self._buckets = [_set_of(counts == count) for count in range(max(self.free, default=0) + 1)]
 
     def take(self, server: int, gpus: int) -> None:
         """Take GPUs that are free on the server."""
@@ -103,12 +103,9 @@ class Space:
             yield from _members(self._buckets[count])
 
 
-def _set_of(servers: list[int]) -> int:
+def _set_of(members: BoolArray) -> int:
     """Return the set as the bits of a number."""
-    digits = bytearray(servers[-1] // 8 + 1 if servers else 0)
-    for server in servers:
-        digits[server >> 3] |= 1 << (server & 7)
-    return int.from_bytes(digits, "little")
+    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
 
 
 def _members(bits: int) -> Iterator[int]:
