@@ -11,7 +11,6 @@ class Priority:
     """Largest priority first; among equals earliest submission first."""
 
     name: ClassVar[str] = "priority"
-    steady: ClassVar[bool] = True
 
     preemptive: bool = field(
         default=False,
@@ -21,6 +20,11 @@ class Priority:
         default=True,
         metadata={"help": "Less important jobs of a queue may start while a more important one finds no room."},
     )
+
+    @property
+    def steady(self) -> bool:
+        """Return whether the line stays as it is: nobody who is stopped has to stand in it again."""
+        return self.backfill or not self.preemptive
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) priorities, negative."""
