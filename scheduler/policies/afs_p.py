@@ -80,7 +80,7 @@ class AfsP:
         if not self.guess:
             return jobs.attained_gpu_s
         # A number for each job that stays the same from round to round: splitmix64 of seed and id.
-        mixed = jobs.job_id.astype(np.uint64) + np.uint64(self.seed) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = jobs.job_id.astype(np.uint64) + np.uint64(self.seed * 0x9E3779B97F4A7C15 % 2**64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
         return mixed.astype(np.float64)
