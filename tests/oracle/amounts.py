@@ -94,6 +94,7 @@ GIVERS: dict[str, Giver] = {
     "proportional": Giver(need=_proportional, amounts=_plain(_proportional)),
     "greedy": Giver(need=_all_or_nothing, amounts=_plain(_all_or_nothing)),
     "tune": Giver(need=_usable_share, amounts=None, reseats=True),
+    "opt": Giver(need=_usable_share, amounts=None, reseats=True),
 }
 
 

@@ -48,7 +48,8 @@ def _measured(profile: Profile, gpus: int) -> Fraction:
     return points[-1][1]
 
 
-def _jobs(case: Case) -> list[Elastic]:
+def jobs_of(case: Case) -> list[Elastic]:
+    """Return the jobs of a case."""
     return [Elastic(at, row, sum(gpus for _, gpus in row.seats)) for at, row in enumerate(case.jobs)]
 
 
@@ -63,7 +64,7 @@ def _by_start(job: Elastic) -> tuple[float, float, int]:
 def maxmin(case: Case, num_gpus: int) -> list[int]:
     """Deal GPUs one by one, in turn, first started first."""
     given = [0] * len(case.jobs)
-    hungry = sorted(_jobs(case), key=_by_start)
+    hungry = sorted(jobs_of(case), key=_by_start)
     while num_gpus and hungry:
         for job in hungry[:num_gpus]:
             given[job.at] += 1
@@ -74,7 +75,7 @@ def maxmin(case: Case, num_gpus: int) -> list[int]:
 
 def optimus(case: Case, num_gpus: int) -> list[int]:
     """Give every GPU to the job whose remaining time it shortens most; the first GPU of a job shortens it from ever."""
-    jobs, given = sorted(_jobs(case), key=_by_arrival), [0] * len(case.jobs)
+    jobs, given = sorted(jobs_of(case), key=_by_arrival), [0] * len(case.jobs)
     for _ in range(num_gpus):
         best: Elastic | None = None
         best_gain: Fraction | float = 0
@@ -93,7 +94,7 @@ def optimus(case: Case, num_gpus: int) -> list[int]:
 
 def afs_l(case: Case, num_gpus: int) -> list[int]:
     """One GPU each, then the pairwise rule, the shorter job at the current shares being the one that ends first."""
-    jobs, given = _jobs(case), [0] * len(case.jobs)
+    jobs, given = jobs_of(case), [0] * len(case.jobs)
     if len(jobs) >= num_gpus:
         for job in sorted(jobs, key=lambda job: (job.time_s(1), *_by_arrival(job)))[:num_gpus]:
             given[job.at] = 1
@@ -112,7 +113,7 @@ def afs_l(case: Case, num_gpus: int) -> list[int]:
 
 def afs_p(case: Case, num_gpus: int) -> list[int]:
     """Slices in turn; spare GPUs by the pairwise rule if it holds whoever is shorter, else by attained service."""
-    jobs, given = _jobs(case), [0] * len(case.jobs)
+    jobs, given = jobs_of(case), [0] * len(case.jobs)
     if len(jobs) >= num_gpus:
         for job in jobs:
             if job.held and not _slice_ends(job):
