@@ -11,10 +11,12 @@ from scheduler.core.config import Locality, LooksAtSizes, Policy, Scene, SharePo
 from scheduler.core.introspect import SHORT_OF_ROOM
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Gang, Space
-from scheduler.core.plan import Plan
+from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.tables import NO_ROW, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.core.trial import Trial, TrialKind
 
+# Jobs of a queue that holds all it may take turns among themselves.
+_WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MAX}
 # A round that comes a moment early still ends the quantum.
 _EARLY_S = 1e-6
 
@@ -76,7 +78,7 @@ class Slicing:
         memory = next((trial for trial in scene.trials if trial.kind is TrialKind.SLICE), None)
         if memory is None:
             return scene
-        if any(entry.reason in SHORT_OF_ROOM for entry in plan.waiting):
+        if any(entry.reason in _WAITS_FOR_A_TURN for entry in plan.waiting):
             return replace(scene, again_at_s=min(scene.again_at_s, memory.until_s))
         over = replace(memory, until_s=-math.inf)
         return replace(scene, trials=tuple(over if trial is memory else trial for trial in scene.trials))

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.core.tables import Snapshot
 from scheduler.introspection.slicing import Slicing
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 from tests.turns import Clock, introspective
 
 
@@ -111,3 +111,15 @@ def test_a_job_that_may_not_be_stopped_keeps_its_turn(preemptible: bool) -> None
         clock.tick()
 
     assert clock.ran_s[0] == (180.0 if preemptible else 540.0)
+
+
+def test_jobs_of_a_full_queue_take_turns_among_themselves() -> None:
+    """A queue of at most one GPU with two jobs: each runs half of the time, and the other queue's job all the time."""
+    queues = [QueueRow(quota_gpus=1, max_gpus=1), QueueRow(quota_gpus=1)]
+    jobs = [JobRow(), JobRow(), JobRow(queue=1)]
+    snapshot = snapshot_of(jobs, [ServerRow(num_gpus=2)], queues, now_s=0.0)
+    clock = Clock(snapshot, introspective(Slicing()))
+    for _ in range(10):
+        assert clock.tick().again_at_s == clock.snapshot.now_s
+
+    assert clock.ran_s == {0: 300.0, 1: 300.0, 2: 600.0}
