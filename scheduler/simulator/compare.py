@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -74,7 +75,8 @@ def _in_processes(
         count, mp_context=get_context("spawn"), initializer=_begin, initargs=(study, runs[0][1], first)
     )
     with _ended_at_once(pool):
-        places = {pool.submit(_run_here, arm, seed): place for place, (arm, seed) in enumerate(runs)}
+        with _interrupts_later():
+            places = {pool.submit(_run_here, arm, seed): place for place, (arm, seed) in enumerate(runs)}
         open_runs = set(places)
         while open_runs:
             done, open_runs = wait(open_runs, return_when=FIRST_COMPLETED)
@@ -83,6 +85,28 @@ def _in_processes(
                 if tell:
                     tell(results[places[future]])
     return [results[place] for place in range(len(runs))]
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold Ctrl-C back until the end of the block, in which processes are started.
+
+    It reaches the whole group of processes. The new ones inherit that it is blocked, for good: the parent ends them,
+    and is the only one to speak. It must not be interrupted between starting one and knowing that it has.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -100,8 +124,6 @@ def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
 
 
 def _begin(study: Study, seed: int, prepared: Prepared) -> None:
-    # Ctrl-C reaches the whole group; the parent speaks and ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _here[:] = [_Worker(study, seed, prepared)]
 
 

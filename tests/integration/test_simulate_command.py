@@ -1,0 +1,282 @@
+"""``manage.py simulate`` from its arguments to its files and exit codes."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet
+import pytest
+from django.core.management import CommandError, call_command
+
+from scheduler.simulator.outcome import Summary
+from tests.e2e.stack import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACE = str(ROOT / "fixtures/traces/tiresias_60_job.csv")
+SMALL = ("--servers", "4", "--gpus", "4", "--cpus", "12", "--memory-gb", "250")
+# Above any default, so that a run with these and a run without differ.
+BUSY = ("generate:synergy?jobs=60&load=1.5&mixed=1", "--servers", "2", "--round-s", "300")
+
+
+def simulate(*arguments: str) -> str:
+    """Run the command in this process and return what it printed."""
+    out = StringIO()
+    call_command("simulate", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def figures(*arguments: str) -> dict[str, object]:
+    """Run the command and return its JSON."""
+    found: dict[str, object] = json.loads(simulate(*arguments, "--json", "-"))
+    return found
+
+
+def stable(run: dict[str, object]) -> dict[str, object]:
+    """Return the figures without those of the machine."""
+    return {
+        key: value for key, value in run.items() if key in set(Summary.__annotations__) - {"cpu_s", "peak_rss_bytes"}
+    }
+
+
+def test_a_fresh_checkout_needs_no_database(tmp_path: Path) -> None:
+    """In an empty directory with an empty state directory; nothing is created but the secret key."""
+    state = tmp_path / "state"
+    done = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "simulate", TRACE, "--policy", "srtf", *SMALL, "--json", "figures.json"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "VAR_DIR": str(state)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "60 jobs of" in done.stdout
+    assert json.loads((tmp_path / "figures.json").read_text())["finished"] == 60
+    assert sorted(path.name for path in state.iterdir()) == ["secret_key"]
+
+
+def test_json_has_the_promised_keys() -> None:
+    """All figures by their names, and the setting that gave them."""
+    found = figures(TRACE, "--policy", "fifo", *SMALL)
+
+    assert set(Summary.__annotations__) <= set(found)
+    assert found["arm"] == "fifo:consolidate+proportional"
+    assert (found["jobs"], found["finished"], found["unfinished"]) == (60, 60, 0)
+    assert {"trace", "format", "cluster", "gpus", "seed", "version", "round_s"} <= set(found)
+
+
+def test_comparing_in_processes_gives_what_single_runs_give() -> None:
+    """Arm by arm and seed by seed, to the last digit and the same decisions."""
+    arms = {"fifo": ("--policy", "fifo"), "srtf+tune": ("--policy", "srtf", "--mechanism", "tune")}
+    compared = figures(*BUSY, "--compare", ",".join(arms), "--seed", "3,4", "--workers", "2")["arms"]
+    alone = [figures(*BUSY, *flags, "--seed", seed) for flags in arms.values() for seed in ("3", "4")]
+
+    assert isinstance(compared, list)
+    assert [(run["arm"], run["seed"]) for run in compared] == [(run["arm"], run["seed"]) for run in alone]
+    assert [stable(run) for run in compared] == [stable(run) for run in alone]
+    assert len({run["plan_hash"] for run in compared}) == 4
+
+
+def test_the_table_names_the_best_of_each_line() -> None:
+    """Two arms that differ: one has the star."""
+    lines = simulate(*BUSY, "--compare", "fifo,srtf", "--workers", "1").splitlines()
+
+    assert re.split(r"\s{2,}", lines[2].strip()) == ["fifo", "srtf"]
+    assert next(line for line in lines if line.startswith("avg JCT")).endswith("*")
+
+
+def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
+    """CSV and Parquet hold the same rows, and they agree with the figures."""
+    found = figures(
+        TRACE, "--policy", "las", *SMALL, "--records", str(tmp_path / "r.csv"), "--series", str(tmp_path / "s.csv"),
+        "--placements", str(tmp_path / "p.parquet"),
+    )  # fmt: skip
+    simulate(TRACE, "--policy", "las", *SMALL, "--records", str(tmp_path / "r.parquet"))
+    with (tmp_path / "r.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = pyarrow.parquet.read_table(tmp_path / "r.parquet").to_pydict()
+
+    assert len(rows) == 60
+    assert list(rows[0]) == list(table)
+    assert [float(row["jct_s"]) for row in rows] == table["jct_s"]
+    assert sum(table["jct_s"]) / 60 == pytest.approx(found["avg_jct_s"])
+    assert sum(table["preemptions"]) == found["preemptions"]
+    stays = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pydict()
+    held = sum(n * (e - b) for n, b, e in zip(stays["num_gpus"], stays["begin_s"], stays["end_s"], strict=True))
+    assert held == pytest.approx(sum(table["service_gpu_s"]))
+    with (tmp_path / "s.csv").open(newline="") as file:
+        series = list(csv.DictReader(file))
+    assert all(float(row["allocated_gpus"]) <= 16 for row in series)
+    assert "queue_all_gpus" in series[0]
+
+
+def test_a_job_that_never_started_has_empty_cells(tmp_path: Path) -> None:
+    """Not infinity, not zero."""
+    with pytest.raises(CommandError):
+        simulate(TRACE, "--policy", "fifo", "--servers", "1", "--gpus", "4", "--records", str(tmp_path / "r.csv"))
+    with (tmp_path / "r.csv").open(newline="") as file:
+        left = [row for row in csv.DictReader(file) if int(row["num_gpus"]) > 4]
+
+    assert left
+    assert {(row["first_start_s"], row["end_s"], row["jct_s"]) for row in left} == {("", "", "")}
+
+
+def test_jobs_left_over_end_with_one_and_say_why() -> None:
+    """How many, and what they need that the cluster has not."""
+    with pytest.raises(CommandError, match=r"10 of 60 jobs did not finish .*need up to 8 GPUs.* has 4") as caught:
+        simulate(TRACE, "--policy", "fifo", "--servers", "1", "--gpus", "4")
+
+    assert caught.value.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((TRACE,), "--policy or --compare is needed"),
+        ((TRACE, "--policy", "nope"), "There is no policy nope. There is fifo"),
+        ((TRACE, "--policy", "fifo", "--locality", "nope"), "no locality nope"),
+        ((TRACE, "--policy", "fifo", "--mechanism", "nope"), "no mechanism nope"),
+        ((TRACE, "--policy", "las", "--policy-option", "x=1"), "las has no option x. There is"),
+        ((TRACE, "--policy", "las", "--policy-option", "promote_after"), "must be name=value"),
+        ((TRACE, "--policy", "las", "--policy-option", "promote_after=soon"), "promote_after is a number"),
+        ((TRACE, "--compare", "fifo,fifo"), "names fifo:consolidate[+]proportional twice"),
+        ((TRACE, "--compare", "fifo,,srtf nope"), "is not an arm"),
+        ((TRACE, "--policy", "fifo", "--servers", "0"), "--servers: must be a whole number from 1"),
+        ((TRACE, "--policy", "fifo", "--cpus", "nan"), "--cpus: must be a number above 0"),
+        ((TRACE, "--policy", "fifo", "--round-s", "-5"), "--round-s: must be a number above 0"),
+        ((TRACE, "--policy", "fifo", "--seed", "1,1"), "names a seed twice"),
+        ((TRACE, "--policy", "fifo", "--mix", "vision=1"), "--mix: must be none, or shares of image"),
+        ((TRACE, "--policy", "fifo", "--load", "0"), "--load: must be a number above 0"),
+        ((TRACE, "--policy", "fifo", "--window", "9:1"), "--window: .*empty"),
+        ((TRACE, "--policy", "fifo", "--window", "2026-01-01:"), "--window: .*no dates"),
+        ((TRACE, "--policy", "fifo", "--window", "9000000:"), "no job of the trace arrives in it"),
+        ((TRACE, "--policy", "fifo", "--format", "sacct"), "no column JobID"),
+        ((TRACE, "--policy", "fifo", "--records", "rows.txt"), "must end in .csv or .parquet"),
+        ((TRACE, "--policy", "fifo", "--json", "/nowhere/at/all.json"), "there is no folder /nowhere/at"),
+        ((TRACE, "--policy", "fifo", "--cluster", "/nowhere.yaml"), "cannot be read: No such file"),
+        ((TRACE, "--policy", "fifo", "--cluster", "c.yaml", "--gpus", "8"), "--cluster and --gpus say the same"),
+        (("/nowhere.csv", "--policy", "fifo"), "cannot be opened: No such file"),
+        (("generate:nope", "--policy", "fifo"), "no generator 'nope'"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_message(arguments: tuple[str, ...], says: str) -> None:
+    """The field, the reason, and what would be right; exit code 2."""
+    with pytest.raises(CommandError, match=says) as caught:
+        simulate(*arguments)
+
+    # argparse ends the process with 2 itself; through call_command it raises.
+    assert caught.value.returncode == 2 or str(caught.value).startswith("Error: argument")
+
+
+def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
+    """A text in a number of the trace: file, line, column; nothing is written."""
+    text = Path(TRACE).read_text().splitlines()
+    cells = text[3].split(",")
+    text[3] = ",".join([cells[0], "many", *cells[2:]])
+    (tmp_path / "bad.csv").write_text("\n".join(text))
+    done = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "simulate", tmp_path / "bad.csv", "--policy", "fifo", "--json", "f.json"],
+        cwd=tmp_path,
+        env={**os.environ, "VAR_DIR": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 2
+    assert re.search(r"bad\.csv, line 4, column \w+: .*many", done.stderr)
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "f.json").exists()
+
+
+def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
+    """Parent and workers end at once; no traceback, no file."""
+    command = ("generate:philly?jobs=20000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "manage.py", "simulate", *command],
+        cwd=tmp_path,
+        env={**os.environ, "VAR_DIR": str(tmp_path / "state")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for("both workers", lambda: len(psutil.Process(process.pid).children()) > 2)  # and the tracker of resources
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+
+    assert (process.returncode, errors) == (130, "CommandError: Stopped. Nothing was written.\n")
+    assert not (tmp_path / "f.json").exists()
+
+
+def test_a_cluster_file_and_its_queues_decide(tmp_path: Path) -> None:
+    """Servers of the file, queues by the trace's names; a queue that is missing is told."""
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"servers": [{"count": 4, "gpus": 4, "cpus": 12, "memory_gb": 250}]}))
+    from_file = figures(TRACE, "--policy", "srtf", "--cluster", str(cluster))
+    cluster.write_text(
+        json.dumps({"servers": [{"gpus": 8, "cpus": 24, "memory_gb": 500}], "queues": [{"name": "nobody", "quota": 8}]})
+    )
+
+    assert stable(from_file) == stable(figures(TRACE, "--policy", "srtf", *SMALL))
+    with pytest.raises(CommandError, match="does not name as queues"):
+        simulate(TRACE, "--policy", "srtf", "--cluster", str(cluster))
+
+
+def test_a_queue_for_each_of_the_trace() -> None:
+    """One queue by default, one for each name on demand."""
+    arguments = ("generate:philly?jobs=50&queues=3", "--policy", "fifo")
+
+    assert figures(*arguments)["queues"] == ["all"]
+    assert len(figures(*arguments, "--queues", "trace")["queues"]) == 3  # type: ignore[arg-type]  # a JSON list
+
+
+def test_the_workload_is_cut_and_stretched() -> None:
+    """First jobs of a window; a load is told in the warnings."""
+    found = figures(TRACE, "--policy", "fifo", *SMALL, "--window", "100:", "--jobs", "20", "--load", "0.5")
+
+    assert found["jobs"] == 20
+    assert "offered load of 0.5" in str(found["warnings"])
+
+
+class Links(HTMLParser):
+    """Collects what a browser would load, and the texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [value or "" for name, value in attrs if name in {"src", "href", "data", "action", "srcset"}]
+
+
+def test_the_report_stands_alone_and_escapes_names(tmp_path: Path) -> None:
+    """Nothing is loaded, hostile names of jobs and queues stay text, every chart is there."""
+    hostile = "</script><img src=x onerror=alert(1)>"
+    rows = ["name,arrival_s,num_gpus,run_s,queue"] + [f'"{hostile}{i}",{i * 60},1,600,"{hostile}"' for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    report = tmp_path / "r.html"
+    simulate(
+        str(tmp_path / "t.csv"), "--compare", "fifo,srtf", "--workers", "1", "--queues", "trace", "--html", str(report)
+    )
+    text = report.read_text()
+    links = Links()
+    links.feed(text)
+
+    assert [link for link in links.loads if not link.startswith("#")] == []
+    assert "img" not in links.tags
+    assert links.tags.count("script") == 1 + text.count('type="application/json"')
+    assert "url(" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert {"jct", "waits", "rho", "use", "arm-0-gantt", "arm-1-gantt"} <= set(re.findall(r'id="([\w-]+)" data-', text))
+    assert len(text) < 2.5e6
