@@ -4,7 +4,6 @@ The README of that folder tells where the numbers come from.
 """
 
 import json
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -12,6 +11,7 @@ from itertools import cycle
 from pathlib import Path
 
 from scheduler.core.profile import Profile, parse_profile, sensitivity
+from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 
 # The machine of the paper: 24 cores and 500 GB for 8 GPUs.
@@ -83,14 +83,13 @@ def assign_profiles(
         raise ValueError(f"no class {', '.join(unknown)}; the classes are {', '.join(CLASSES)}")
     if min(mix.values(), default=0.0) < 0 or sum(mix.values()) <= 0:
         raise ValueError("the shares of a mix are not negative, and one of them is positive")
-    draws = random.Random(seed)  # noqa: S311 (a workload, not a secret)
-    names, shares = tuple(mix), tuple(mix.values())
-    models = {name: cycle(CLASSES[name]) for name in names}
+    classes = [cycle(CLASSES[name]) for name in mix]
+    drawn = Draws(seed, "models").choice(len(jobs), tuple(mix.values())).tolist()
     assigned = []
-    for job in jobs:
+    for job, number in zip(jobs, drawn, strict=True):
         if job.profile != UNKNOWN:
             assigned.append(job)
             continue
-        model = job.model if job.model in profiles else next(models[draws.choices(names, shares)[0]])
+        model = job.model if job.model in profiles else next(classes[number])
         assigned.append(replace(job, model=model, profile=profiles[model]))
     return assigned

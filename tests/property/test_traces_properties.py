@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -23,37 +24,36 @@ SECONDS = st.floats(0, 1e9)
 RUN_S = st.floats(1e-3, 1e9)
 
 
-@st.composite
-def sim_jobs(draw: st.DrawFn, name: str) -> SimJob:
-    """Return a job with any of the fields that a trace can hold; its queue and owner are 0."""
-    num_gpus = draw(st.integers(1, 64))
-    failures = st.builds(Failure, after_s=SECONDS, cause=st.sampled_from([str(cause) for cause in FailureClass]))
-    return SimJob(
-        arrival_s=draw(SECONDS),
-        num_gpus=num_gpus,
-        run_s=draw(RUN_S),
-        name=name,
-        model=draw(st.just("") | NAMES),
-        priority=draw(st.just(50.0) | st.floats(-1e6, 1e6)),
-        weight=draw(st.just(1.0) | st.floats(1e-3, 1e3)),
-        min_gpus=draw(st.none() | st.integers(1, num_gpus)),
-        max_gpus=draw(st.none() | st.integers(num_gpus, 128)),
-        max_servers=draw(st.integers(0, 8)),
-        min_cpus=draw(st.just(0.0) | st.floats(0, 1e3)),
-        min_memory_bytes=draw(st.just(0.0) | st.floats(0, 1e15)),
-        failures=tuple(draw(st.lists(failures, max_size=3))),
-    )
+FAILURES = st.builds(Failure, after_s=SECONDS, cause=st.sampled_from([str(cause) for cause in FailureClass]))
+# Jobs with any of the fields that a trace can hold; queue and owner are 0, bounds are of at most and at least 32 GPUs.
+SIM_JOBS = st.builds(
+    SimJob,
+    arrival_s=SECONDS,
+    num_gpus=st.just(32),
+    run_s=RUN_S,
+    model=st.just("") | NAMES,
+    priority=st.just(50.0) | st.floats(-1e6, 1e6),
+    weight=st.just(1.0) | st.floats(1e-3, 1e3),
+    min_gpus=st.none() | st.integers(1, 32),
+    max_gpus=st.none() | st.integers(32, 128),
+    max_servers=st.integers(0, 8),
+    min_cpus=st.just(0.0) | st.floats(0, 1e3),
+    min_memory_bytes=st.just(0.0) | st.floats(0, 1e15),
+    failures=st.lists(FAILURES, max_size=3).map(tuple),
+)
 
 
 @st.composite
 def traces(draw: st.DrawFn, *, least: int = 1) -> Trace:
-    """Return a trace with jobs in order of arrival, of one queue and one owner."""
-    names = draw(st.lists(NAMES, min_size=least, max_size=8, unique=True))
-    jobs = [draw(sim_jobs(name if draw(st.booleans()) else "")) for name in names]
+    """Return a trace with jobs in order of arrival, of one queue and one owner; some of them have names."""
+    jobs = draw(st.lists(SIM_JOBS, min_size=least, max_size=6))
+    names = draw(st.lists(NAMES, max_size=len(jobs), unique=True))
+    names += [""] * (len(jobs) - len(names))
+    named = [replace(job, name=name) for job, name in zip(jobs, names, strict=True)]
     return Trace(
         format="csv",
         source="drawn",
-        jobs=sorted(jobs, key=lambda job: job.arrival_s),
+        jobs=sorted(named, key=lambda job: job.arrival_s),
         queues=(draw(st.just("default") | NAMES),),
         owners=(draw(st.just("unknown") | NAMES),),
     )

@@ -144,6 +144,13 @@ def test_jobs_of_which_nothing_is_known_get_their_share() -> None:
     assert total == 3.0 == bound(jobs, [ServerRow(num_gpus=4, num_cpus=12)], integral=True)
 
 
+def test_jobs_of_one_profile_that_can_use_other_amounts_are_not_one_class() -> None:
+    """Who can use a whole core gets it beside one of the same profile that can use half of it."""
+    jobs = [JobRow(demand_cpus=cpus, profile=PROFILES["gnmt"]) for cpus in (0.5, 1.0)]
+
+    assert run(jobs, [ServerRow(num_gpus=2, num_cpus=6)])[0].grants.cpus.tolist() == [0.5, 1.0]
+
+
 def test_an_empty_cluster_and_an_empty_queue() -> None:
     """Nothing to divide."""
     assert len(run([], [ServerRow()])[0].grants) == 0

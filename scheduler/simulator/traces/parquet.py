@@ -14,7 +14,7 @@ from scheduler.simulator.traces.source import Source, header_of
 from scheduler.simulator.traces.trace import Trace
 
 MAGIC = b"PAR1"
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 8_192
 _WHOLE = ("num_gpus", "min_gpus", "max_gpus", "max_servers")
 _TEXT = ("name", "owner", "queue", "model", "failures")
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.simulator.draws import whole_shares
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.workloads.draws import whole_shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from scheduler.core.profile import Profile
 from scheduler.core.tables import FloatArray
+from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.workloads.draws import Draws
 from scheduler.simulator.workloads.philly import philly_like
 
 MOST_GPUS = 32

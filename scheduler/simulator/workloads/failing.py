@@ -7,8 +7,8 @@ import numpy as np
 
 from scheduler.core.failures import FailureClass
 from scheduler.core.tables import FloatArray, IntArray
+from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import Failure
-from scheduler.simulator.workloads.draws import Draws
 
 # An attempt that fails for a reason in the job fails again: as many attempts as Philly makes, the first included.
 ATTEMPTS = 5

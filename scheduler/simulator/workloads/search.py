@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.simulator.draws import Draws, arrivals, milliseconds
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.workloads.draws import Draws, arrivals, milliseconds
 from scheduler.simulator.workloads.philly import check_sizes
 
 # Fits the talk on Gandiva: 100 configurations of 889 minutes on 16 GPUs, the 81st finds the target after 850 minutes.
