@@ -73,6 +73,8 @@ class WholeRounds:
         number: list[int] = rows.tolist()
         riding = {number[guest]: number[host] for guest, host in plan.riding.items()}
         before, self._riding = self._riding, riding
+        # Who was started or stopped stands elsewhere in the order now, and a queue holds more or less.
+        self.unsettled = bool(changes.started or changes.stopped)
         return Changes(
             started={number[row]: grant for row, grant in changes.started.items()},
             amended={number[row]: grant for row, grant in changes.amended.items()},
