@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,3 +80,16 @@ def _grants(grants: Placements, at: IntArray) -> dict[int, Grant]:
     for job, *seat in zip(*(column[at].tolist() for column in columns), strict=True):
         by_job[job] = (*by_job.get(job, ()), tuple(seat))
     return by_job
+
+
+def placements(grants: Mapping[int, Grant]) -> Placements:
+    """Return grants as columns, sorted by job row, then server row."""
+    rows = [(row, *seat) for row in sorted(grants) for seat in grants[row]]
+    job, server, gpus, cpus, memory = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    return Placements(
+        job=np.array(job, dtype=np.int64),
+        server=np.array(server, dtype=np.int64),
+        num_gpus=np.array(gpus, dtype=np.int64),
+        cpus=np.array(cpus, dtype=np.float64),
+        memory_bytes=np.array(memory, dtype=np.float64),
+    )

@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from scheduler.core.changes import placements
+from scheduler.core.needs import Needs
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
-from scheduler.core.tables import Placements
+from scheduler.core.packing.local import LocalFill, by_demand
+from scheduler.core.packing.shelf import Shelf
+from scheduler.core.tables import JobTable, Placements, ServerTable
 from scheduler.mechanisms.top_up import top_up
 
 
@@ -14,7 +18,8 @@ class Tune:
     """Every job gets what it needs for full speed where that fits, and never less than its share would give it.
 
     Source: Mohan et al., "Synergy", OSDI 2022, Tune. Differs: a running job stays on its servers, unless ``repack``; a
-    demoted job keeps what it can use of its proportional share, not more.
+    demoted job keeps what it can use of its proportional share, not more; without ``repack`` what a server gives
+    depends on the jobs on it alone, and a gang on several servers gets its share.
     """
 
     name: ClassVar[str] = "tune"
@@ -37,5 +42,26 @@ class Tune:
 
     def grant(self, draft: Draft) -> Placements:
         """Return the seats with cores and memory; jobs that start now go where their demand fits."""
-        grants = fill(draft, sort_by_demand=self.sort_by_demand)
+        if self.repack:
+            grants = fill(draft, sort_by_demand=self.sort_by_demand)
+        else:
+            jobs = draft.jobs
+            rank = by_demand(draft.needs, jobs.num_gpus, jobs.job_id) if self.sort_by_demand else _in_order(draft)
+            shelf = LocalFill(draft.servers, draft.needs, jobs.num_gpus, rank)
+            free = list(draft.room)
+            for row in draft.movable:
+                ((server, gpus),) = draft.seats[row]
+                free[server] -= gpus
+            grants = placements(shelf.sit(draft.seats, draft.movable, free))
         return top_up(grants, draft) if self.top_up else grants
+
+    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
+        """Return the servers kept from round to round; None where they depend on more than who sits there."""
+        if self.repack or self.top_up or not self.sort_by_demand:
+            return None
+        return LocalFill(servers, needs, jobs.num_gpus, by_demand(needs, jobs.num_gpus, jobs.job_id))
+
+
+def _in_order(draft: Draft) -> list[tuple[float, ...]]:
+    place = dict(zip(draft.seats, range(len(draft.seats)), strict=True))
+    return [(float(place.get(row, 0)),) for row in range(len(draft.jobs))]

@@ -1,7 +1,8 @@
 """Tune, step by step: a job gets what it wants; else its share; else its neighbours are cut back to theirs.
 
-Source: Mohan et al., "Synergy", OSDI 2022, section 4. As the core documents, a running job stays on its servers, and
-a job that was cut back keeps what it can use of its share.
+Source: Mohan et al., "Synergy", OSDI 2022, section 4. As the core documents, a running job stays on its servers, what a
+server gives depends on the jobs on it alone, a gang on several servers gets its share, and a job that was cut back
+keeps what it can use of its share.
 """
 
 import math
@@ -39,14 +40,26 @@ class Tune:
 
     def run(self, *, sort: bool = True) -> list[Given]:
         """Serve the widest gangs first, then those that want the most cores, then the most memory."""
-        jobs = self._case.jobs
         order = self._order
         if sort:
-            order = sorted(order, key=lambda job: (-jobs[job].num_gpus, *(-amount for amount in self._sort_by(job))))
-        for job in order:
-            seats = self._stay.get(job) or ((self._server_for(job), jobs[job].num_gpus),)
-            self._serve(job, seats)
+            order = sorted(order, key=self._rank)
+        for job in [job for job in order if job in self._stay]:
+            self._sit(job, self._stay[job], order)
+        for job in [job for job in order if job not in self._stay]:
+            self._sit(job, ((self._server_for(job), self._case.jobs[job].num_gpus),), order)
         return self.given
+
+    def _rank(self, job: int) -> tuple[float, ...]:
+        return (-self._case.jobs[job].num_gpus, *(-amount for amount in self._sort_by(job)), job)
+
+    def _sit(self, job: int, seats: Seats, order: list[int]) -> None:
+        """Seat a job and serve everybody on its servers anew, in order."""
+        for server, gpus in seats:
+            here = {one.job: one.gpus for one in self.given if one.server == server} | {job: gpus}
+            self.given = [one for one in self.given if one.server != server]
+            for other in order:
+                if other in here:
+                    self._serve(other, server, here[other])
 
     def _sort_by(self, job: int) -> tuple[float, float]:
         """Return the cores and bytes a job is sorted by; its largest share where nothing is known."""
@@ -101,24 +114,20 @@ class Tune:
             raise CornerError(job)
         return min(roomy, key=lambda server: (self._free_gpus(server), server))
 
-    def _serve(self, job: int, seats: Seats) -> None:
-        for amounts in (self._want, self._share):
-            if all(self._fits(server, gpus, amounts(job, server)) for server, gpus in seats):
-                break
-        else:
-            amounts = self._share
-            for server, gpus in seats:
-                self._cut_back(server, gpus, self._share(job, server))
-        self.given += [Given(job, server, gpus, *amounts(job, server)) for server, gpus in seats]
+    def _serve(self, job: int, server: int, gpus: int) -> None:
+        want, share = self._want(job, server), self._share(job, server)
+        if gpus < self._case.jobs[job].num_gpus:
+            want = share
+        amounts = want if self._fits(server, gpus, want) else share
+        if not self._fits(server, gpus, amounts):
+            self._cut_back(server, gpus, share)
+        self.given.append(Given(job, server, gpus, *amounts))
 
     def _cut_back(self, server: int, gpus: int, amounts: tuple[float, float]) -> None:
-        """Cut neighbours back to their shares, on all their servers, the least spread and most demanding first."""
-        spread = {one.job: sum(other.job == one.job for other in self.given) for one in self.given}
+        """Cut neighbours back to their shares, the most demanding first."""
         here = [one for one in self.given if one.server == server]
-        for peer in sorted(here, key=lambda one: (spread[one.job], -one.cpus, -one.memory)):
+        for peer in sorted(here, key=lambda one: (-one.cpus, -one.memory)):
             if self._fits(server, gpus, amounts):
                 return
-            for one in self.given:
-                if one.job == peer.job:
-                    share = self._share(one.job, one.server)
-                    one.cpus, one.memory = min(one.cpus, share[0]), min(one.memory, share[1])
+            share = self._share(peer.job, peer.server)
+            peer.cpus, peer.memory = min(peer.cpus, share[0]), min(peer.memory, share[1])
