@@ -12,6 +12,7 @@ from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
 from scheduler.core.profile import Profile, sensitivity
 from scheduler.core.tables import NO_ROW, JobTable, Placements, ServerTable
+from scheduler.mechanisms.places import placed
 from scheduler.mechanisms.programs import Division, JobClass, Point, best_division, efficient
 from scheduler.mechanisms.top_up import top_up
 
@@ -28,8 +29,8 @@ class Opt:
     whole jobs leave over goes to those that gain most.
 
     Source: Mohan et al., "Synergy", OSDI 2022, Opt. Differs: the published Opt is an upper bound whose fractions no
-    server can give; that bound is ``speed_bound``. Instead of the second program, which spreads the amounts over
-    servers with some jobs split, gangs are packed whole. A running job stays on its servers, unless ``repack``.
+    server can give; that bound is ``speed_bound``. Jobs that the second program splits over servers are packed whole
+    with what is left, on large clusters all jobs are. A running job stays on its servers, unless ``repack``.
     """
 
     name: ClassVar[str] = "opt"
@@ -57,9 +58,11 @@ class Opt:
         """Return the seats with cores and memory; jobs that start now go where what they aim at fits."""
         classes = _classes(draft.jobs, draft.servers, draft.seats, needs=draft.needs)
         division = _division(classes, draft.servers, integral=self.integral, time_limit_s=self.time_limit_s)
-        # Without a division (time is up, or not everybody can have a share) all aim at full speed, as under Tune.
-        aims = draft if division is None else replace(draft, needs=_aims(draft, classes, division))
-        return top_up(fill(aims, sort_by_demand=True), draft)
+        if division is None:  # time is up, or not everybody can have a share: all aim at full speed, as under Tune
+            return top_up(fill(draft, sort_by_demand=True), draft)
+        aims = _aims(draft, classes, division)
+        settled = replace(placed(draft, aims, time_limit_s=self.time_limit_s), needs=aims)
+        return top_up(fill(settled, sort_by_demand=True), draft)
 
 
 def speed_bound(
@@ -109,13 +112,15 @@ def _division(classes: list[_Class], servers: ServerTable, *, integral: bool, ti
 def _classes(jobs: JobTable, servers: ServerTable, rows: Iterable[int], *, needs: Needs | None = None) -> list[_Class]:
     """Return the classes of the jobs; with ``needs`` only points that a packing of whole gangs can keep."""
     share = _share(servers)
-    columns = (jobs.profile, jobs.num_gpus, jobs.min_cpus / jobs.num_gpus, jobs.min_memory_bytes / jobs.num_gpus)
+    least = jobs.min_cpus / jobs.num_gpus, jobs.min_memory_bytes / jobs.num_gpus
+    # Jobs that could use other amounts are another class even where their profiles are one.
+    columns = (jobs.profile, jobs.num_gpus, *least, jobs.demand_cpus, jobs.demand_memory_bytes)
     kinds = [*zip(*(column.tolist() for column in columns), strict=True)]
-    members: dict[tuple[int, int, float, float], list[int]] = {}
+    members: dict[tuple[int, int, float, float, float, float], list[int]] = {}
     for row in rows:
         members.setdefault(kinds[row], []).append(row)
     classes = []
-    for (profile_row, num_gpus, least_cpus, least_memory), its_rows in members.items():
+    for (profile_row, num_gpus, least_cpus, least_memory, _, _), its_rows in members.items():
         profile = _UNKNOWN if profile_row == NO_ROW else jobs.profiles[profile_row]
         least_speed = _speed(profile, share)
         grid = [*product(profile.cpus_per_gpu, profile.memory_bytes_per_gpu), share]

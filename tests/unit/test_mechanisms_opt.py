@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.core.plan import Plan
+from scheduler.core.profile import Profile
 from scheduler.core.round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from scheduler.mechanisms.programs import JobClass, Point, best_division, efficient
@@ -145,10 +146,12 @@ def test_jobs_of_which_nothing_is_known_get_their_share() -> None:
 
 
 def test_jobs_of_one_profile_that_can_use_other_amounts_are_not_one_class() -> None:
-    """Who can use a whole core gets it beside one of the same profile that can use half of it."""
+    """Who can use a core gets it beside one of the same profile that can use half of it; a third takes the rest."""
     jobs = [JobRow(demand_cpus=cpus, profile=PROFILES["gnmt"]) for cpus in (0.5, 1.0)]
+    insists = JobRow(demand_cpus=1.5, min_cpus=1.5)
 
-    assert run(jobs, [ServerRow(num_gpus=2, num_cpus=6)])[0].grants.cpus.tolist() == [0.5, 1.0]
+    plan, _ = run([*jobs, insists], [ServerRow(num_gpus=3, num_cpus=3)])
+    assert plan.grants.cpus.tolist() == pytest.approx([0.5, 1.0, 1.5])
 
 
 def test_an_empty_cluster_and_an_empty_queue() -> None:
