@@ -38,6 +38,7 @@ def test_a_log_out_of_order_is_sorted_and_told() -> None:
 def test_errors_are_at_their_place() -> None:
     """A date that is none, a fraction of a GPU, a length that is no number, only jobs without a GPU."""
     assert refusal_of(HEADER + row(submit="1 April")).column == "submit_time"
+    assert "from 1990 to 2100" in refusal_of(HEADER + row(submit="1970-01-01 00:00:00")).problem
     assert refusal_of(HEADER + row(gpus=0.5)).column == "gpu_num"
     assert refusal_of(HEADER + row(run="nan")).column == "duration"
     assert "1 job without a GPU" in refusal_of(HEADER + row(gpus=0)).problem

@@ -101,6 +101,15 @@ def test_old_slurm_tells_gpus_of_one_node(gres: str, num_gpus: int) -> None:
     assert trace_of(text).jobs[0].num_gpus == num_gpus
 
 
+def test_unix_times_are_read_and_a_time_of_0_is_refused() -> None:
+    """``SLURM_TIME_FORMAT=%s`` writes seconds; 0 there is a time that Slurm does not know."""
+    good = trace_of(HEADER + row(times="1704164400|1704165000|1704165060|00:01:00"))
+    bad = refusal_of(HEADER + row(times="0|1704165000|1704165060|00:01:00"))
+
+    assert good.starts_at == datetime(2024, 1, 2, 3, tzinfo=UTC)
+    assert bad.column == "Submit"
+
+
 def test_the_last_column_may_be_empty() -> None:
     """``--parsable`` ends every line with a bar."""
     text = "".join(line + "|\n" for line in (HEADER + row()).splitlines())

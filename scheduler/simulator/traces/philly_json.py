@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,6 +9,7 @@ from scheduler.core.failures import FailureClass
 from scheduler.simulator.jobs import Failure
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError, shown
+from scheduler.simulator.traces.row import unix_s
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
 
@@ -91,10 +91,9 @@ class _Job:
         if value in _MISSING:
             return None
         try:
-            moment = datetime.fromisoformat(value)
+            return unix_s(value)
         except (TypeError, ValueError):
             self.refuse(field, "a date and time such as 2017-10-09 07:02:42, or null", value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
     def attempts(self) -> tuple[list[float], int, int]:
         """Return the lengths of the attempts in seconds, how many have no begin or end, and the most GPUs of one."""

@@ -14,6 +14,24 @@ MOST_GPUS = 1_000_000
 MOST_SECONDS = 1e11
 
 
+# A date outside is a placeholder: many programs write 1970 or 0001 for a time that they do not know.
+_FROM, _TO = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+_DATES = f"from {_FROM.year} to {_TO.year}"
+
+
+def unix_s(text: str) -> float:
+    """Return a date and time such as ``2020-04-01 12:30:00`` as Unix seconds; without a zone it is UTC.
+
+    Raises:
+        ValueError: If it is none, or outside 1990 to 2100.
+    """
+    moment = datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if not _FROM <= moment < _TO:
+        raise ValueError(text)
+    return moment.timestamp()
+
+
 class Row:
     """The row that is being read; the same object is filled again for every row, which saves a million of them.
 
@@ -76,12 +94,10 @@ class Row:
 
     def moment_s(self, column: str) -> float:
         """Return a date and time such as ``2020-04-01 12:30:00`` as Unix seconds; without a zone it is UTC."""
-        text = self.text(column)
         try:
-            moment = datetime.fromisoformat(text)
+            return unix_s(self.text(column))
         except ValueError:
-            self.refuse(column, "a date and time such as 2020-04-01 12:30:00")
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            self.refuse(column, f"a date and time such as 2020-04-01 12:30:00, {_DATES}")
 
     def refuse(self, column: str | None, wanted: str) -> NoReturn:
         """Raise the error of this row: what the column holds, and what would be right."""

@@ -17,6 +17,8 @@ RESOURCES = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 
 _MISSING = frozenset({"", "Unknown", "None", "N/A", "INVALID", "Invalid"})
 _RUNNING = ("RUNNING", "PENDING", "SUSPENDED", "REQUEUED")
+# 1990 to 2100, as for dates.
+_UNIX_FROM_S, _UNIX_TO_S = 631_152_000.0, 4_102_444_800.0
 _ELAPSED = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,3}):)?(\d{1,2}):(\d{1,2})(?:\.\d+)?", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTPE]?)", re.ASCII)
 _COUNT = re.compile(r"\d{1,15}", re.ASCII)
@@ -99,7 +101,7 @@ def _moment_s(row: Row, column: str) -> float:
     """Return a moment as Unix seconds; Slurm writes 2024-01-02T03:04:05, or seconds with SLURM_TIME_FORMAT=%s."""
     text = row.text(column)
     if text.isascii() and text.isdigit():
-        return row.seconds(column)
+        return row.number(column, least=_UNIX_FROM_S, most=_UNIX_TO_S, unit="Unix time in seconds")
     return row.moment_s(column)
 
 
