@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from scheduler.core.changes import placements
 from scheduler.core.needs import Needs
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
@@ -42,17 +41,7 @@ class Tune:
 
     def grant(self, draft: Draft) -> Placements:
         """Return the seats with cores and memory; jobs that start now go where their demand fits."""
-        if self.repack:
-            grants = fill(draft, sort_by_demand=self.sort_by_demand)
-        else:
-            jobs = draft.jobs
-            rank = by_demand(draft.needs, jobs.num_gpus, jobs.job_id) if self.sort_by_demand else _in_order(draft)
-            shelf = LocalFill(draft.servers, draft.needs, jobs.num_gpus, rank)
-            free = list(draft.room)
-            for row in draft.movable:
-                ((server, gpus),) = draft.seats[row]
-                free[server] -= gpus
-            grants = placements(shelf.sit(draft.seats, draft.movable, free))
+        grants = fill(draft, sort_by_demand=self.sort_by_demand)
         return top_up(grants, draft) if self.top_up else grants
 
     def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
@@ -60,8 +49,3 @@ class Tune:
         if self.repack or self.top_up or not self.sort_by_demand:
             return None
         return LocalFill(servers, needs, jobs.num_gpus, by_demand(needs, jobs.num_gpus, jobs.job_id))
-
-
-def _in_order(draft: Draft) -> list[tuple[float, ...]]:
-    place = dict(zip(draft.seats, range(len(draft.seats)), strict=True))
-    return [(float(place.get(row, 0)),) for row in range(len(draft.jobs))]

@@ -151,7 +151,7 @@ class Search:
         while self._found:
             server = self._found[-1]
             if free[server] + self._rivals.gpus[self._passed_on(server)].sum() >= self._num_gpus:
-                return int(server)
+                return server
             self._found.pop()
         rivals, at = self._rivals, self._at
         ahead = at + np.flatnonzero(rivals.there[at : rivals.limit])
@@ -184,7 +184,8 @@ class Search:
 
     def _passed_on(self, server: int) -> IntArray:
         passed = self._passed()
-        return passed[self._rivals.server[passed] == server]
+        on_server: IntArray = passed[self._rivals.server[passed] == server]
+        return on_server
 
     def gain(self, num_servers: int) -> FloatArray:
         """Return (m,) GPUs by server that come free if all rivals passed leave."""
