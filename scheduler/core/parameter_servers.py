@@ -1,4 +1,4 @@
-"""Parameter servers and workers of jobs: how many each job gets, on which servers, and which blocks each server keeps."""
+"""Parameter servers and workers of jobs: how many each gets, on which servers, and which blocks each server keeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -175,7 +175,7 @@ def assign_blocks(sizes: Sequence[float], num_servers: int) -> list[list[float]]
 
 
 def _best_fit(pieces: list[list[float]], size: float, mean: float, *, cut: bool) -> float:
-    """Put a piece where the least room is left over, or on the emptiest server, cut to its room; return what is left."""
+    """Put a piece where the least room is left over, else on the emptiest server, cut to its room; return the rest."""
     slack = [(mean - sum(held) - size, number) for number, held in enumerate(pieces)]
     fitting = [entry for entry in slack if entry[0] >= 0]
     if fitting:
