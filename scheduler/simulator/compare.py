@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 
 from scheduler.simulator.arms import Arm
 from scheduler.simulator.study import Prepared, Result, Study, prepare, replay
@@ -124,7 +124,16 @@ def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
 
 
 def _begin(study: Study, seed: int, prepared: Prepared) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _here[:] = [_Worker(study, seed, prepared)]
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, killed or not: nobody waits for what it replays."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run_here(arm: Arm, seed: int) -> Result:

@@ -198,24 +198,40 @@ def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
     assert not (tmp_path / "f.json").exists()
 
 
-def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
-    """Parent and workers end at once; no traceback, no file."""
+def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """Start a long comparison and return it with its two workers."""
     command = ("generate:philly?jobs=20000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
     process = subprocess.Popen(
         [sys.executable, ROOT / "manage.py", "simulate", *command],
-        cwd=tmp_path,
-        env={**os.environ, "VAR_DIR": str(tmp_path / "state")},
+        cwd=folder,
+        env={**os.environ, "VAR_DIR": str(folder / "state")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     wait_for("both workers", lambda: len(psutil.Process(process.pid).children()) > 2)  # and the tracker of resources
+    return process, psutil.Process(process.pid).children()
+
+
+def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
+    """Parent and workers end at once; no traceback, no file."""
+    process, workers = comparing(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=30)
 
     assert (process.returncode, errors) == (130, "CommandError: Stopped. Nothing was written.\n")
     assert not (tmp_path / "f.json").exists()
+    assert psutil.wait_procs(workers, timeout=10)[1] == []
+
+
+def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
+    """Even without a chance to say so: nobody is left computing."""
+    process, workers = comparing(tmp_path)
+    process.kill()
+    process.communicate(timeout=30)
+
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
 
 
 def test_a_cluster_file_and_its_queues_decide(tmp_path: Path) -> None:
