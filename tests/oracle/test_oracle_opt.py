@@ -43,9 +43,10 @@ def _most(case: Case, rows: list[int]) -> float:
     cpus = sum(server.num_cpus for server in case.servers) * (1 + 1e-9)
     memory = sum(server.memory_bytes for server in case.servers) * (1 + 1e-9)
     # Amounts that others beat do not have to be tried.
-    reached = {(0.0, 0.0): 0.0}
+    reached: dict[Amounts, float] = {(0.0, 0.0): 0.0}
     for row in rows:
-        job, after = case.jobs[row], {}
+        job = case.jobs[row]
+        after: dict[Amounts, float] = {}
         for (used_cpus, used_memory), speed in reached.items():
             for at in _choices(job):
                 used = (used_cpus + job.num_gpus * at[0], used_memory + job.num_gpus * at[1])
