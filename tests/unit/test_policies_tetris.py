@@ -112,3 +112,13 @@ def test_equal_work_ties() -> None:
     ]
 
     assert Tetris().priority(snapshot_of(rows, [server] * 3)).tolist() == [12_000.0, 12_000.0]
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 3, 6, 9, 12]), st.integers(1, 60)), max_size=20), st.integers(1, 3))
+def test_tune_on_top_never_runs_fewer_gpus(jobs: list[tuple[int, int]], servers: int) -> None:
+    """For the same order of 1-GPU jobs: hard demands leave GPUs idle that Tune uses."""
+    snapshot = snapshot_of([_fits(float(cpus), 62.5, 10.0 * left) for cpus, left in jobs], [ServerRow()] * servers)
+    configs = [build_config(policy="tetris", mechanism=mechanism) for mechanism in ("greedy", "tune")]
+    gpus = [plan_round(snapshot, config).grants.num_gpus.sum() for config in configs]
+
+    assert gpus[0] <= gpus[1]
