@@ -200,7 +200,7 @@ def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
 
 def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
     """Start a long comparison and return it with its two workers."""
-    command = ("generate:philly?jobs=20000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
+    command = ("generate:philly?jobs=5000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
     process = subprocess.Popen(
         [sys.executable, ROOT / "manage.py", "simulate", *command],
         cwd=folder,
@@ -296,3 +296,28 @@ def test_the_report_stands_alone_and_escapes_names(tmp_path: Path) -> None:
     assert "url(" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
     assert {"jct", "waits", "rho", "use", "arm-0-gantt", "arm-1-gantt"} <= set(re.findall(r'id="([\w-]+)" data-', text))
     assert len(text) < 2.5e6
+
+
+def test_the_documented_library_call_runs() -> None:
+    """The snippet of docs/simulator.md as it stands there, in a process that never loads Django."""
+    text = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
+    snippet = re.search(r"```python\n(.*?)```", text, flags=re.S)
+    assert snippet
+    checked = f"{snippet[1]}\nimport sys\nassert 'django' not in sys.modules\n"
+    done = subprocess.run([sys.executable, "-c", checked], cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["fifo", "srtf"]
+
+
+def test_every_option_is_documented() -> None:
+    """What the help lists is in docs/simulator.md, and so is every key of the JSON."""
+    text = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "simulate", "--help"], capture_output=True, text=True, timeout=60
+    )
+    options = set(re.findall(r"^ +(--[a-z-]+)", done.stdout, flags=re.M))
+
+    assert {"--policy", "--html", "--mix"} <= options
+    assert [option for option in sorted(options) if option not in text] == []
+    assert [key for key in Summary.__annotations__ if f"`{key}`" not in text] == []
