@@ -15,11 +15,12 @@ from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.affinity import Affinity
 from scheduler.policies.fifo import Fifo
+from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.measured import gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.workloads.draws import Draws
+from scheduler.simulator.workloads import philly_like
 from scheduler.simulator.workloads.philly import SIMPLE_GANGS, draw_gangs
 
 TITLE = "Gandiva"
@@ -31,6 +32,7 @@ FOLDER = Path("fixtures/profiles")
 RESUME_S, RESTART_S = 1.0, 35.0
 # The 180 GPUs of the paper and a span in which nothing but the start of the workload is left out.
 SERVERS, GPUS, WINDOW_S = 45, 4, 6 * HOUR_S
+STREAM = 1_000
 
 
 def rows() -> list[Row]:
@@ -191,6 +193,10 @@ def _cluster() -> list[Row]:
         start_s = np.minimum(outcome.records.first_start_s, WINDOW_S)
         wait_s[name] = float(np.mean(start_s - outcome.records.arrival_s)) + MINUTE_S
     best = "turns, packing and migration"
+    stream = philly_like(num_jobs=STREAM, cluster_gpus=gpus, load=1.3, seed=4)
+    ends = {name: _run(stream, SERVERS, GPUS, *arms[name]).records for name in ("first in, first out", best)}
+    first_s = {name: float(np.mean(r.first_start_s - r.arrival_s)) + MINUTE_S for name, r in ends.items()}
+    jct_s = {name: float(np.mean(r.jct_s)) for name, r in ends.items()}
     found = [
         against(
             "cluster throughput, packing and migration over turns alone",
@@ -201,12 +207,13 @@ def _cluster() -> list[Row]:
             note="the paper's workload is not public; speeds of pairs are Gavel's, measured on V100",
         ),
         against(
-            "mean time to the first 100 mini-batches, first in, first out over turns",
+            "mean time to the first 100 mini-batches, first in, first out over Gandiva",
             4.5,
-            wait_s["first in, first out"] / wait_s[best],
+            first_s["first in, first out"] / first_s[best],
             "times",
-            setting=setting,
-            note="jobs that did not start within the span count with its end, so ours grows with the span",
+            setting=f"{STREAM} jobs like Philly's on {gpus} GPUs, load 1.3, to their end; 100 mini-batches a minute",
+            note=f"mean completion {jct_s['first in, first out'] / HOUR_S:.1f} h and {jct_s[best] / HOUR_S:.1f} h; "
+            "the ratio depends on how long the line of the first arm is, and that on the workload",
         ),
     ]
     found += [

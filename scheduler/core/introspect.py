@@ -16,7 +16,7 @@ from scheduler.core.held import seats_by_job
 from scheduler.core.packing.draft import Seats
 from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, Waiting, WaitReason, plan_digest
 from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, in_server_order, only_jobs
-from scheduler.core.trial import TrialKind, Verdict
+from scheduler.core.trial import NOTES, TrialKind, Verdict
 
 Decide = Callable[[Snapshot, SchedulerConfig], Plan]
 
@@ -45,6 +45,8 @@ def introspect(snapshot: Snapshot, config: SchedulerConfig, decide: Decide) -> P
         tried = _decided(proposed, decide)
         if _came_true(proposed, scene, tried):
             scene, plan = proposed, tried
+        else:
+            scene = _without_proposals(scene, proposed)
     else:
         scene = proposed
     return _as_seen(plan, scene, ordered, snapshot, server_row)
@@ -112,10 +114,18 @@ def _came_true(proposed: Scene, scene: Scene, plan: Plan) -> bool:
     return all(row in found for row in proposed.must_run)
 
 
+def _without_proposals(scene: Scene, proposed: Scene) -> Scene:
+    """Return the scene with what was noted and the time of the next look, but with nothing new tried."""
+    tried = [trial for trial in scene.trials if trial.kind not in NOTES]
+    noted = [trial for trial in proposed.trials if trial.kind in NOTES]
+    return replace(scene, trials=(*tried, *noted), again_at_s=proposed.again_at_s)
+
+
 def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, server_row: IntArray) -> Plan:
     """Return the plan as changes to what the round was shown, not to the scene."""
     before, after = seats_by_job(ordered.held), seats_by_job(plan.grants)
-    changes_gpus = _changes_gpus(plan, ordered, before, after)
+    were = {guest: host for guest, host in pairs_in_force(ordered).items() if ordered.jobs.running[guest]}
+    changes_gpus = _changes_gpus(plan, ordered, were, before, after)
     told = {entry.job: entry for entry in plan.preemptions}
     kept, resized, preemptions = [], [], []
     for row in [row for row in plan.order if ordered.jobs.running[row]]:
@@ -125,7 +135,9 @@ def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, se
         elif change == "resized":
             resized.append(row)
         else:
-            preemptions.append(told[row] if row in told else _preemption(row, ordered, moved=row in after))
+            preemptions.append(
+                told[row] if row in told else _preemption(row, ordered, moved=row in after, was_guest=row in were)
+            )
     still = frozenset(kept)
     preemptions = [entry if entry.by_job not in still else replace(entry, by_job=NO_ROW) for entry in preemptions]
     grants = _in_rows_of(plan.grants, server_row)
@@ -150,16 +162,15 @@ def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, se
 
 
 def _changes_gpus(
-    plan: Plan, ordered: Snapshot, before: Mapping[int, Seats], after: Mapping[int, Seats]
+    plan: Plan, ordered: Snapshot, were: Mapping[int, int], before: Mapping[int, Seats], after: Mapping[int, Seats]
 ) -> frozenset[int]:
     """Return the jobs that share other GPUs than they had, or no longer share, though maybe on the same servers."""
-    was = {guest: host for guest, host in pairs_in_force(ordered).items() if ordered.jobs.running[guest]}
 
     def stays(row: int) -> bool:
         return bool(ordered.jobs.running[row]) and before.get(row) == after.get(row)
 
-    ends = {guest for guest, host in was.items() if plan.riding.get(guest) != host and stays(host)}
-    begins = {guest for guest, host in plan.riding.items() if was.get(guest) != host and stays(host)}
+    ends = {guest for guest, host in were.items() if plan.riding.get(guest) != host and stays(host)}
+    begins = {guest for guest, host in plan.riding.items() if were.get(guest) != host and stays(host)}
     return frozenset(ends | begins)
 
 
@@ -182,13 +193,12 @@ def _change(before: Seats, after: Seats, *, is_resized: bool) -> str:
     return "resized" if is_resized and after and sizes[0] != sizes[1] else "stopped"
 
 
-def _preemption(row: int, ordered: Snapshot, *, moved: bool) -> Preemption:
+def _preemption(row: int, ordered: Snapshot, *, moved: bool, was_guest: bool) -> Preemption:
     jobs = ordered.jobs
     evidence: Evidence = {"num_gpus": int(jobs.num_gpus[row]), "unsaved_s": float(jobs.unsaved_s[row])}
     rate = float(jobs.rate[row])
     if rate == rate:  # known
         evidence["rate"] = rate
-    was_guest = row in pairs_in_force(ordered)
     rule = PreemptRule.MOVED if moved and not was_guest else PreemptRule.UNPACKED
     return Preemption(job=row, rule=rule, by_job=NO_ROW, evidence=evidence)
 

@@ -19,6 +19,10 @@ class TrialKind(StrEnum):
     IDLE = "idle"  # servers with GPUs that nobody wanted, and since when
 
 
+# Rows that only note something; they are no changes that could be taken back.
+NOTES = frozenset({TrialKind.SLICE, TrialKind.ALONE, TrialKind.IDLE})
+
+
 class Verdict(StrEnum):
     """How a trial stands."""
 
