@@ -14,6 +14,7 @@ from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.planning import Planner, WholeRounds
 from scheduler.simulator.records import records_of
 from scheduler.simulator.short_rounds import short_rounds
+from scheduler.simulator.short_shares import short_shares
 from scheduler.simulator.tally import Tally
 from scheduler.simulator.world import Costs, Retries, World
 
@@ -74,7 +75,8 @@ def simulate(
         costs=costs,
         retries=retries,
     )
-    planner = short_rounds(columns, servers, queues, config) if skip else None
+    what = (columns, servers, queues, config)
+    planner = (short_rounds(*what) or short_shares(*what)) if skip else None
     replay = _Replay(world, planner or WholeRounds(servers, queues, config), round_s=round_s, skip=skip)
     replay.run(until_s, progress)
     num_gpus = int(servers.num_gpus.sum())

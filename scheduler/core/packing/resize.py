@@ -5,11 +5,11 @@ that grows keeps at least what it has, a job that starts begins with the most th
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from scheduler.core.config import Locality
-from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang
+from scheduler.core.packing.space import Fits, Gang, Space
 
 
 def shrunk(seats: Seats, num_gpus: int) -> Seats:
@@ -22,6 +22,26 @@ def shrunk(seats: Seats, num_gpus: int) -> Seats:
     return tuple((server, gpus) for server, gpus in sorted(left.items()) if gpus)
 
 
+class Floor(Protocol):
+    """Who sits where: a ``Board``, or as much of one as is asked for here."""
+
+    space: Space
+    seats: dict[int, Seats]
+    num_gpus: list[int]
+
+    def sit(self, row: int, seats: Seats) -> None:
+        """Seat a row on free GPUs."""
+
+    def leave(self, row: int) -> Seats:
+        """Take a row off its seats and return them."""
+
+    def fits(self, row: int) -> Fits | None:
+        """Return the test whether cores and memory of a server allow so many GPUs of the row; None when always."""
+
+    def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
+        """Return whether cores and memory of the server are enough for so many more GPUs of the row."""
+
+
 class Reseat:
     """Finds seats for shares, one job after another.
 
@@ -31,7 +51,7 @@ class Reseat:
 
     def __init__(
         self,
-        board: Board,
+        board: Floor,
         locality: Locality,
         *,
         num_gpus: list[int],

@@ -1,0 +1,182 @@
+"""A planner for policies that choose shares; it touches only jobs whose share changes. Same plans, less work.
+
+It serves one queue that may hold everything, jobs that insist on no cores or memory, localities that treat all gangs
+of a size alike, and mechanisms under which every GPU brings its share; ``plan_round`` serves everything else.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from scheduler.core.changes import Changes
+from scheduler.core.config import ChangesBySelf, GrantsByServer, LooksAtSizes, SchedulerConfig, SharePolicy
+from scheduler.core.needs import needs_of
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.resize import Reseat, shrunk
+from scheduler.core.packing.shelf import ShareShelf
+from scheduler.core.packing.space import Fits, Site, Space
+from scheduler.core.plan import PreemptRule
+from scheduler.core.queues import queue_tree
+from scheduler.core.tables import NO_ROW, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.world import World
+
+
+def short_shares(
+    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
+) -> "ShortShares | None":
+    """Return the planner, or None where the configuration needs whole rounds."""
+    policy, locality, mechanism = config.policy, config.locality, config.mechanism
+    if not isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes):
+        return None
+    if config.introspection or config.min_run_s or not config.preempt or not isinstance(mechanism, GrantsByServer):
+        return None
+    capacity = int(servers.num_gpus.sum())
+    if len(queues) != 1 or queue_tree(queues).cap[0] < capacity or queues.quota_gpus[0]:
+        return None
+    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
+        return None
+    jobs = columns.look(np.arange(len(columns)), 0.0)
+    if jobs.min_cpus.any() or jobs.min_memory_bytes.any() or locality.kinds(jobs, 0.0):
+        return None
+    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
+    shelf = mechanism.shelf(jobs, servers, needs)
+    widest = np.sort(servers.num_gpus)[::-1].cumsum()  # on 1, 2, 3 ... servers
+    most_servers = np.where(jobs.max_servers == 0, len(servers), np.minimum(jobs.max_servers, len(servers)))
+    if not isinstance(shelf, ShareShelf) or (jobs.max_gpus > widest[most_servers - 1]).any():
+        return None
+    return ShortShares(columns, servers, queues, config, policy, jobs, shelf)
+
+
+class _Floor:
+    """Who sits where; as much of a ``Board`` as resizing asks for, kept from round to round."""
+
+    def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
+        gpus = servers.num_gpus.tolist()
+        self.space = Space(gpus, Site(gpus=gpus, rack=servers.rack.tolist()))
+        self.num_gpus = num_gpus
+        self.seats: dict[int, Seats] = {}
+
+    def sit(self, row: int, seats: Seats) -> None:
+        self.seats[row] = seats
+        for server, gpus in seats:
+            self.space.take(server, gpus)
+
+    def leave(self, row: int) -> Seats:
+        seats = self.seats.pop(row)
+        for server, gpus in seats:
+            self.space.give(server, gpus)
+        return seats
+
+    def fits(self, row: int) -> Fits | None:
+        return None
+
+    def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
+        return True
+
+
+class ShortShares:
+    """Rounds from the shares that changed."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        servers: ServerTable,
+        queues: QueueTable,
+        config: SchedulerConfig,
+        policy: SharePolicy,
+        jobs: JobTable,
+        shelf: ShareShelf,
+    ) -> None:
+        self.unsettled = False
+        self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
+        self._shelf, self._capacity = shelf, int(servers.num_gpus.sum())
+        self._floor = _Floor(servers, jobs.num_gpus.tolist())
+        self._reseat = Reseat(
+            self._floor,
+            config.locality,
+            num_gpus=self._floor.num_gpus,
+            min_gpus=jobs.min_gpus.tolist(),
+            max_servers=jobs.max_servers.tolist(),
+            kind=[()] * len(jobs),
+        )
+
+    def plan(self, world: World) -> Changes:
+        """Return what the round changes."""
+        floor, columns, now_s = self._floor, self._columns, world.now_s
+        for row in world.released:
+            floor.leave(row)
+        world.released.clear()
+        world.arrived.clear()
+        rows = columns.active
+        changes = Changes()
+        self.unsettled = False
+        if not len(rows):
+            return changes
+        jobs = columns.look(rows, now_s)
+        held = columns.held_gpus[rows].astype(np.int64)
+        shares = self._policy.shares(self._snapshot(jobs, held, now_s), min(self._capacity, int(jobs.max_gpus.sum())))
+        changed = shares != held
+        for row in rows[changed & (shares == 0)].tolist():
+            floor.leave(row)
+            changes.stopped[row] = (str(PreemptRule.NO_SHARE), NO_ROW)
+        moved = self._resize(jobs, shares, held, now_s)
+        before = {row: world.seats.get(row, ()) for row in moved}
+        seats = {row: floor.seats[row] for row in moved if row in floor.seats}
+        grants = self._shelf.sit(seats, (), floor.space.free)
+        changes.started = {row: grant for row, grant in sorted(grants.items()) if grant != before[row]}
+        self.unsettled = bool(changes.started or changes.stopped)
+        return changes
+
+    def _resize(self, jobs: JobTable, shares: IntArray, held: IntArray, now_s: float) -> list[int]:
+        """Shrink, grow and start jobs; return those that were tried."""
+        floor, reseat, rows = self._floor, self._reseat, jobs.job_id
+        tried: list[int] = []
+        less = (shares < held) & (shares > 0)
+        for row, share in zip(rows[less].tolist(), shares[less].tolist(), strict=True):
+            floor.sit(row, shrunk(floor.leave(row), share))
+            tried.append(row)
+        more = shares > held
+        if not more.any():
+            return tried
+        for row, share in zip(rows[more].tolist(), shares[more].tolist(), strict=True):
+            floor.num_gpus[row] = share
+        order = self._order(jobs, shares, held, now_s)
+        grows = rows[order[(more & (held > 0))[order]]].tolist()
+        starts = rows[order[(more & (held == 0))[order]]].tolist()
+        reseat.grow(grows)
+        reseat.start(starts)
+        return [*tried, *grows, *starts]
+
+    def _order(self, jobs: JobTable, shares: IntArray, held: IntArray, now_s: float) -> IntArray:
+        asked = self._columns.look(jobs.job_id, now_s)
+        cast(Any, asked).num_gpus = np.where(shares > 0, shares, jobs.min_gpus)  # a glimpse keeps what it is told
+        keys = self._policy.priority(self._snapshot(asked, held, now_s))
+        return np.lexsort((jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys))
+
+    def _snapshot(self, jobs: JobTable, held: IntArray, now_s: float) -> Snapshot:
+        """Return what policies look at; of the placements that is who holds how many GPUs."""
+        running = np.flatnonzero(held)
+        nothing = np.zeros(len(running))
+        return Snapshot(
+            now_s=now_s,
+            jobs=jobs,
+            servers=self._servers,
+            queues=self._queues,
+            held=Placements(
+                job=running,
+                server=np.zeros(len(running), dtype=np.int64),
+                num_gpus=held[running],
+                cpus=nothing,
+                memory_bytes=nothing,
+            ),
+        )
+
+    def rests_s(self, world: World) -> float:
+        """Return for how long the shares stay as they are while nothing arrives or ends, seconds."""
+        if not isinstance(self._policy, ChangesBySelf):
+            return math.inf
+        jobs = self._columns.look(self._columns.active, world.now_s)
+        return float(self._policy.next_change_s(jobs).min(initial=math.inf))
