@@ -6,7 +6,6 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile
 from scheduler.core.round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from scheduler.mechanisms.programs import JobClass, Point, best_division, efficient
