@@ -1,9 +1,8 @@
 """Packing: under overload two jobs share the same GPUs where that measures faster than taking turns."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +13,7 @@ from scheduler.core.introspect import SHORT_OF_ROOM, free_gpus, rows_by_id, with
 from scheduler.core.plan import Plan
 from scheduler.core.tables import NO_ROW, Snapshot
 from scheduler.core.trial import Trial, TrialKind, Verdict, busy_servers
-
-# Hosts and guests of one size that a round looks at.
-_MOST_OF_A_SIZE = 64
-_FORCE = frozenset({Verdict.TRYING, Verdict.KEPT})
+from scheduler.introspection.pairs import bound_together, fits, is_in_force, is_whole, least_busy_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +64,17 @@ class Packing:
             if trial.verdict is Verdict.UNDONE:
                 trials += [trial] if now_s < trial.until_s and NO_ROW not in (host, guest) else []
                 continue
-            if not _is_whole(scene.snapshot, host, guest):
+            if not is_whole(scene.snapshot, host, guest):
                 continue  # one has ended, or they were torn apart
             judged = self._judged(trial, scene.snapshot, host, guest)
             trials.append(judged)
-            if judged.verdict in _FORCE:
+            if is_in_force(judged):
                 riding[guest] = host
             elif scene.snapshot.jobs.running[guest]:
                 apart.append(guest)
         trials.append(_alone(scene, riding, apart))
         snapshot = without_seats(scene.snapshot, np.array(apart, dtype=np.int64)) if apart else scene.snapshot
-        snapshot = _bound_together(snapshot, riding, trials)
+        snapshot = bound_together(snapshot, riding, trials)
         return replace(scene, snapshot=snapshot, riding={**scene.riding, **riding}, trials=tuple(trials))
 
     def _judged(self, trial: Trial, snapshot: Snapshot, host: int, guest: int) -> Trial:
@@ -98,7 +94,7 @@ class Packing:
             scene = self._looked(scene, plan, waits)
         elif plan.riding:
             scene = _released(scene, plan)
-        due_s = min((trial.until_s for trial in scene.trials if _is_forced(trial)), default=math.inf)
+        due_s = min((trial.until_s for trial in scene.trials if is_in_force(trial)), default=math.inf)
         return replace(scene, again_at_s=min(scene.again_at_s, due_s))
 
     def _looked(self, scene: Scene, plan: Plan, waits: list[int]) -> Scene:
@@ -125,12 +121,12 @@ class Packing:
         guests = [row for row in waits if ids[row] in alone]
         begun: dict[int, int] = {}
         trials = list(scene.trials)
-        for host, guest in _least_busy_first(snapshot, hosts, guests):
+        for host, guest in least_busy_first(snapshot, hosts, guests):
             place = {servers[server] for server, _ in seats[host]}
             pair = (ids[host], ids[guest])
             if host in taken or guest in taken or busy & place or apart & {pair, pair[::-1]}:
                 continue
-            if not _fits(snapshot, plan, host, guest, num_servers=len(seats[host])):
+            if not fits(snapshot, plan, host, guest, num_servers=len(seats[host])):
                 continue
             begun[guest] = host
             taken |= {host, guest}
@@ -148,31 +144,10 @@ class Packing:
             )
         return replace(
             scene,
-            snapshot=_bound_together(snapshot, begun, trials),
+            snapshot=bound_together(snapshot, begun, trials),
             riding={**scene.riding, **begun},
             trials=tuple(trials),
         )
-
-
-def _is_forced(trial: Trial) -> bool:
-    return trial.kind is TrialKind.PACK and trial.verdict in _FORCE
-
-
-def _is_whole(snapshot: Snapshot, host: int, guest: int) -> bool:
-    """Return whether both jobs of a pair are there, and run on the same seats or wait both.
-
-    A pair that insists on cores or memory does not wait together: no other place may have enough for both.
-    """
-    if NO_ROW in (host, guest):
-        return False
-    jobs, held = snapshot.jobs, snapshot.held
-    insists = jobs.min_cpus[[host, guest]].any() or jobs.min_memory_bytes[[host, guest]].any()
-    if insists and not jobs.running[host]:
-        return False
-    mine, theirs = (
-        [*zip(held.server[at], held.num_gpus[at], strict=True)] for at in (held.job == host, held.job == guest)
-    )
-    return mine == theirs
 
 
 def _alone(scene: Scene, riding: Mapping[int, int], apart: list[int]) -> Trial:
@@ -181,7 +156,7 @@ def _alone(scene: Scene, riding: Mapping[int, int], apart: list[int]) -> Trial:
     known = _known_alone(scene.trials)
     shares = {*riding, *riding.values(), *apart}
     told = jobs.running & (jobs.rate > 0) & (now_s > jobs.held_at_s)
-    told[[row for trial in scene.trials if _is_forced(trial) for row in _rows(scene.snapshot, trial)]] = False
+    told[[row for trial in scene.trials if is_in_force(trial) for row in _rows(scene.snapshot, trial)]] = False
     speeds = {}
     for row, (job, rate) in enumerate(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True)):
         if told[row] and row not in shares:
@@ -211,59 +186,6 @@ def _known_alone(trials: tuple[Trial, ...]) -> Mapping[int, float]:
     return dict(zip(memory.jobs, memory.values, strict=True)) if memory else {}
 
 
-def _bound_together(snapshot: Snapshot, riding: Mapping[int, int], trials: list[Trial]) -> Snapshot:
-    """Return the snapshot in which hosts ask for what both need, and are not stopped while their pair is measured."""
-    if not riding:
-        return snapshot
-    jobs = snapshot.jobs
-    guests, hosts = list(riding), list(riding.values())
-    preemptible, max_servers = jobs.preemptible.copy(), jobs.max_servers.copy()
-    min_cpus, min_memory = jobs.min_cpus.copy(), jobs.min_memory_bytes.copy()
-    measured = {trial.jobs[0] for trial in trials if _is_forced(trial) and trial.verdict is Verdict.TRYING}
-    preemptible[hosts] &= ~np.isin(jobs.job_id[hosts], list(measured))
-    most = np.where(max_servers == 0, np.iinfo(np.int64).max, max_servers)
-    most = np.minimum(most[guests], most[hosts])
-    max_servers[hosts] = np.where(most == np.iinfo(np.int64).max, 0, most)
-    for least in (min_cpus, min_memory):
-        least[hosts] = 2 * np.maximum(least[hosts], least[guests])
-    return replace(
-        snapshot,
-        jobs=replace(
-            jobs, preemptible=preemptible, max_servers=max_servers, min_cpus=min_cpus, min_memory_bytes=min_memory
-        ),
-    )
-
-
-def _least_busy_first(snapshot: Snapshot, hosts: list[int], guests: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of the same size, those with the least busy GPUs first; of each size not more than a round tries."""
-    jobs = snapshot.jobs
-    known = [profile.gpu_util_frac for profile in jobs.profiles]
-
-    def rank(row: int) -> tuple[float, int]:
-        util = known[jobs.profile[row]] if jobs.profile[row] != NO_ROW else None
-        return (1.0 if util is None else util), int(jobs.job_id[row])
-
-    pairs = []
-    for gpus in np.unique(jobs.num_gpus[guests]).tolist():
-        mine, theirs = (
-            sorted((row for row in rows if jobs.num_gpus[row] == gpus), key=rank) for rows in (hosts, guests)
-        )
-        pairs += list(product(mine[:_MOST_OF_A_SIZE], theirs[:_MOST_OF_A_SIZE]))
-    yield from sorted(pairs, key=lambda pair: (rank(pair[0])[0] + rank(pair[1])[0], rank(pair[0]), rank(pair[1])))
-
-
-def _fits(snapshot: Snapshot, plan: Plan, host: int, guest: int, *, num_servers: int) -> bool:
-    """Return whether the guest may use the seats, and half of the cores and bytes are enough for both."""
-    jobs, mine = snapshot.jobs, plan.grants.job == host
-    if 0 < jobs.max_servers[guest] < num_servers:
-        return False
-    half_cpus, half_memory = plan.grants.cpus[mine].sum() / 2, plan.grants.memory_bytes[mine].sum() / 2
-    return bool(
-        max(jobs.min_cpus[host], jobs.min_cpus[guest]) <= half_cpus
-        and max(jobs.min_memory_bytes[host], jobs.min_memory_bytes[guest]) <= half_memory
-    )
-
-
 def _released(scene: Scene, plan: Plan) -> Scene:
     """Let guests go to GPUs of their own, in the order of the policy, as far as there are some."""
     jobs = scene.snapshot.jobs
@@ -281,5 +203,5 @@ def _released(scene: Scene, plan: Plan) -> Scene:
         snapshot=without_seats(scene.snapshot, np.array(leave, dtype=np.int64)),
         riding={guest: host for guest, host in scene.riding.items() if guest not in leave},
         must_run=scene.must_run | set(leave),
-        trials=tuple(t for t in scene.trials if not (_is_forced(t) and t.jobs[1] in ids)),
+        trials=tuple(t for t in scene.trials if not (is_in_force(t) and t.jobs[1] in ids)),
     )
