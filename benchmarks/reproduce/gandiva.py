@@ -1,5 +1,6 @@
 """Gandiva: early feedback, packing on a cluster, and searches with and without feedback."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ FOLDER = Path("fixtures/profiles")
 RESUME_S, RESTART_S = 1.0, 35.0
 # The 180 GPUs of the paper and a span in which nothing but the start of the workload is left out.
 SERVERS, GPUS, WINDOW_S = 45, 4, 6 * HOUR_S
-STREAM = 1_000
+STREAM = 600
 
 
 def rows() -> list[Row]:
@@ -152,20 +153,29 @@ def _two_jobs() -> Row:
 
 def _workload() -> list[SimJob]:
     """Jobs of Gavel's models that arrive within the first hours, half as many again as there are GPUs for."""
-    models, pairs = gavel_models(FOLDER), gavel_pairs(FOLDER)
-    names = sorted(pairs)
     size = 220
     gangs = draw_gangs(Draws(1, "gangs"), size, SIMPLE_GANGS, widest=GPUS).tolist()
-    kinds = np.floor(Draws(1, "models").uniform(size) * len(names)).astype(np.int64).tolist()
     arrivals_s = np.sort(Draws(1, "arrivals").uniform(size) * HOUR_S).tolist()
+    jobs = [
+        SimJob(arrival_s=round(arrival_s, 3), num_gpus=gpus, run_s=100 * HOUR_S)
+        for arrival_s, gpus in zip(arrivals_s, gangs, strict=True)
+    ]
+    return _with_models(jobs)
+
+
+def _with_models(jobs: list[SimJob]) -> list[SimJob]:
+    """Return the jobs with models of Gavel's, drawn evenly."""
+    models, pairs = gavel_models(FOLDER), gavel_pairs(FOLDER)
+    names = sorted(pairs)
+    kinds = np.floor(Draws(1, "models").uniform(len(jobs)) * len(names)).astype(np.int64).tolist()
     return [
-        SimJob(
-            arrival_s=round(arrival_s, 3),
-            num_gpus=gpus,
-            run_s=100 * HOUR_S,
-            profile=gavel_profile(models[names[kind]], name=names[kind], num_gpus=gpus, beside=pairs[names[kind]]),
+        replace(
+            job,
+            profile=gavel_profile(
+                models[names[kind]], name=names[kind], num_gpus=job.num_gpus, beside=pairs[names[kind]]
+            ),
         )
-        for arrival_s, gpus, kind in zip(arrivals_s, gangs, kinds, strict=True)
+        for job, kind in zip(jobs, kinds, strict=True)
     ]
 
 
@@ -193,10 +203,6 @@ def _cluster() -> list[Row]:
         start_s = np.minimum(outcome.records.first_start_s, WINDOW_S)
         wait_s[name] = float(np.mean(start_s - outcome.records.arrival_s)) + MINUTE_S
     best = "turns, packing and migration"
-    stream = philly_like(num_jobs=STREAM, cluster_gpus=gpus, load=1.3, seed=4)
-    ends = {name: _run(stream, SERVERS, GPUS, *arms[name]).records for name in ("first in, first out", best)}
-    first_s = {name: float(np.mean(r.first_start_s - r.arrival_s)) + MINUTE_S for name, r in ends.items()}
-    jct_s = {name: float(np.mean(r.jct_s)) for name, r in ends.items()}
     found = [
         against(
             "cluster throughput, packing and migration over turns alone",
@@ -206,16 +212,8 @@ def _cluster() -> list[Row]:
             setting=setting,
             note="the paper's workload is not public; speeds of pairs are Gavel's, measured on V100",
         ),
-        against(
-            "mean time to the first 100 mini-batches, first in, first out over Gandiva",
-            4.5,
-            first_s["first in, first out"] / first_s[best],
-            "times",
-            setting=f"{STREAM} jobs like Philly's on {gpus} GPUs, load 1.3, to their end; 100 mini-batches a minute",
-            note=f"mean completion {jct_s['first in, first out'] / HOUR_S:.1f} h and {jct_s[best] / HOUR_S:.1f} h; "
-            "the ratio depends on how long the line of the first arm is, and that on the workload",
-        ),
     ]
+    found.append(_first_batches(arms["first in, first out"], arms[best]))
     found += [
         Row(
             figure=f"useful GPUs, minutes to the first mini-batches: {name}",
@@ -226,3 +224,22 @@ def _cluster() -> list[Row]:
         for name in arms
     ]
     return found
+
+
+def _first_batches(baseline: tuple[Introspection, ...], best: tuple[Introspection, ...]) -> Row:
+    """The wait for the first 100 mini-batches, in a stream of jobs that runs to its end."""
+    gpus, told, means_h = SERVERS * GPUS, [], []
+    for load in (1.0, 1.15, 1.3):
+        jobs = _with_models(philly_like(num_jobs=STREAM, cluster_gpus=gpus, load=load, seed=4))
+        both = [_run(jobs, SERVERS, GPUS, *parts).records for parts in (baseline, best)]
+        first_s = [float(np.mean(each.first_start_s - each.arrival_s)) + MINUTE_S for each in both]
+        told.append(f"{first_s[0] / first_s[1]:.1f} at load {load}")
+        means_h.append(" and ".join(f"{float(np.mean(each.jct_s)) / HOUR_S:.1f}" for each in both))
+    return Row(
+        figure="mean time to the first 100 mini-batches, first in, first out over Gandiva, times",
+        published="4.5",
+        ours="; ".join(told),
+        setting=f"{STREAM} jobs like Philly's, Gavel's models, {gpus} GPUs, to their end; 100 mini-batches a minute",
+        note="the ratio is the length of the first arm's line, which the load decides; the paper's is not public. "
+        f"Mean completion {', '.join(means_h)} h",
+    )

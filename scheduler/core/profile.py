@@ -141,15 +141,17 @@ def packed(profile: Profile, other: Profile) -> float:
     """Return the slow-down factor on the same GPUs as another job.
 
     As measured for the two; else by how busy both keep a GPU, with 5 % for switching between them; else by what is
-    known of any neighbour.
+    known of any neighbour. A job of which nothing is known is taken to keep its GPUs busy all the time: sharing must
+    not look like a gain where nobody has measured one.
     """
     if other.kind:
         for kind, factor in profile.packed:
             if kind == other.kind:
                 return factor
-    if profile.gpu_util_frac is not None and other.gpu_util_frac is not None:
-        return 0.95 / max(1.0, profile.gpu_util_frac + other.gpu_util_frac)
-    return interference(profile, neighbours=1)
+    utils = (profile.gpu_util_frac, other.gpu_util_frac)
+    if None in utils and profile.interference:
+        return interference(profile, neighbours=1)
+    return 0.95 / max(1.0, sum(1.0 if util is None else util for util in utils))
 
 
 def speed(
