@@ -203,7 +203,7 @@ def use_chart(results: Sequence[Result], names: Sequence[str]) -> Chart:
             _bars("free", free, "sunken", labels, order),
             ticks,
         ],
-        "layout": layout(height=height, left=50, x=x, y={"showgrid": False, "automargin": True}, **more),
+        "layout": layout(height=height, left=50, x=x, y={"showgrid": False, "automargin": True, "dtick": 1}, **more),
     }
     columns = zip(names, allocated, useful, free, strict=True)
     return Chart(

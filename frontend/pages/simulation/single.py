@@ -14,6 +14,7 @@ from scheduler.simulator.study import Prepared, Result
 
 GANTT_SERVERS = 4
 _MOST_QUEUES = 8
+_OTHERS = "q0"
 _TABLE_ROWS = 24
 
 
@@ -21,18 +22,20 @@ def arm_charts(result: Result, prepared: Prepared, *, prefix: str) -> list[Chart
     """Return the charts of one replay; ``prefix`` keeps their ids apart from those of other arms."""
     series, stays = result.outcome.series, result.outcome.stays
     charts = []
+    colors = ["q1"] * len(prepared.queue_names)
     if series is not None and len(series.at_s):
         over_time = course(series)
+        colors = _queue_colors(over_time)
         widest = int(prepared.servers.num_gpus.max())
         charts = [
             _use(over_time, result.outcome.num_gpus, prefix),
             _waiting(over_time, prefix),
-            *([_queues(over_time, prepared.queue_names, prefix)] if len(prepared.queue_names) > 1 else []),
+            *([_queues(over_time, prepared.queue_names, colors, prefix)] if len(prepared.queue_names) > 1 else []),
             _blocks(over_time, result.outcome.num_gpus, widest, room_share(series, widest), prefix),
         ]
     if stays is not None and len(stays.job):
         seats = gantt(result.outcome, stays, prepared.servers.num_gpus.tolist(), num_servers=GANTT_SERVERS)
-        charts.append(_gantt(seats, prepared, prefix))
+        charts.append(_gantt(seats, prepared, colors, prefix))
     return charts
 
 
@@ -90,19 +93,15 @@ def _waiting(over_time: Course, prefix: str) -> Chart:
     )
 
 
-def _queues(over_time: Course, names: Sequence[str], prefix: str) -> Chart:
+def _queues(over_time: Course, names: Sequence[str], colors: Sequence[str], prefix: str) -> Chart:
     """Stack the largest queues; beyond eight the smaller ones are one."""
     means = over_time.queues.mean(axis=0)
-    order = np.argsort(-means, kind="stable").tolist()
-    slots = sorted(order[:_MOST_QUEUES] if len(order) <= _MOST_QUEUES else order[: _MOST_QUEUES - 1])
-    parts: list[tuple[str, str, FloatArray]] = [
-        (names[row], f"q{slot}", over_time.queues[:, row]) for slot, row in enumerate(slots, start=1)
-    ]
-    rest = [row for row in order if row not in slots]
+    own = [row for row, color in enumerate(colors) if color != _OTHERS]
+    parts: list[tuple[str, str, FloatArray]] = [(names[row], colors[row], over_time.queues[:, row]) for row in own]
+    rest = [row for row, color in enumerate(colors) if color == _OTHERS]
     if rest:
-        parts.append((f"{len(rest)} others", "q0", over_time.queues[:, rest].sum(axis=1)))
-    total = float(means.sum())
-    first = order[0]
+        parts.append((f"{len(rest)} others", _OTHERS, over_time.queues[:, rest].sum(axis=1)))
+    total, first = float(means.sum()), int(means.argmax())
     title = f"{names[first]} holds {percent(float(means[first]) / total if total else 0.0)} of the allocated GPU time"
     x = _hours(over_time)
     return _timed(
@@ -119,6 +118,14 @@ def _queues(over_time: Course, names: Sequence[str], prefix: str) -> Chart:
         over_time,
         {name: values for name, _, values in parts},
     )
+
+
+def _queue_colors(over_time: Course) -> list[str]:
+    """Return the colour of each queue: a slot for the largest eight, or seven and one for all others."""
+    order = np.argsort(-over_time.queues.mean(axis=0), kind="stable").tolist()
+    largest = order if len(order) <= _MOST_QUEUES else order[: _MOST_QUEUES - 1]
+    slots = {row: f"q{slot}" for slot, row in enumerate(sorted(largest), start=1)}
+    return [slots.get(row, _OTHERS) for row in range(len(order))]
 
 
 def _blocks(over_time: Course, num_gpus: int, widest: int, share: float, prefix: str) -> Chart:
@@ -144,8 +151,8 @@ def _blocks(over_time: Course, num_gpus: int, widest: int, share: float, prefix:
     )
 
 
-def _gantt(seats: Gantt, prepared: Prepared, prefix: str) -> Chart:
-    """Draw each stay as a bar over the GPUs it held; jobs of the same queue alternate between two shades."""
+def _gantt(seats: Gantt, prepared: Prepared, colors: Sequence[str], prefix: str) -> Chart:
+    """Draw each stay as a bar over the GPUs it held; coloured by queue where there are several."""
     gpus = prepared.servers.num_gpus.tolist()
     offsets = np.concatenate(([0], np.cumsum([count + 1 for count in gpus[: seats.num_servers]]))).tolist()
     jobs = prepared.trace.jobs
@@ -160,9 +167,7 @@ def _gantt(seats: Gantt, prepared: Prepared, prefix: str) -> Chart:
         "y": [offsets[bar.server] + bar.lane + bar.height / 2 for bar in seats.bars],
         "width": [bar.height * 0.94 for bar in seats.bars],
         "marker": {
-            "color": [
-                token(f"u{3 + bar.job % 3}" if one_queue else f"q{1 + jobs[bar.job].queue % 8}") for bar in seats.bars
-            ],
+            "color": [token(f"u{3 + bar.job % 3}" if one_queue else colors[jobs[bar.job].queue]) for bar in seats.bars],
             "line": {"color": token("surface"), "width": 0.5},
         },
         "text": [
