@@ -71,13 +71,18 @@ class _Pool:
         self._seat(gpus < room, lengths, curve, gpus, room)
 
     def _seat(self, rows: BoolArray, lengths: FloatArray, curve: IntArray, gpus: IntArray, room: IntArray) -> None:
-        """Keep only some rows; everything below is by place among them."""
+        """Begin with some rows; everything below is by place among them."""
         self._place = np.flatnonzero(rows)
         self._lengths, self._curve = lengths[rows], curve[rows]
         self._gpus, self._room = gpus[rows].tolist(), room[rows].tolist()
         speed = self._speed[self._curve, gpus[rows]]
         self._length = self._lengths / speed if self._rule.shrinking else self._lengths.copy()
         self._gain, self._rise = self._gains[self._curve, gpus[rows]], self._rises[self._curve, gpus[rows]]
+        self._make_room()
+
+    def _make_room(self) -> None:
+        size = len(self._gpus)
+        self._beats, self._shorter = np.empty(size, dtype=np.bool_), np.empty(size, dtype=np.bool_)
 
     def give(self, spare: int) -> IntArray:
         """Give the spare GPUs one by one and return what everybody has."""
@@ -94,25 +99,39 @@ class _Pool:
                 champion, start = later, later + 1
             left -= self._grow(champion)
             spare -= 1
+            if 2 * left < len(self._gpus):
+                self._forget_the_out()
+                champions.clear()
+                continue
             # Up to the place of the winner nobody has changed, so nobody there wins who did not win before.
             champions.pop()
             start = champion
         self._result[self._place] = self._gpus
         return self._result
 
+    def _forget_the_out(self) -> None:
+        """Go on among those who can still win: half as many to look through."""
+        self._result[self._place] = self._gpus
+        still = self._gain > 0
+        self._place, self._lengths, self._curve = self._place[still], self._lengths[still], self._curve[still]
+        self._length, self._gain, self._rise = self._length[still], self._gain[still], self._rise[still]
+        rows = np.flatnonzero(still).tolist()
+        self._gpus, self._room = [self._gpus[row] for row in rows], [self._room[row] for row in rows]
+        self._make_room()
+
     def _first_to_beat(self, champion: int, start: int) -> int:
         """Return the place of the first job from ``start`` on that beats the champion, or -1."""
-        gain, rise, length = self._gain[champion], self._rise[champion], self._length[champion]
-        later_gain, later_rise = self._gain[start:], self._rise[start:]
-        if not len(later_gain):
+        if start >= len(self._gpus):
             return -1
-        shorter = self._length[start:] < length
-        if self._rule.ties_to_later:
-            beats = (later_gain >= rise) | (shorter & (later_rise > gain))
-        else:
-            beats = (later_gain > rise) | (shorter & (later_rise >= gain))
-        first = int(beats.argmax())
-        return start + first if beats[first] else -1
+        gain, rise, length = self._gain.item(champion), self._rise.item(champion), self._length.item(champion)
+        outright, beats = (np.greater_equal, np.greater) if self._rule.ties_to_later else (np.greater, np.greater_equal)
+        wins, shorter = self._beats[start:], self._shorter[start:]
+        np.less(self._length[start:], length, out=shorter)
+        beats(self._rise[start:], gain, out=wins)
+        wins &= shorter
+        wins |= outright(self._gain[start:], rise, out=shorter)
+        first = int(wins.argmax())
+        return start + first if wins[first] else -1
 
     def _grow(self, row: int) -> bool:
         """Give one GPU and return whether the job is out with it."""
