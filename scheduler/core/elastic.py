@@ -187,7 +187,7 @@ def whole_gpus(tree: QueueTree, demand: IntArray, capacity_gpus: int) -> IntArra
     own = np.minimum(np.maximum(own, 0.0), demand)
     gpus: IntArray = np.floor(own + 1e-9).astype(np.int64)
     left = int(np.floor(own.sum() + 1e-9) - gpus.sum())
-    for queue in np.argsort(-(own - gpus), kind="stable").tolist():
+    for queue in np.argsort(-np.round(own - gpus, 9), kind="stable").tolist():  # float dust breaks no tie
         inside = subtree_sums(tree, np.arange(len(gpus)), gpus)
         full = gpus[queue] >= demand[queue] or any(inside[node] >= tree.cap[node] for node in tree.paths[queue])
         if left > 0 and not full:
