@@ -77,7 +77,8 @@ def placed(draft: Draft, aims: Needs, *, time_limit_s: float) -> Draft:
     The draft as it was where the program is too large, has no solution, or leaves no server for a split gang.
     """
     movable = [row for row in draft.seats if row in draft.movable]
-    if not movable or len(movable) * len(draft.servers) > _MOST_PAIRS:
+    # Where users insist on cores, a split gang may find GPUs but no cores: the seats of the draft are known to fit.
+    if draft.needs.tight or not movable or len(movable) * len(draft.servers) > _MOST_PAIRS:
         return draft
     places = best_places(
         _amounts(draft, aims, movable),
