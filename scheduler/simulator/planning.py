@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.core.changes import Changes, Grant, changes_of
-from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig
+from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig, SharePolicy
 from scheduler.core.plan import Plan
 from scheduler.core.round import plan_round
 from scheduler.core.tables import IntArray, Placements, QueueTable, ServerTable, Snapshot
@@ -46,7 +46,8 @@ class WholeRounds:
     """Every round from scratch."""
 
     def __init__(self, servers: ServerTable, queues: QueueTable, config: SchedulerConfig) -> None:
-        self.unsettled = False
+        # What a share policy gives may depend on anything, unless it says when it decides otherwise.
+        self.unsettled = isinstance(config.policy, SharePolicy) and not isinstance(config.policy, ChangesBySelf)
         self._servers, self._queues, self._config = servers, queues, config
         self._trials: Plan | None = None
         self._riding: dict[int, int] = {}

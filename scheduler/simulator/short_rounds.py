@@ -5,8 +5,6 @@ and memory depend on what sits there alone; ``plan_round`` serves everything els
 """
 
 import math
-from typing import cast
-
 import numpy as np
 
 from scheduler.core.changes import Changes
@@ -15,7 +13,6 @@ from scheduler.core.config import (
     GrantsByServer,
     LooksAtSizes,
     MayBackfill,
-    Policy,
     SchedulerConfig,
     SharePolicy,
     Steady,
@@ -68,7 +65,7 @@ class ShortRounds:
         shelf: Shelf,
     ) -> None:
         self._columns, self._config, self._shelf = columns, config, shelf
-        self._policy = cast(Policy, config.policy)  # not a share policy, see above
+        self._policy = config.policy
         self._preemptive = config.policy.preemptive and config.preempt
         self._servers, self._queues, self._now_s = servers, queues, 0.0
         shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
