@@ -27,6 +27,8 @@ def assign_gpu_ids(
 ) -> GpuAssignment:
     """Return the GPU indexes of every grant, in the order of the policy; lowest free indexes first.
 
+    Jobs that share GPUs get the same indexes: those that one of them has already, else those of the host.
+
     Args:
         plan: What the round decided.
         held: Indexes that running jobs of the snapshot hold now, by (job row, server row).
@@ -41,10 +43,19 @@ def assign_gpu_ids(
     left = {server: sorted(indexes) for server, indexes in free.items()}
     gpus: dict[Place, tuple[int, ...]] = {}
     deferred: dict[int, int] = {}
-    for job in plan.order:
+    for job in plan.kept:
+        gpus.update({(job, server): tuple(sorted(held[job, server])) for server, _ in places[job]})
+    partner = {**plan.riding, **{host: guest for guest, host in plan.riding.items() if guest in plan.kept}}
+    # Whoever shares comes after the one whose GPUs it shares.
+    for job in sorted(plan.order, key=lambda job: job in partner):
         seats = places.get(job, [])
         if job in plan.kept:
-            gpus.update({(job, server): tuple(sorted(held[job, server])) for server, _ in seats})
+            continue
+        if job in partner and job not in leaving:
+            if partner[job] in deferred:
+                deferred[job] = deferred[partner[job]]
+            else:
+                gpus.update({(job, server): gpus[partner[job], server] for server, _ in seats})
             continue
         missing = sum(max(0, count - len(left.get(server, ()))) for server, count in seats)
         if missing or (seats and job in leaving):

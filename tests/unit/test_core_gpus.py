@@ -1,9 +1,14 @@
 """GPU indexes of a plan."""
 
+from dataclasses import replace
+
 from scheduler.choices import build_config
 from scheduler.core.gpus import assign_gpu_ids
 from scheduler.core.round import plan_round
+from scheduler.introspection.packing import Packing
+from scheduler.introspection.slicing import Slicing
 from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.turns import Clock, introspective
 
 SRTF = build_config(policy="srtf", mechanism="proportional")
 
@@ -45,3 +50,34 @@ def test_a_job_that_moves_is_deferred_until_it_has_left() -> None:
 
     assert assignment.deferred == {2: 1, 0: 0}
     assert (0, 2) not in assignment.gpus
+
+
+def test_jobs_that_share_gpus_get_the_same_ones() -> None:
+    """A pair takes turns first, is packed on the GPU of one of them, and stays there."""
+    snapshot = snapshot_of([JobRow(), JobRow()], [ServerRow(num_gpus=1)], now_s=0.0)
+    clock = Clock(snapshot, introspective(Slicing(), Packing()))
+    held: dict[tuple[int, int], tuple[int, ...]] = {}
+    for _ in range(6):
+        plan = clock.tick()
+        assignment = assign_gpu_ids(plan, held=held, free={0: () if held else (0,)})
+        if not plan.riding and assignment.deferred:  # whose turn it is waits for the other to leave
+            held = {(job, 0): (0,) for job in assignment.deferred}
+            continue
+        held = assignment.gpus
+
+    assert plan.riding
+    assert held == {(0, 0): (0,), (1, 0): (0,)}
+
+
+def test_a_guest_waits_with_its_host_for_gpus_that_are_still_held() -> None:
+    """Neither has indexes before the GPU is free."""
+    snapshot = snapshot_of([JobRow(), JobRow()], [ServerRow(num_gpus=1)], now_s=0.0)
+    clock = Clock(snapshot, introspective(Slicing(), Packing()))
+    while not clock.tick().riding:
+        pass
+    started = replace(clock.plan, kept=frozenset())
+    assignment = assign_gpu_ids(started, held={}, free={0: ()})
+
+    assert assignment.gpus == {}
+    assert set(assignment.deferred) == {0, 1}
+    assert assign_gpu_ids(started, held={}, free={0: (3,)}).gpus == {(0, 0): (3,), (1, 0): (3,)}
