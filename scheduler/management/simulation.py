@@ -83,11 +83,10 @@ def run_simulation(request: Request, *, out: Writer, notes: Writer) -> str:
 
 def describe(study: Study, prepared: Prepared) -> str:
     """Return what was replayed in one line: ``1,200 jobs of trace.csv on 16 servers x (8 GPUs, ...), round 300 s``."""
-    servers = prepared.servers
-    gpus = int(servers.num_gpus.sum())
-    cluster = study.cluster.describe() if study.cluster else f"{len(servers):,} servers of the trace"
+    gpus = int(prepared.servers.num_gpus.sum())
     rounds = "rounds whenever something changes" if study.round_s is None else f"rounds of {study.round_s:g} s"
-    return f"{len(prepared.trace.jobs):,} jobs of {prepared.trace.source} on {cluster}, {gpus:,} GPUs, {rounds}"
+    jobs = f"{len(prepared.trace.jobs):,} jobs of {prepared.trace.source}"
+    return f"{jobs} on {prepared.cluster_text}, {gpus:,} GPUs, {rounds}"
 
 
 def setting(study: Study, prepared: Prepared) -> dict[str, object]:
@@ -97,7 +96,7 @@ def setting(study: Study, prepared: Prepared) -> dict[str, object]:
         "version": VERSION,
         "trace": prepared.trace.source,
         "format": prepared.trace.format,
-        "cluster": study.cluster.describe() if study.cluster else "servers of the trace",
+        "cluster": prepared.cluster_text,
         "servers": len(prepared.servers),
         "gpus": int(prepared.servers.num_gpus.sum()),
         "queues": list(prepared.queue_names),

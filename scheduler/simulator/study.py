@@ -49,7 +49,8 @@ class Study:
 
     Attributes:
         workload: The jobs.
-        cluster: The servers and queues; None for the servers that the trace names.
+        cluster: The servers and queues.
+        servers_of_trace: Whether the servers that the trace names, where it does, stand in for those of the cluster.
         queues_of_trace: Whether each queue of the trace is one here; else all jobs share one. Has no meaning where
             the cluster has queues.
         round_s: Seconds between rounds; None for a round whenever something changes.
@@ -58,7 +59,8 @@ class Study:
     """
 
     workload: Workload
-    cluster: Cluster | None
+    cluster: Cluster
+    servers_of_trace: bool = False
     queues_of_trace: bool = False
     round_s: float | None = 300.0
     restart_s: float = 0.0
@@ -74,12 +76,14 @@ class Prepared:
         trace: The jobs; their ``queue`` is a row of ``queues``.
         servers, queues: The cluster as columns.
         queue_names: By row of ``queues``.
+        cluster_text: The servers in one line.
     """
 
     trace: Trace
     servers: ServerTable
     queues: QueueTable
     queue_names: tuple[str, ...]
+    cluster_text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,23 +103,17 @@ def prepare(study: Study, *, seed: int) -> Prepared:
         BadInput: If an option does not fit the trace.
         TraceError: If the trace cannot be read.
     """
-    own_gpus = study.cluster.num_gpus if study.cluster else None
-    trace = open_trace(study.workload.source, format=study.workload.format, seed=seed, cluster_gpus=own_gpus)
-    servers = _servers(study, trace)
+    workload = study.workload
+    trace = open_trace(workload.source, format=workload.format, seed=seed, cluster_gpus=study.cluster.num_gpus)
+    named = trace.servers if study.servers_of_trace else None
+    servers = server_table(study.cluster) if named is None else named
     cluster_gpus = int(servers.num_gpus.sum())
-    trace = _shaped(trace, study.workload, cluster_gpus)
-    if study.workload.mix:
-        trace = replace(trace, jobs=_profiled(trace.jobs, servers, study.workload.mix, seed))
-    specs = study.cluster.queues if study.cluster else ()
-    if specs:
-        trace, queues = _by_name(trace, specs), queue_table(specs, cluster_gpus=cluster_gpus)
-        return Prepared(trace=trace, servers=servers, queues=queues, queue_names=tuple(spec.name for spec in specs))
-    if study.queues_of_trace:
-        queues = cut.queue_table(trace, cluster_gpus=cluster_gpus)
-        return Prepared(trace=trace, servers=servers, queues=queues, queue_names=trace.queues)
-    trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
-    queues = cut.queues_of([cluster_gpus], cluster_gpus=cluster_gpus)
-    return Prepared(trace=trace, servers=servers, queues=queues, queue_names=("all",))
+    trace = _shaped(trace, workload, cluster_gpus)
+    if workload.mix:
+        trace = replace(trace, jobs=_profiled(trace.jobs, servers, workload.mix, seed))
+    trace, queues, names = _queued(study, trace, cluster_gpus)
+    text = study.cluster.describe() if named is None else f"the {len(servers):,} servers of the trace"
+    return Prepared(trace=trace, servers=servers, queues=queues, queue_names=names, cluster_text=text)
 
 
 def replay(
@@ -140,12 +138,19 @@ def replay(
     return Result(arm=arm, seed=seed, outcome=outcome, summary=summarize(outcome))
 
 
-def _servers(study: Study, trace: Trace) -> ServerTable:
-    if study.cluster is not None:
-        return server_table(study.cluster)
-    if trace.servers is None:
-        raise BadInput("the trace names no servers: give --servers, or --cluster FILE")
-    return trace.servers
+def _queued(study: Study, trace: Trace, cluster_gpus: int) -> tuple[Trace, QueueTable, tuple[str, ...]]:
+    """Return the trace with its jobs in the queues of the study, the queues, and their names."""
+    specs = study.cluster.queues
+    if specs:
+        return (
+            _by_name(trace, specs),
+            queue_table(specs, cluster_gpus=cluster_gpus),
+            tuple(spec.name for spec in specs),
+        )
+    if study.queues_of_trace:
+        return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
+    trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
+    return trace, cut.queues_of([cluster_gpus], cluster_gpus=cluster_gpus), ("all",)
 
 
 def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:

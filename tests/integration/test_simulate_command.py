@@ -321,3 +321,19 @@ def test_every_option_is_documented() -> None:
     assert {"--policy", "--html", "--mix"} <= options
     assert [option for option in sorted(options) if option not in text] == []
     assert [key for key in Summary.__annotations__ if f"`{key}`" not in text] == []
+
+
+def test_servers_that_the_trace_names_are_used_unless_others_are_asked_for(tmp_path: Path) -> None:
+    """The node list of openb beside its pods; any option of servers goes before it."""
+    (tmp_path / "openb_node_list_gpu_node.csv").write_text(
+        "sn,cpu_milli,memory_mib,gpu,model\nnode-0,64000,262144,2,P100\nnode-1,96000,524288,8,V100M32\n"
+    )
+    (tmp_path / "pods.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+        "a,12000,16384,1,1000,,LS,Succeeded,100,700,130\n"
+    )
+    pods = (str(tmp_path / "pods.csv"), "--policy", "fifo")
+
+    assert figures(*pods)["gpus"] == 10
+    assert figures(*pods)["cluster"] == "the 2 servers of the trace"
+    assert figures(*pods, "--servers", "1")["gpus"] == 8
