@@ -5,8 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scheduler.core.errors import PlanInvariantError
+from scheduler.core.invariants import check
+from scheduler.core.plan import Plan
 from scheduler.core.profile import Profile, packed
-from scheduler.core.tables import only_jobs
+from scheduler.core.round import plan_round
+from scheduler.core.tables import Snapshot, only_jobs
 from scheduler.core.trial import TrialKind, Verdict
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
@@ -140,3 +144,35 @@ def test_the_speed_of_a_pair_comes_from_the_measured_table_then_from_utilisation
     assert packed(resnet, Profile()) == 0.7
     assert packed(Profile(), resnet) == pytest.approx(0.95 / 1.9)
     assert packed(Profile(), Profile()) == pytest.approx(0.475)
+
+
+def _packed() -> tuple[Snapshot, Plan]:
+    """Return three jobs of which two share the only GPU, and the plan that keeps them there."""
+    clock = _pair_clock(0.8, 0.8, jobs=3)
+    while not clock.tick().riding:
+        pass
+    return clock.snapshot, plan_round(clock.snapshot, clock.config)
+
+
+def test_gpus_of_guests_count_once_and_only_those() -> None:
+    """The check of every plan lets a guest sit with its host, and refuses the same grants without the pair."""
+    snapshot, plan = _packed()
+    check(plan, snapshot)
+
+    with pytest.raises(PlanInvariantError, match="more GPUs than it has"):
+        check(replace(plan, riding={}), snapshot)
+
+
+def test_pairs_that_cannot_be_are_refused() -> None:
+    """No job has two guests, no guest has a guest, and a guest sits nowhere but with its host."""
+    snapshot, plan = _packed()
+    ((guest, host),) = plan.riding.items()
+    third = ({0, 1, 2} - {guest, host}).pop()
+
+    for riding, rule in (
+        ({guest: host, third: host}, "two guests"),
+        ({guest: host, host: third}, "a guest has a guest"),
+        ({guest: host, third: 99}, "does not sit with its host"),
+    ):
+        with pytest.raises(PlanInvariantError, match=rule):
+            check(replace(plan, riding=riding), snapshot)
