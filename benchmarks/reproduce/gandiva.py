@@ -1,5 +1,6 @@
 """Gandiva: early feedback, packing on a cluster, and searches with and without feedback."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,10 +56,18 @@ def _searches() -> list[Row]:
     note = "length, winner and its run time are not published; they are set to agree with the 90 % row"
     in_order, by_feedback = (each(search) / MINUTE_S for each in (found_in_order_s, found_by_feedback_s))
     found = [
-        against("accuracy > 90 %, in order", 5296.7, in_order, "min", setting=setting, note=note),
+        Row(
+            figure="accuracy > 90 %, in order",
+            published="5296.7 min",
+            ours=f"{in_order:.1f} min",
+            setting=setting,
+            ratio=in_order / 5296.7,
+            note=note,
+        ),
         against("accuracy > 90 %, feedback first", 935.4, by_feedback, "min", setting=setting, note=note),
         against("accuracy > 90 %, in order over feedback", 5.66, in_order / by_feedback, "times", setting=setting),
     ]
+    found.append(_simulated(search))
     found.append(
         Row(
             figure="accuracy > 70 % and > 80 %",
@@ -69,6 +78,23 @@ def _searches() -> list[Row]:
         )
     )
     return found
+
+
+def _simulated(search: Search) -> Row:
+    """The same search in the simulator: whole turns of the feedback time, then the winner alone on its GPU."""
+    jobs = [SimJob(arrival_s=0.0, num_gpus=1, run_s=search.run_s)] * search.configurations
+    waves_s = math.ceil(search.configurations / search.num_gpus) * search.feedback_s
+    in_order = _run(jobs, 2, 8).records
+    ends_s = in_order.end_s[search.winner] - search.run_s + search.winner_s
+    in_turns = _run(jobs, 2, 8, Slicing(quantum_s=search.feedback_s), until_s=waves_s).records
+    left_s = search.winner_s - float(in_turns.service_gpu_s[search.winner])
+    return Row(
+        figure="accuracy > 90 %, in order; feedback first, simulated",
+        published="5296.7 min; 935.4 min",
+        ours=f"{ends_s / MINUTE_S:.1f} min; {(waves_s + left_s) / MINUTE_S:.1f} min",
+        setting="two servers of 8 GPUs, turns of 16 minutes in the simulator until all had one",
+        note="100 configurations on 16 GPUs take seven whole turns, the arithmetic above counts 6.25",
+    )
 
 
 def _run(
