@@ -1,6 +1,6 @@
 """Running jobs as those see them who would like their seats: who is weaker, and what that would free."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 import numpy as np
 
@@ -71,28 +71,28 @@ class Rivals:
         self,
         roster: Roster,
         ranks: Callable[[IntArray], tuple[FloatArray, FloatArray, FloatArray]],
-        fresh: Set[int],
+        fresh: BoolArray,
     ) -> None:
-        """Take everybody on the roster but the ``fresh`` ones, who keep the seats they just took."""
+        """Take everybody on the roster but the ``fresh`` ones, (n,) who keep the seats they just took."""
         size = roster.count
         self._job, self._server = roster.job[:size].copy(), roster.server[:size].copy()
         self._gpus = roster.gpus[:size].copy()
         self._key, self._start_s, self._arrival_s = ranks(self._job)
-        self._there = np.ones(size, dtype=np.bool_)
-        if fresh:
-            self._there &= ~np.isin(self._job, list(fresh))
+        self._there = ~fresh[self._job]
         self.weakest = float(self._key[self._there].max(initial=-np.inf))
         self._line: IntArray | None = None
         self.limit = 0
 
     def weaker(self, key: Key) -> BoolArray:
         """Return the entries, in any order, of jobs that come after ``key``."""
-        return self._after(slice(None), key) & self._there
+        weaker = self._after(slice(None), key)
+        weaker &= self._there
+        return weaker
 
     def _after(self, entries: IntArray | slice, key: Key) -> BoolArray:
         keys = self._key[entries]
         after: BoolArray = keys > key[0]
-        same = np.flatnonzero(keys == key[0])
+        same = (keys == key[0]).nonzero()[0]
         if len(same):
             at = same if isinstance(entries, slice) else entries[same]
             start_s, arrival_s = self._start_s[at], self._arrival_s[at]
@@ -110,16 +110,20 @@ class Rivals:
         if self._line is not None:
             self.limit = int(self._after(self._line, key).sum())
             return
-        entries = np.flatnonzero(weaker)
-        columns = (self._job, self._arrival_s, self._start_s, self._key)
-        line = entries[np.lexsort((-self._server[entries], *(column[entries] for column in columns)))][::-1]
+        entries = weaker.nonzero()[0]
+        keys = self._key[entries]
+        line = entries[keys.argsort()][::-1]
+        keys = self._key[line]
+        if (keys[1:] == keys[:-1]).any():  # the other columns decide
+            columns = (self._job, self._arrival_s, self._start_s, self._key)
+            line = entries[np.lexsort((-self._server[entries], *(column[entries] for column in columns)))][::-1]
         self._line, self.limit = line, len(line)
         self.job, self.server, self.gpus = self._job[line], self._server[line], self._gpus[line]
         self.there = self._there[line]
 
     def drop(self, row: int) -> Key:
         """Take a job that leaves out, and return its key."""
-        entries = np.flatnonzero(self._job == row)
+        entries = (self._job == row).nonzero()[0]
         self._there[entries] = False
         if self._line is not None:
             self.there[self.job == row] = False
@@ -154,10 +158,11 @@ class Search:
                 return server
             self._found.pop()
         rivals, at = self._rivals, self._at
-        ahead = at + np.flatnonzero(rivals.there[at : rivals.limit])
+        ahead = at + rivals.there[at : rivals.limit].nonzero()[0]
         if not len(ahead):
             return NO_ROW
-        hits = np.flatnonzero(_running_sums(rivals.server[ahead], rivals.gpus[ahead]) >= self._missing(free, ahead))
+        sums = _running_sums(rivals.server[ahead], rivals.gpus[ahead])
+        hits = (sums >= self._missing(free, ahead)).nonzero()[0]
         if not len(hits):
             self._at = len(rivals.job)
             self._seen.append(rivals.server[ahead])
@@ -180,7 +185,7 @@ class Search:
 
     def _passed(self) -> IntArray:
         """Return the entries passed whose jobs may still be moved."""
-        return np.flatnonzero(self._rivals.there[: min(self._at, self._rivals.limit)])
+        return self._rivals.there[: min(self._at, self._rivals.limit)].nonzero()[0]
 
     def _passed_on(self, server: int) -> IntArray:
         passed = self._passed()
@@ -222,11 +227,13 @@ class Search:
 
 def _running_sums(servers: IntArray, gpus: FloatArray) -> FloatArray:
     """Return for each entry the GPUs of all entries of its server up to it."""
-    by_server = np.argsort(servers, kind="stable")
+    by_server = servers.argsort(kind="stable")
     ordered, amounts = servers[by_server], gpus[by_server]
-    sums = np.cumsum(amounts)
-    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
-    sums -= np.repeat(sums[begins] - amounts[begins], np.diff(begins, append=len(ordered)))
+    sums = amounts.cumsum()
+    begins = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    # What the servers before had in all, carried along to the entries of each server.
+    before = np.maximum.accumulate(np.where(begins, sums - amounts, 0.0))
     running = np.empty_like(sums)
-    running[by_server] = sums
+    running[by_server] = sums - before
     return running

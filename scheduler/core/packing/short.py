@@ -80,13 +80,17 @@ class ShortWalk:
         self._lines: list[list[Key]] = [[] for _ in gangs]
         self._key_of: dict[int, Key] = {}
         self._closed: list[Key | None] = [None] * len(gangs)
+        self._fresh = np.zeros(len(shape), dtype=np.bool_)
+        self._seated: list[int] = []
         self._begin()
 
     def _begin(self) -> None:
         self._moves = Moves()
         self._before: dict[int, Seats] = {}
         self._searches: dict[int, Search] = {}
-        self._fresh: set[int] = set()
+        for row in self._seated:
+            self._fresh[row] = False
+        self._seated = []
         self._rivals: Rivals | None = None
 
     def wait(self, row: int, key: Key) -> None:
@@ -235,7 +239,8 @@ class ShortWalk:
         """Seat a job; return whether a stronger one changed its seats for that."""
         moves, swapped = self._moves, False
         self._place(row, seats)
-        self._fresh.add(row)
+        self._fresh[row] = True
+        self._seated.append(row)
         moves.started[row] = seats
         if row in moves.displaced:
             swapped = self._spare_a_move(row)

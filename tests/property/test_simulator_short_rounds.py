@@ -1,0 +1,142 @@
+"""Rounds made from what changed give what rounds from scratch give, to the hash."""
+
+import math
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.choices import build_config
+from scheduler.core.config import SharePolicy, Steady
+from scheduler.core.profile import Profile
+from scheduler.mechanisms import MECHANISMS
+from scheduler.placement import LOCALITIES
+from scheduler.policies import POLICIES
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.jobs import Failure, SimJob
+from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.short_rounds import short_rounds
+from tests.strategies import GIB, QueueRow, ServerRow, snapshot_of
+
+quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "8")), derandomize=True)
+
+HUNGRY = Profile(
+    cpus_per_gpu=(1.0, 3.0, 9.0),
+    memory_bytes_per_gpu=(16 * GIB, 64 * GIB),
+    relative_speed=((0.3, 0.4), (0.9, 1.0), (1.5, 2.0)),
+    skew=0.6,
+)
+MODEST = Profile(cpus_per_gpu=(1.0,), memory_bytes_per_gpu=(16 * GIB,), relative_speed=((1.0,),))
+OPTIONS: dict[str, dict[str, object]] = {
+    "las": {"queue_limits_gpu_s": [200, 1500]},
+    "gittins": {"queue_limits_gpu_s": [600], "history_gpu_s": [60, 150, 400, 1000]},
+    "priority": {"preemptive": True},
+}
+# What a replay of one queue makes from what changed.
+SHORT = {"policies": {"fifo", "priority", "srtf", "srsf", "las", "gittins"}, "mechanisms": {"proportional", "tune"}}
+
+ORDERS = {name for name, policy in POLICIES.items() if not isinstance(policy(), SharePolicy)}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[SimJob]:
+    """Two to thirty jobs, more than the servers can hold at once."""
+    jobs = []
+    for _ in range(draw(st.integers(2, 30))):
+        failures = (Failure(after_s=25.0, cause="user"),) if draw(st.integers(0, 7)) == 0 else ()
+        jobs.append(
+            SimJob(
+                arrival_s=float(draw(st.integers(0, 900))),
+                num_gpus=draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 8, 12])),
+                run_s=draw(st.sampled_from([20.0, 45.5, 120.0, 333.3, 1000.0])),
+                max_servers=draw(st.sampled_from([0, 1, 2])),
+                priority=float(draw(st.integers(0, 2))),
+                profile=draw(st.sampled_from([Profile(), HUNGRY, MODEST])),
+                failures=failures,
+            )
+        )
+    return jobs
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> list[ServerRow]:
+    """One to three servers."""
+    sizes = draw(st.lists(st.sampled_from([4, 8]), min_size=1, max_size=3))
+    return [ServerRow(num_gpus=size, num_cpus=3.0 * size, memory_bytes=64 * GIB * size) for size in sizes]
+
+
+def replay(
+    jobs: list[SimJob], rows: list[ServerRow], names: tuple[str, str, str], *, round_s: float | None, skip: bool
+) -> Outcome:
+    """Replay on one queue."""
+    policy, locality, mechanism = names
+    tables = snapshot_of([], rows, [QueueRow()])
+    config = build_config(policy=policy, policy_options=OPTIONS.get(policy), locality=locality, mechanism=mechanism)
+    return simulate(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, skip=skip)
+
+
+@pytest.mark.parametrize("mechanism", sorted(SHORT["mechanisms"]))
+@pytest.mark.parametrize("locality", sorted(LOCALITIES))
+@pytest.mark.parametrize("policy", sorted(SHORT["policies"]))
+@quick
+@given(jobs=histories(), rows=servers(), round_s=st.sampled_from([30.0, 60.0, None]))
+def test_skipping_changes_nothing(
+    policy: str, locality: str, mechanism: str, jobs: list[SimJob], rows: list[ServerRow], round_s: float | None
+) -> None:
+    """Starts, ends, preemptions and every change of every plan are the same when all rounds are planned whole."""
+    names = (policy, locality, mechanism)
+    short, whole = (replay(jobs, rows, names, round_s=round_s, skip=skip) for skip in (True, False))
+
+    assert short.plan_hash == whole.plan_hash
+    assert short.records.end_s.tolist() == whole.records.end_s.tolist()
+    assert short.records.first_start_s.tolist() == whole.records.first_start_s.tolist()
+    assert short.records.preemptions.tolist() == whole.records.preemptions.tolist()
+    assert short.records.service_gpu_s.tolist() == whole.records.service_gpu_s.tolist()
+    assert short.rounds == whole.rounds or round_s is None
+    assert short.planned <= whole.planned
+
+
+@pytest.mark.parametrize("policy", sorted(ORDERS - SHORT["policies"]))
+@settings(parent=quick, max_examples=5)
+@given(jobs=histories(), rows=servers())
+def test_skipping_changes_nothing_under_other_policies(policy: str, jobs: list[SimJob], rows: list[ServerRow]) -> None:
+    """Policies whose line moves by itself are planned whole, but not in rounds that cannot change anything."""
+    short, whole = (
+        replay(jobs, rows, (policy, "consolidate", "proportional"), round_s=60.0, skip=skip) for skip in (True, False)
+    )
+
+    assert short.plan_hash == whole.plan_hash
+    assert short.records.end_s.tolist() == whole.records.end_s.tolist()
+
+
+def test_short_rounds_are_really_used() -> None:
+    """One queue without limits, a steady policy and a mechanism by server: no whole round is planned."""
+    tables = snapshot_of([], [ServerRow()], [QueueRow()])
+    columns = Columns([SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)])
+    for policy in SHORT["policies"]:
+        assert isinstance(POLICIES[policy](), Steady)
+        for mechanism in SHORT["mechanisms"]:
+            config = build_config(policy=policy, mechanism=mechanism)
+            assert short_rounds(columns, tables.servers, tables.queues, config) is not None
+    for mechanism in set(MECHANISMS) - SHORT["mechanisms"]:
+        assert (
+            short_rounds(columns, tables.servers, tables.queues, build_config(policy="srtf", mechanism=mechanism))
+            is None
+        )
+
+
+def test_what_binds_beside_gpus_is_planned_whole() -> None:
+    """A quota, a limit, an owner who insists on cores: the general walk decides."""
+    config = build_config(policy="srtf", mechanism="proportional")
+    job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)
+    for queue, jobs in (
+        (QueueRow(quota_gpus=4), [job]),
+        (QueueRow(max_gpus=4), [job]),
+        (QueueRow(), [replace(job, min_cpus=20.0)]),
+    ):
+        tables = snapshot_of([], [ServerRow()], [queue])
+        assert short_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
+    assert math.isfinite(simulate([job], tables.servers, tables.queues, config).records.end_s[0])
