@@ -27,7 +27,8 @@ class Ftf:
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) finish-time fairness, negative; +inf when the length is unknown."""
-        return -fairness(snapshot)
+        # Rounded, so that delays that are equal on paper tie.
+        return -np.round(fairness(snapshot), 12)
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
         """Return (n,) one second while somebody waits: waiting jobs rise all the time."""

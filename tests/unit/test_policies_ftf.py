@@ -61,3 +61,14 @@ def test_short_jobs_do_not_starve_behind_a_long_one() -> None:
     assert fifo.records.jct_s[1] > 9_000
     assert ftf.records.jct_s[1] < 1_000
     assert ftf.records.end_s[0] <= 10_100 + 60 * 4
+
+
+def test_equal_delays_tie() -> None:
+    """12000 s over 6000 x 4 x 4.5 / 10 s and 100000 s over 90000 s are both 10/9, whatever floats make of them."""
+    rows = [
+        JobRow(num_gpus=4, arrival_s=4_000.0, remaining_s=6_000.0, total_s=6_000.0, sharers=4.5),
+        JobRow(num_gpus=2, remaining_s=90_000.0, total_s=90_000.0),
+    ]
+    keys = Ftf().priority(snapshot_of(rows, [ServerRow(num_gpus=10)]))
+
+    assert keys[0] == keys[1] == pytest.approx(-10 / 9)
