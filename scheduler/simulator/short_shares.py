@@ -174,6 +174,11 @@ class ShortShares:
             ),
         )
 
+    def restore(self, world: World) -> None:
+        """Take up a state: ``world`` has the seats."""
+        for row, grant in world.seats.items():
+            self._floor.sit(row, tuple((server, gpus) for server, gpus, _, _ in grant))
+
     def rests_s(self, world: World) -> float:
         """Return for how long the shares stay as they are while nothing arrives or ends, seconds."""
         if not isinstance(self._policy, ChangesBySelf):
