@@ -15,7 +15,7 @@ from tests.oracle.orders import ORDERS
 from tests.oracle.test_oracle_rounds import config_of
 from tests.strategies import ServerRow
 
-CASES = int(os.environ.get("ORACLE_CASES", "40"))
+CASES = int(os.environ.get("ORACLE_CASES", "25"))
 # Policies whose order changes only when a job arrives, ends or crosses a limit: they need no grid of rounds.
 BY_EVENT = ("fifo", "priority", "srtf", "srsf", "las")
 

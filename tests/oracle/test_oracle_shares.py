@@ -21,7 +21,7 @@ from tests.oracle.shares import SHARES as PLAIN
 from tests.oracle.test_oracle_rounds import config_of
 from tests.strategies import ServerRow
 
-CASES = int(os.environ.get("ORACLE_CASES", "250"))
+CASES = int(os.environ.get("ORACLE_CASES", "200"))
 SHARES = {**PLAIN, "themis": themis}
 NAMES = [name for name in POLICIES if name in SHARES]
 

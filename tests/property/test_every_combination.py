@@ -22,6 +22,7 @@ from scheduler.core.queues import queue_tree, subtree_sums
 from scheduler.core.reasons import sentence
 from scheduler.core.round import plan_round
 from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Placements, Snapshot
+from scheduler.introspection import INTROSPECTIONS
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
@@ -97,8 +98,9 @@ def _gpus(snapshot: Snapshot, plan: Plan) -> IntArray:
 def _is_safe(snapshot: Snapshot, plan: Plan) -> None:
     """Capacity holds, gangs are whole, nobody is on too many servers or without an answer."""
     jobs, servers, grants = snapshot.jobs, snapshot.servers, plan.grants
+    own = ~np.isin(grants.job, list(plan.riding))  # a guest sits on the GPUs of its host
     for given_name, capacity_name in RESOURCES:
-        given = _used(snapshot, grants.server, getattr(grants, given_name))
+        given = _used(snapshot, grants.server[own], getattr(grants, given_name)[own])
         assert (given <= getattr(servers, capacity_name) * (1 + 1e-6)).all(), given_name
     gpus = _gpus(snapshot, plan)
     runs = gpus > 0
@@ -113,6 +115,12 @@ def _is_safe(snapshot: Snapshot, plan: Plan) -> None:
     assert all(entry.evidence and sentence(entry.reason, entry.evidence) for entry in plan.waiting)
     stopped = {preemption.job for preemption in plan.preemptions}
     assert set(np.flatnonzero(jobs.running).tolist()) == set(plan.kept) | set(plan.resized) | stopped
+    assert len(set(plan.riding.values())) == len(plan.riding)
+    for guest, host in plan.riding.items():
+        assert host not in plan.riding
+        mine, its = grants.job == guest, grants.job == host
+        for column in (grants.server, grants.num_gpus):
+            assert column[mine].tolist() == column[its].tolist()
 
 
 def test_each_combination_plans() -> None:
@@ -124,10 +132,11 @@ def test_each_combination_plans() -> None:
 
 
 @hunt
-@given(chosen=names, snapshot=clusters())
-def test_every_plan_is_safe(chosen: tuple[str, str, str], snapshot: Snapshot) -> None:
-    """Capacity, gangs and answers, round after round."""
-    config = _config(chosen)
+@given(chosen=names, snapshot=clusters(), tried=st.sets(st.sampled_from([*INTROSPECTIONS])))
+def test_every_plan_is_safe(chosen: tuple[str, str, str], snapshot: Snapshot, tried: set[str]) -> None:
+    """Capacity, gangs and answers, round after round, whatever is tried on running jobs."""
+    parts = tuple(kind() for name, kind in INTROSPECTIONS.items() if name in tried)
+    config = replace(_config(chosen), introspection=parts)
     for _ in range(2):
         plan = plan_round(snapshot, config)
         _is_safe(snapshot, plan)
@@ -139,7 +148,8 @@ def _next(snapshot: Snapshot, plan: Plan, *, after_s: float = 60.0) -> Snapshot:
     """Return the snapshot after the plan was carried out; elastic jobs are as wide as they run."""
     later, gpus = carried_out(snapshot, plan, after_s=after_s), _gpus(snapshot, plan)
     elastic = (gpus > 0) & (snapshot.jobs.min_gpus < snapshot.jobs.max_gpus)
-    return replace(later, jobs=replace(later.jobs, num_gpus=np.where(elastic, gpus, later.jobs.num_gpus)))
+    num_gpus = np.where(elastic, gpus, later.jobs.num_gpus)
+    return replace(later, trials=plan.trials, jobs=replace(later.jobs, num_gpus=num_gpus))
 
 
 @hunt
