@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.planning import Planner, WholeRounds
 from scheduler.simulator.records import records_of
-from scheduler.simulator.short_rounds import short_rounds
+from scheduler.simulator.saving import load, save
+from scheduler.simulator.short_rounds import ShortRounds, short_rounds
 from scheduler.simulator.short_shares import short_shares
 from scheduler.simulator.tally import Tally
 from scheduler.simulator.world import Costs, Retries, World
@@ -39,6 +41,8 @@ def simulate(
     series: bool = False,
     stays: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    save_to: Path | None = None,
+    continue_from: Path | None = None,
 ) -> Outcome:
     """Return what happens to the jobs. Jobs that nothing will ever start are left over: their end is +inf.
 
@@ -61,7 +65,16 @@ def simulate(
         series: Whether the cluster over time is noted.
         stays: Whether it is noted who was where.
         progress: Called now and then with the number of jobs done and of all jobs.
+        save_to: Where the state at the end is written, to go on from there.
+        continue_from: A state that was saved with the same workload, cluster and configuration. Series and stays begin
+            there.
+
+    Raises:
+        ValueError: If a state is to be saved or taken up that a file does not hold: what introspection tries, or where
+            suspended jobs may resume quickly.
     """
+    if (save_to or continue_from) and (config.introspection or resume_s is not None):
+        raise ValueError("a replay with introspection or resume_s cannot be interrupted")
     cpu_s = time.process_time()
     columns = Columns(jobs)
     tally = Tally(servers, columns.queue, num_queues=len(queues), wants_series=series, wants_stays=stays)
@@ -76,9 +89,15 @@ def simulate(
         retries=retries,
     )
     what = (columns, servers, queues, config)
-    planner = (short_rounds(*what) or short_shares(*what)) if skip else None
+    planner: Planner | None = short_rounds(*what) if skip else None
+    if planner is None and skip and not (save_to or continue_from):
+        planner = short_shares(*what)
     replay = _Replay(world, planner or WholeRounds(servers, queues, config), round_s=round_s, skip=skip)
+    if continue_from:
+        replay.restore(continue_from)
     replay.run(until_s, progress)
+    if save_to:
+        replay.save(save_to)
     num_gpus = int(servers.num_gpus.sum())
     return Outcome(
         records=records_of(columns, world.now_s, num_gpus=num_gpus),
@@ -104,13 +123,23 @@ class _Replay:
         self._world, self._planner, self._round_s, self._skip = world, planner, round_s, skip
         self.planned = 0
         self.digest = b""
+        self._round_at_s = _on_grid(world.now_s, round_s)
+
+    def save(self, path: Path) -> None:
+        """Write the state."""
+        save(path, self._world, round_at_s=self._round_at_s, planned=self.planned, digest=self.digest)
+
+    def restore(self, path: Path) -> None:
+        """Take up the state of a file."""
+        self._round_at_s, self.planned, self.digest = load(path, self._world)
+        if isinstance(self._planner, ShortRounds):  # whole rounds remember nothing
+            self._planner.restore(self._world)
 
     def run(self, until_s: float, progress: Callable[[int, int], None] | None) -> None:
         """Plan round after round until nothing is left, nothing will change any more, or ``until_s`` has come."""
         world, planner = self._world, self._planner
-        round_at_s = _on_grid(world.now_s, self._round_s)
-        while round_at_s <= until_s and round_at_s < math.inf:
-            world.advance(round_at_s)
+        while self._round_at_s <= until_s and self._round_at_s < math.inf:
+            world.advance(self._round_at_s)
             changes = planner.plan(world)
             self.planned += 1
             if changes:
@@ -118,7 +147,7 @@ class _Replay:
                 world.carry_out(changes)
             if progress and self.planned % _PROGRESS_EVERY == 0:
                 progress(int(world.columns.ended.sum()), len(world.columns))
-            round_at_s = self._next_round_s()
+            self._round_at_s = self._next_round_s()
         last_end_s = world.next_end_s()
         while last_end_s <= until_s and last_end_s < math.inf:  # nobody waits for what these leave
             world.advance(last_end_s)

@@ -5,6 +5,7 @@ and memory depend on what sits there alone; ``plan_round`` serves everything els
 """
 
 import math
+
 import numpy as np
 
 from scheduler.core.changes import Changes
@@ -111,7 +112,7 @@ class ShortRounds:
         for row in world.arrived:
             if self._possible[row]:
                 key = self._first_key[row]
-                if columns.attempts[row]:
+                if columns.attempts[row] or columns.first_start_s[row] < math.inf:
                     key = float(self._keys(columns.look(np.array([row]), world.now_s))[0])
                 walk.wait(row, (key, float(columns.first_start_s[row]), self._arrival_s[row], row))
         world.arrived.clear()
@@ -133,6 +134,13 @@ class ShortRounds:
                 changes.amended[row] = grant
         self._change_at_s = -math.inf  # until it is asked for
         return changes
+
+    def restore(self, world: World) -> None:
+        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
+        for row, at in seats.items():
+            self._walk.occupy(row, at)
+        self._shelf.sit(seats, (), self._walk.space.free)
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while it does not matter."""

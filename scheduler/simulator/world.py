@@ -5,14 +5,14 @@ Time passes in ``advance``; what a planner decided becomes true in ``carry_out``
 
 import math
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 import numpy as np
 
 from scheduler.core.changes import Changes, Grant
 from scheduler.core.profile import Profile, packed, speed
-from scheduler.core.tables import NO_ROW
+from scheduler.core.tables import NO_ROW, Placements
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.tally import Tally
@@ -81,6 +81,24 @@ class World:
         self._arrival_s: list[float] = columns.arrival_s.tolist()
         self._profile: list[int] = columns.profile.tolist()
         self._speeds: dict[tuple[int, int, int, float, float, int, int], float] = {}
+
+    @property
+    def back(self) -> list[tuple[float, int]]:
+        """Return who comes back to the line after a failure, and when."""
+        return self._back
+
+    def restore(self, now_s: float, held: Placements, back: list[tuple[float, int]]) -> None:
+        """Take up a state whose columns are restored already."""
+        columns = self.columns
+        self.now_s, self._back = now_s, back
+        self._to_come = [row for row in self._to_come if self._arrival_s[row] > now_s]
+        running = np.flatnonzero(columns.held_gpus > 0).tolist()
+        self._ends = [(float(columns.next_s[row]), row) for row in running]
+        heapify(self._ends)
+        rows = (held.job, held.server, held.num_gpus, held.cpus, held.memory_bytes)
+        for row, *seat in zip(*(column.tolist() for column in rows), strict=True):
+            self.seats[row] = (*self.seats.get(row, ()), tuple(seat))
+        self.arrived = [row for row in columns.active.tolist() if row not in self.seats]
 
     def next_arrival_s(self) -> float:
         """Return when the next job joins the line, +inf for never."""

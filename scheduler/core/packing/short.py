@@ -113,6 +113,10 @@ class ShortWalk:
         """Look at every shape again: keys or seats of running jobs have changed."""
         self._closed = [None] * len(self._gangs)
 
+    def occupy(self, row: int, seats: Seats) -> None:
+        """Seat a job that runs from the start."""
+        self._place(row, seats)
+
     def reseat(self, row: int, seats: Seats) -> None:
         """Let a job that was just seated sit elsewhere on free GPUs."""
         self._rise(row)
