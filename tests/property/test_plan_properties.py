@@ -21,8 +21,8 @@ from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 from tests.strategies import carried_out, snapshots
 
-# Every policy that orders jobs with every mechanism, and every locality under one policy that preempts and one that does not: what a
-# locality does never depends on where the order comes from.
+# Every policy that orders jobs with every mechanism, and every locality under one policy that preempts and one that
+# does not: what a locality does never depends on where the order comes from.
 EVERY = {
     f"{p}-{where}-{m}": SchedulerConfig(policy=POLICIES[p](), locality=LOCALITIES[where](), mechanism=MECHANISMS[m]())
     for p in POLICIES

@@ -34,9 +34,8 @@ def plain_loop(
         champion = pool[0]
         for other in pool[1:]:
             if rule.ties_to_later:
-                if rise(champion) <= gain(other):
-                    champion = other
-                elif rise(other) > gain(champion) and length(other) < length(champion):
+                beats_as_shorter = rise(other) > gain(champion) and length(other) < length(champion)
+                if rise(champion) <= gain(other) or beats_as_shorter:
                     champion = other
             else:
                 shorter, longer = (other, champion) if length(other) < length(champion) else (champion, other)
@@ -117,7 +116,9 @@ def test_the_rule_gives_the_smaller_sum_of_completion_times(
     """AFS example 1: a goes from 10 to 14, b (longer) from 10 to 16, 18 or 50/3; works 100 and 1000."""
     short: FloatArray = np.array([0.0, 10.0, 14.0])
     long: FloatArray = np.array([0.0, 10.0, longer_next])
-    curves = Curves(row=np.array([0, 1]), table=SpeedTable.of(np.stack((short, long))), work_s=np.array([100.0, 1000.0]))
+    curves = Curves(
+        row=np.array([0, 1]), table=SpeedTable.of(np.stack((short, long))), work_s=np.array([100.0, 1000.0])
+    )
 
     gpus = knock_out(
         curves,
