@@ -88,7 +88,10 @@ class SharePolicy(Protocol):
 
     @property
     def preemptive(self) -> bool:
-        """As for ``Policy``."""
+        """Whether a job with a share may stop a running one in the order in which shares are placed.
+
+        Shares add up, so nobody has to; a job whose share is 0 stops in any case.
+        """
 
     def shares(self, snapshot: Snapshot, num_gpus: int) -> IntArray:
         """Return (n,) GPUs of each job, 0 or between ``min_gpus`` and ``max_gpus``; at most ``num_gpus`` in all."""

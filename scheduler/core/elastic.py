@@ -46,7 +46,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     """Return the snapshot with the shares of the policy; as it is under a policy that only orders.
 
     A running job that may not be stopped (not preemptible, younger than ``min_run_s``, preemption switched off) keeps
-    the GPUs that it has, and the policy shares out the others.
+    the GPUs that it has, and the policy shares out the others; where it borrows, only until the owner wants them back.
     """
     jobs, policy = snapshot.jobs, config.policy
     none = np.zeros(len(jobs), dtype=np.bool_)
@@ -58,6 +58,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     young = snapshot.now_s - jobs.held_at_s < config.min_run_s
     fixed = jobs.running & (held >= jobs.min_gpus) & (held <= most)
     fixed &= ~jobs.preemptible | young | (not config.preempt)
+    fixed &= ~_taken_back(snapshot, config, tree, fixed, held, (most >= jobs.min_gpus) & ~fixed)
     asking = (most >= jobs.min_gpus) & ~fixed
     shares, queue_gpus = _ask(replace(snapshot, jobs=replace(jobs, max_gpus=most)), policy, tree, asking, held * fixed)
     given = np.bincount(jobs.queue, weights=shares, minlength=len(tree.quota)).astype(np.int64)
@@ -72,6 +73,36 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
         queue_gpus=queue_gpus,
         given_gpus=given,
     )
+
+
+def _taken_back(
+    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, fixed: BoolArray, held: IntArray, asking: BoolArray
+) -> BoolArray:
+    """Return (n,) jobs that keep their GPUs otherwise, but borrow what a queue needs to get its quota.
+
+    From the queue that is furthest over what it is guaranteed; there the job that loses the least work, then the newest
+    placement, those that are not preemptible last.
+    """
+    jobs, size = snapshot.jobs, len(tree.quota)
+    taken = np.zeros_like(fixed)
+    if not fixed.any():
+        return taken
+    presses = asking & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
+    fixed_gpus = np.bincount(jobs.queue, weights=held * fixed, minlength=size).astype(np.int64)
+    demand = np.bincount(jobs.queue, weights=jobs.max_gpus * presses, minlength=size).astype(np.int64) + fixed_gpus
+    capacity = int(snapshot.servers.num_gpus.sum())
+    guaranteed = whole_gpus(replace(tree, cap=tree.quota), demand, capacity)
+    order = np.lexsort((jobs.job_id, -jobs.held_at_s, jobs.unsaved_s, ~jobs.preemptible))
+    rows = order[fixed[order]].tolist()
+    while np.maximum(fixed_gpus, guaranteed).sum() > capacity:
+        over = fixed_gpus - guaranteed
+        borrowers = [row for row in rows if not taken[row] and over[jobs.queue[row]] > 0]
+        if not borrowers:
+            break
+        row = max(borrowers, key=lambda row: over[jobs.queue[row]])  # the first of them in ``order``
+        taken[row] = True
+        fixed_gpus[jobs.queue[row]] -= held[row]
+    return taken
 
 
 def explained(waiting: list[Waiting], shared: Shared, tree: QueueTree) -> list[Waiting]:

@@ -266,9 +266,6 @@ def test_a_queue_below_its_quota_is_not_kept_out(chosen: tuple[str, str, str], s
     row = int(np.flatnonzero(waits)[0])
     snapshot = _with_quota(snapshot, queue=int(jobs.queue[row]), gpus=int(jobs.num_gpus[row]))
     config = _config(chosen)
-    if isinstance(config.policy, SharePolicy):  # who shares GPUs out takes none from a protected job
-        jobs = replace(snapshot.jobs, preemptible=np.ones(len(jobs), dtype=np.bool_))
-        snapshot = replace(snapshot, jobs=jobs)
     for _ in range(2):
         snapshot = _next(snapshot, plan_round(snapshot, config))
     plan = plan_round(snapshot, config)
