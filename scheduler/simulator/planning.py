@@ -88,7 +88,8 @@ class WholeRounds:
         config, columns = self._config, world.columns
         jobs = columns.look(columns.active, world.now_s)
         rests_s = self._trials.again_at_s - world.now_s if self._trials else float("inf")
-        for part in (config.policy, config.locality):
+        # While nobody runs although somebody waits, who comes first makes no difference.
+        for part in (config.policy, config.locality) if world.seats else (config.locality,):
             if isinstance(part, ChangesBySelf):
                 rests_s = min(rests_s, float(part.next_change_s(jobs).min(initial=np.inf)))
         return rests_s

@@ -91,7 +91,8 @@ class World:
         """Take up a state whose columns are restored already."""
         columns = self.columns
         self.now_s, self._back = now_s, back
-        self._to_come = [row for row in self._to_come if self._arrival_s[row] > now_s]
+        joined = columns.arrived | columns.ended | (columns.attempts > 0)
+        self._to_come = [row for row in self._to_come if not joined[row]]
         running = np.flatnonzero(columns.held_gpus > 0).tolist()
         self._ends = [(float(columns.next_s[row]), row) for row in running]
         heapify(self._ends)
