@@ -59,6 +59,8 @@ class Rivals:
 
     Attributes:
         weakest: Largest key of all.
+        most_on_one: GPUs that one server can have free at most without those who are weaker than whoever asks next.
+        most_in_all: The same for all servers together.
         limit: How many entries of the line may still be moved; the jobs of the others keep their seats.
         job: Rows of the jobs in line, weakest first: those weaker than the first job that asked, an entry for each
             server.
@@ -80,6 +82,7 @@ class Rivals:
         self._key, self._start_s, self._arrival_s = ranks(self._job)
         self._there = ~fresh[self._job]
         self.weakest = float(self._key[self._there].max(initial=-np.inf))
+        self.most_on_one = self.most_in_all = np.inf
         self._line: IntArray | None = None
         self.limit = 0
 
@@ -92,12 +95,24 @@ class Rivals:
     def _after(self, entries: IntArray | slice, key: Key) -> BoolArray:
         keys = self._key[entries]
         after: BoolArray = keys > key[0]
-        same = (keys == key[0]).nonzero()[0]
-        if len(same):
-            at = same if isinstance(entries, slice) else entries[same]
-            start_s, arrival_s = self._start_s[at], self._arrival_s[at]
-            later = (arrival_s > key[2]) | ((arrival_s == key[2]) & (self._job[at] > key[3]))
-            after[same] = (start_s > key[1]) | ((start_s == key[1]) & later)
+        same = keys == key[0]
+        count = np.count_nonzero(same)
+        if not count:
+            return after
+        if 8 * count > len(keys):  # whole columns are cheaper than picking most of their entries
+            start_s = self._start_s[entries]
+            same &= start_s >= key[1]
+            tied = (same & (start_s == key[1])).nonzero()[0]
+            after |= same
+        else:
+            tied = same.nonzero()[0]
+            start_s = self._start_s[tied if isinstance(entries, slice) else entries[tied]]
+            after[tied] = start_s > key[1]
+            tied = tied[start_s == key[1]]
+        if len(tied):
+            at = tied if isinstance(entries, slice) else entries[tied]
+            arrival_s = self._arrival_s[at]
+            after[tied] = (arrival_s > key[2]) | ((arrival_s == key[2]) & (self._job[at] > key[3]))
         return after
 
     def gpus_on(self, entries: BoolArray, num_servers: int) -> FloatArray:

@@ -206,12 +206,15 @@ class ShortWalk:
         rivals, gang = self._rivals, self._gangs[shape]
         if rivals is None:
             rivals = self._rivals = Rivals(self._roster, ranks, self._fresh)
-        if rivals.weakest < key[0]:
+        alone = gang.num_gpus == 1 or gang.max_servers == 1
+        if rivals.weakest < key[0] or (rivals.most_on_one if alone else rivals.most_in_all) < gang.num_gpus:
             return (), []
         weaker = rivals.weaker(key)
         room = self._free + rivals.gpus_on(weaker, len(self._free))
-        alone = gang.num_gpus == 1 or gang.max_servers == 1
-        if (room.max(initial=0) if alone else room.sum()) < gang.num_gpus:
+        on_one, in_all = float(room.max(initial=0)), float(room.sum())
+        # Who asks later is weaker, and finds no more room than the first.
+        rivals.most_on_one, rivals.most_in_all = min(rivals.most_on_one, on_one), min(rivals.most_in_all, in_all)
+        if (on_one if alone else in_all) < gang.num_gpus:
             return (), []
         rivals.line_up(key, weaker)
         found = self._searches.get(shape)
