@@ -20,6 +20,7 @@ from scheduler.core.config import (
 )
 from scheduler.core.feasible import shapes_of
 from scheduler.core.needs import Needs, needs_of
+from scheduler.core.packing.seniority import Seniority
 from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.short import ShortWalk
 from scheduler.core.packing.space import Gang
@@ -92,7 +93,7 @@ class ShortRounds:
             in_line=in_line,
         )
         self._first_key: list[float] = self._keys(jobs).tolist()
-        self._arrival_s: list[float] = columns.arrival_s.tolist()
+        self._seniority = Seniority(columns.arrival_s)
         self._change_at_s = math.inf
 
     @property
@@ -114,7 +115,7 @@ class ShortRounds:
                 key = self._first_key[row]
                 if columns.attempts[row] or columns.first_start_s[row] < math.inf:
                     key = float(self._keys(columns.look(np.array([row]), world.now_s))[0])
-                walk.wait(row, (key, float(columns.first_start_s[row]), self._arrival_s[row], row))
+                walk.wait(row, (key, float(self._seniority.rank[row]), row))
         world.arrived.clear()
         # Policies round up to whole seconds, so the order may be another up to a second before.
         if world.now_s >= self._change_at_s - 1.0 or walk.unsettled or was_empty:
@@ -122,6 +123,9 @@ class ShortRounds:
         moves = walk.walk(self._ranks)
         for row in moves.displaced:
             self._shelf.leave(row)
+        for row in moves.started:
+            if columns.first_start_s[row] == math.inf:
+                self._seniority.start(row, world.now_s)
         changes = Changes(stopped={row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()})
         grants = self._shelf.sit(moves.started, moves.on_free, walk.space.free)
         for row, grant in grants.items():
@@ -141,6 +145,9 @@ class ShortRounds:
         for row, at in seats.items():
             self._walk.occupy(row, at)
         self._shelf.sit(seats, (), self._walk.space.free)
+        first_start_s = self._columns.first_start_s
+        for row in np.flatnonzero(np.isfinite(first_start_s)).tolist():
+            self._seniority.start(row, float(first_start_s[row]))
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while it does not matter."""
@@ -158,9 +165,8 @@ class ShortRounds:
         snapshot = Snapshot(now_s=self._now_s, jobs=jobs, servers=self._servers, queues=self._queues)
         return self._policy.priority(snapshot)
 
-    def _ranks(self, rows: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        columns = self._columns
-        return self._keys(columns.look(rows, self._now_s)), columns.first_start_s[rows], columns.arrival_s[rows]
+    def _ranks(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        return self._keys(self._columns.look(rows, self._now_s)), self._seniority.rank[rows]
 
 
 _BY_ORDER = str(PreemptRule.POLICY_ORDER)

@@ -7,8 +7,8 @@ import numpy as np
 from scheduler.core.packing.draft import Seats
 from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray
 
-# Place of a job in the order of the policy: (key, first start, arrival, row), smallest first.
-Key = tuple[float, float, float, int]
+# Place of a job in the order of the policy: (key, rank of seniority, row), smallest first.
+Key = tuple[float, float, int]
 
 
 class Roster:
@@ -58,7 +58,7 @@ class Rivals:
     """The running jobs at one moment of a walk, with their places in the order of the policy.
 
     Attributes:
-        weakest: Largest key of all.
+        weakest: The last of those still there in the order of the policy.
         most_on_one: GPUs that one server can have free at most without those who are weaker than whoever asks next.
         most_in_all: The same for all servers together.
         limit: How many entries of the line may still be moved; the jobs of the others keep their seats.
@@ -72,19 +72,33 @@ class Rivals:
     def __init__(
         self,
         roster: Roster,
-        ranks: Callable[[IntArray], tuple[FloatArray, FloatArray, FloatArray]],
+        ranks: Callable[[IntArray], tuple[FloatArray, FloatArray]],
         fresh: BoolArray,
     ) -> None:
         """Take everybody on the roster but the ``fresh`` ones, (n,) who keep the seats they just took."""
         size = roster.count
         self._job, self._server = roster.job[:size].copy(), roster.server[:size].copy()
         self._gpus = roster.gpus[:size].copy()
-        self._key, self._start_s, self._arrival_s = ranks(self._job)
+        self._key, self._rank = ranks(self._job)
         self._there = ~fresh[self._job]
-        self.weakest = float(self._key[self._there].max(initial=-np.inf))
+        self.weakest = self._last_of_all()
         self.most_on_one = self.most_in_all = np.inf
         self._line: IntArray | None = None
         self.limit = 0
+
+    def _last_of_all(self) -> Key:
+        entries = self._there.nonzero()[0]
+        if not len(entries):
+            return -np.inf, -np.inf, NO_ROW
+        keys = self._key[entries]
+        last = entries[keys == keys.max()]
+        at = int(last[self._rank[last].argmax()])
+        return float(self._key[at]), float(self._rank[at]), int(self._job[at])
+
+    def seat_of_weakest(self) -> tuple[int, int]:
+        """Return the first server of the weakest of all, and that job."""
+        row = self.weakest[2]
+        return int(self._server[(self._job == row) & self._there].min()), row
 
     def weaker(self, key: Key) -> BoolArray:
         """Return the entries, in any order, of jobs that come after ``key``."""
@@ -96,23 +110,9 @@ class Rivals:
         keys = self._key[entries]
         after: BoolArray = keys > key[0]
         same = keys == key[0]
-        count = np.count_nonzero(same)
-        if not count:
-            return after
-        if 8 * count > len(keys):  # whole columns are cheaper than picking most of their entries
-            start_s = self._start_s[entries]
-            same &= start_s >= key[1]
-            tied = (same & (start_s == key[1])).nonzero()[0]
+        if same.any():
+            same &= self._rank[entries] > key[1]
             after |= same
-        else:
-            tied = same.nonzero()[0]
-            start_s = self._start_s[tied if isinstance(entries, slice) else entries[tied]]
-            after[tied] = start_s > key[1]
-            tied = tied[start_s == key[1]]
-        if len(tied):
-            at = tied if isinstance(entries, slice) else entries[tied]
-            arrival_s = self._arrival_s[at]
-            after[tied] = (arrival_s > key[2]) | ((arrival_s == key[2]) & (self._job[at] > key[3]))
         return after
 
     def gpus_on(self, entries: BoolArray, num_servers: int) -> FloatArray:
@@ -126,12 +126,12 @@ class Rivals:
             self.limit = int(self._after(self._line, key).sum())
             return
         entries = weaker.nonzero()[0]
-        keys = self._key[entries]
-        line = entries[keys.argsort()][::-1]
-        keys = self._key[line]
-        if (keys[1:] == keys[:-1]).any():  # the other columns decide
-            columns = (self._job, self._arrival_s, self._start_s, self._key)
-            line = entries[np.lexsort((-self._server[entries], *(column[entries] for column in columns)))][::-1]
+        ranked = entries[self._rank[entries].argsort()[::-1]]
+        line = ranked[(-self._key[ranked]).argsort(kind="stable")]
+        jobs = self._job[line]
+        if (jobs[1:] == jobs[:-1]).any():  # gangs on several servers
+            columns = (self._server[entries], -self._rank[entries], -self._key[entries])
+            line = entries[np.lexsort(columns)]
         self._line, self.limit = line, len(line)
         self.job, self.server, self.gpus = self._job[line], self._server[line], self._gpus[line]
         self.there = self._there[line]
@@ -142,8 +142,10 @@ class Rivals:
         self._there[entries] = False
         if self._line is not None:
             self.there[self.job == row] = False
+        if row == self.weakest[2]:
+            self.weakest = self._last_of_all()
         at = entries[0]
-        return float(self._key[at]), float(self._start_s[at]), float(self._arrival_s[at]), row
+        return float(self._key[at]), float(self._rank[at]), row
 
 
 class Search:

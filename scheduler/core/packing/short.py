@@ -18,8 +18,8 @@ from scheduler.core.packing.rivals import Key, Rivals, Roster, Search
 from scheduler.core.packing.space import Gang, Site, Space
 from scheduler.core.tables import NO_ROW, FloatArray, IntArray, ServerTable
 
-# Keys of the policy, first starts and arrivals of jobs given by row.
-Ranks = Callable[[IntArray], tuple[FloatArray, FloatArray, FloatArray]]
+# Keys of the policy, and ranks of seniority, of jobs given by row.
+Ranks = Callable[[IntArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class ShortWalk:
         while heap:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
-            shape, row = self._shape[key[3]], key[3]
+            shape, row = self._shape[key[2]], key[2]
             seats, victims = self._find(row, shape, key, ranks)
             if not seats:
                 closed = self._closed[shape]
@@ -182,7 +182,7 @@ class ShortWalk:
     def _hopes(self, shape: int, line: list[Key]) -> bool:
         """Return whether the first of the line may get seats."""
         key_of = self._key_of
-        while line and key_of.get(line[0][3]) != line[0]:
+        while line and key_of.get(line[0][2]) != line[0]:
             heappop(line)
         if not line:
             return False
@@ -207,8 +207,11 @@ class ShortWalk:
         if rivals is None:
             rivals = self._rivals = Rivals(self._roster, ranks, self._fresh)
         alone = gang.num_gpus == 1 or gang.max_servers == 1
-        if rivals.weakest < key[0] or (rivals.most_on_one if alone else rivals.most_in_all) < gang.num_gpus:
+        if rivals.weakest < key or (rivals.most_on_one if alone else rivals.most_in_all) < gang.num_gpus:
             return (), []
+        if gang.num_gpus == 1:
+            server, victim = rivals.seat_of_weakest()
+            return ((server, 1),), [victim]
         weaker = rivals.weaker(key)
         room = self._free + rivals.gpus_on(weaker, len(self._free))
         on_one, in_all = float(room.max(initial=0)), float(room.sum())
