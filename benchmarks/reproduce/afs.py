@@ -224,8 +224,8 @@ def _burst(shorter: float) -> list[Row]:
 
 _BURST_NOTES = {
     Manager.RESTART: "30 s to start workers and 4 to 14 s to switch over, one change after another",
-    Manager.CONCURRENT: "changes queue up, so shares are handed over late and part of the work is done on GPUs that were "
-    "due to others",
+    Manager.CONCURRENT: "changes queue up, so shares are handed over late and part of the work is done on GPUs that "
+    "were due to others",
     Manager.CONCURRENT_CANCEL: "a share that lasts less than the start of its workers is never used",
 }
 
