@@ -154,6 +154,11 @@ _NOTE = (
     "much of its gain is placement"
 )
 
+_WITHHELD = (
+    "; the payment takes a single GPU that was won back whole, and what is withheld goes to jobs outside the offer "
+    "first, so the worst-off can lose every time a lone GPU is free"
+)
+
 
 def _knob(found: Mapping[float, Figures]) -> list[Row]:
     return [
@@ -162,7 +167,8 @@ def _knob(found: Mapping[float, Figures]) -> list[Row]:
             published="the largest rho falls with f, GPU time rises (a plot)",
             ours=f"{each}; {each.service_gpu_s / HOUR_S:,.0f} GPU-hours",
             setting=SETTING,
-            note=f"mean completion {each.jct_s / HOUR_S:.1f} h, {each.changes:.1f} changes of a job's GPUs",
+            note=f"mean completion {each.jct_s / HOUR_S:.1f} h, {each.changes:.1f} changes of a job's GPUs"
+            + (_WITHHELD if 0 < fairness < 1 else ""),
         )
         for fairness, each in found.items()
     ]
@@ -178,7 +184,7 @@ def _leases(known: Mapping[float, Figures]) -> list[Row]:
                 published="shorter is fairer and switches more (a plot)",
                 ours=f"{each}; {each.changes:.1f}",
                 setting=SETTING,
-                note=f"mean completion {each.jct_s / HOUR_S:.1f} h",
+                note=f"mean completion {each.jct_s / HOUR_S:.1f} h{_WITHHELD if lease_s > 1_200 else ''}",
             )
         )
     return told
