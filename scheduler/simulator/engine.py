@@ -12,15 +12,15 @@ from scheduler.core.tables import QueueTable, ServerTable
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.planners import planner_of
 from scheduler.simulator.planning import Planner, WholeRounds
 from scheduler.simulator.records import records_of
-from scheduler.simulator.saving import load, save
-from scheduler.simulator.short_rounds import ShortRounds, short_rounds
-from scheduler.simulator.short_shares import short_shares
+from scheduler.simulator.saving import Setting, load, save, setting_of
 from scheduler.simulator.tally import Tally
+from scheduler.simulator.waits import Waits
 from scheduler.simulator.world import Costs, Retries, World
 
-# Rounds planned between two calls of ``progress``.
+# Rounds planned between two calls of ``progress``, or looks at the clock.
 _PROGRESS_EVERY = 256
 
 
@@ -40,8 +40,11 @@ def simulate(
     skip: bool = True,
     series: bool = False,
     stays: bool = False,
+    reasons: bool = False,
+    check: bool = False,
     progress: Callable[[int, int], None] | None = None,
     save_to: Path | None = None,
+    save_every_s: float = math.inf,
     continue_from: Path | None = None,
 ) -> Outcome:
     """Return what happens to the jobs. Jobs that nothing will ever start are left over: their end is +inf.
@@ -64,20 +67,33 @@ def simulate(
             that can be done. Without it every round is planned from scratch. The outcome is the same.
         series: Whether the cluster over time is noted.
         stays: Whether it is noted who was where.
+        reasons: Whether it is noted how long each job waited for which reason; every planned round is planned from
+            scratch then, so it takes much longer. The outcome is the same otherwise.
+        check: Whether every planned round is planned from scratch as well, and compared.
         progress: Called now and then with the number of jobs done and of all jobs.
         save_to: Where the state at the end is written, to go on from there.
+        save_every_s: Seconds of CPU time after which it is written before the end too.
         continue_from: A state that was saved with the same workload, cluster and configuration. Series and stays begin
             there.
 
     Raises:
         ValueError: If a state is to be saved or taken up that a file does not hold: what introspection tries, or where
             suspended jobs may resume quickly.
+        UnusableStateError: If ``continue_from`` cannot be read, or is the state of another replay.
+        PlanInvariantError: If a plan breaks a safety rule, or two that must be the same differ: a defect.
     """
     if (save_to or continue_from) and (config.introspection or resume_s is not None):
         raise ValueError("a replay with introspection or resume_s cannot be interrupted")
     cpu_s = time.process_time()
     columns = Columns(jobs)
-    tally = Tally(servers, columns.queue, num_queues=len(queues), wants_series=series, wants_stays=stays)
+    tally = Tally(
+        servers,
+        columns.queue,
+        num_queues=len(queues),
+        wants_series=series,
+        wants_stays=stays,
+        wants_reasons=reasons,
+    )
     world = World(
         jobs,
         tally=tally,
@@ -88,19 +104,25 @@ def simulate(
         costs=costs,
         retries=retries,
     )
-    what = (columns, servers, queues, config)
-    planner: Planner | None = short_rounds(*what) if skip else None
-    if planner is None and skip and not (save_to or continue_from):
-        planner = short_shares(*what)
-    replay = _Replay(world, planner or WholeRounds(servers, queues, config), round_s=round_s, skip=skip)
+    whole = WholeRounds(servers, queues, config)
+    planner: Planner = whole
+    if skip:
+        interrupted = bool(save_to or continue_from)
+        planner = planner_of(
+            columns, servers, queues, config, whole=whole, interrupted=interrupted, compared=reasons or check
+        )
+    noted = (tally.waits, whole) if tally.waits else None
+    replay = _Replay(world, planner, round_s=round_s, skip=skip, noted=noted)
+    states = _States(save_to, save_every_s, {})
+    if save_to or continue_from:
+        how = (round_s, restart_s, checkpoint_s, costs, retries, reasons)
+        states.setting = setting_of(jobs, columns, servers, queues, config, how)
     if continue_from:
-        replay.restore(continue_from)
-    replay.run(until_s, progress)
-    if save_to:
-        replay.save(save_to)
+        replay.restore(continue_from, states.setting)
+    replay.run(until_s, progress, states)
     num_gpus = int(servers.num_gpus.sum())
     return Outcome(
-        records=records_of(columns, world.now_s, num_gpus=num_gpus),
+        records=records_of(columns, world.now_s, num_gpus=num_gpus, waits=tally.waits),
         series=tally.series(),
         stays=tally.stays(world.seats, world.now_s),
         num_gpus=num_gpus,
@@ -111,6 +133,22 @@ def simulate(
     )
 
 
+class _States:
+    """Where the state of a replay is written, and when."""
+
+    def __init__(self, path: Path | None, every_s: float, setting: Setting) -> None:
+        self.path, self.setting = path, setting
+        self._every_s, self._saved_s = every_s, time.process_time()
+
+    def due(self) -> bool:
+        """Return whether it is time to write it before the end; it is not due again for a while."""
+        now_s = time.process_time()
+        if self.path is None or now_s < self._saved_s + self._every_s:
+            return False
+        self._saved_s = now_s
+        return True
+
+
 class _Replay:
     """The loop over the rounds.
 
@@ -119,23 +157,40 @@ class _Replay:
         digest: Digest over all changes so far.
     """
 
-    def __init__(self, world: World, planner: Planner, *, round_s: float | None, skip: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        planner: Planner,
+        *,
+        round_s: float | None,
+        skip: bool,
+        noted: tuple[Waits, WholeRounds] | None,
+    ) -> None:
         self._world, self._planner, self._round_s, self._skip = world, planner, round_s, skip
+        self._noted = noted
         self.planned = 0
         self.digest = b""
         self._round_at_s = _on_grid(world.now_s, round_s)
 
-    def save(self, path: Path) -> None:
-        """Write the state."""
-        save(path, self._world, round_at_s=self._round_at_s, planned=self.planned, digest=self.digest)
+    def _save(self, states: _States) -> None:
+        if states.path:
+            save(
+                states.path,
+                self._world,
+                setting=states.setting,
+                waits=self._noted[0] if self._noted else None,
+                round_at_s=self._round_at_s,
+                planned=self.planned,
+                digest=self.digest,
+            )
 
-    def restore(self, path: Path) -> None:
+    def restore(self, path: Path, setting: Setting) -> None:
         """Take up the state of a file."""
-        self._round_at_s, self.planned, self.digest = load(path, self._world)
-        if isinstance(self._planner, ShortRounds):  # whole rounds remember nothing
-            self._planner.restore(self._world)
+        waits = self._noted[0] if self._noted else None
+        self._round_at_s, self.planned, self.digest = load(path, self._world, setting=setting, waits=waits)
+        self._planner.restore(self._world)
 
-    def run(self, until_s: float, progress: Callable[[int, int], None] | None) -> None:
+    def run(self, until_s: float, progress: Callable[[int, int], None] | None, states: _States) -> None:
         """Plan round after round until nothing is left, nothing will change any more, or ``until_s`` has come."""
         world, planner = self._world, self._planner
         while self._round_at_s <= until_s and self._round_at_s < math.inf:
@@ -145,13 +200,20 @@ class _Replay:
             if changes:
                 self.digest = changes.digest(self.digest, world.now_s)
                 world.carry_out(changes)
-            if progress and self.planned % _PROGRESS_EVERY == 0:
-                progress(int(world.columns.ended.sum()), len(world.columns))
+            if self._noted:
+                waits, whole = self._noted
+                waits.planned(whole.waiting, world.now_s)
             self._round_at_s = self._next_round_s()
+            if self.planned % _PROGRESS_EVERY == 0:
+                if progress:
+                    progress(int(world.columns.ended.sum()), len(world.columns))
+                if states.due():
+                    self._save(states)
         last_end_s = world.next_end_s()
         while last_end_s <= until_s and last_end_s < math.inf:  # nobody waits for what these leave
             world.advance(last_end_s)
             last_end_s = world.next_end_s()
+        self._save(states)
         if progress:
             progress(int(world.columns.ended.sum()), len(world.columns))
 

@@ -25,7 +25,8 @@ class Records:
         rho: (n,) finish-time fairness: completion time over the time on an exclusive share of the cluster, shared by
             as many jobs as were active on average while it was; NaN when it did not complete.
         attempts: (n,) starts that ended in a failure, or in completion.
-        waited_s: By reason of waiting (values of WaitReason), (n,) seconds.
+        waited_s: By reason of waiting (values of WaitReason), (n,) seconds, which add up to queueing_s; empty when
+            reasons were not asked for.
     """
 
     arrival_s: FloatArray

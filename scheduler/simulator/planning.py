@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.core.changes import Changes, Grant, changes_of
 from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig, SharePolicy
-from scheduler.core.plan import Plan
+from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.round import plan_round
 from scheduler.core.tables import IntArray, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns
@@ -33,6 +33,9 @@ class Planner(Protocol):
     def rests_s(self, world: World) -> float:
         """Return for how long nothing changes by itself, seconds; +inf for until something arrives or ends."""
 
+    def restore(self, world: World) -> None:
+        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+
 
 def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
     """Let jobs begin again at the top of a feedback queue."""
@@ -43,7 +46,12 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
 
 
 class WholeRounds:
-    """Every round from scratch."""
+    """Every round from scratch.
+
+    Attributes:
+        unsettled: As of a ``Planner``.
+        waiting: Who waits after the last round, rows of the workload, and why.
+    """
 
     def __init__(self, servers: ServerTable, queues: QueueTable, config: SchedulerConfig) -> None:
         # What a share policy gives may depend on anything, unless it says when it decides otherwise.
@@ -51,6 +59,7 @@ class WholeRounds:
         self._servers, self._queues, self._config = servers, queues, config
         self._trials: Plan | None = None
         self._riding: dict[int, int] = {}
+        self.waiting: list[tuple[int, WaitReason]] = []
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
@@ -72,6 +81,7 @@ class WholeRounds:
         self._trials = plan = plan_round(snapshot, config)
         changes = changes_of(plan, snapshot.held, num_jobs=len(rows))
         number: list[int] = rows.tolist()
+        self.waiting = [(number[entry.job], entry.reason) for entry in plan.waiting]
         riding = {number[guest]: number[host] for guest, host in plan.riding.items()}
         before, self._riding = self._riding, riding
         # Who was started or stopped stands elsewhere in the order now, and a queue holds more or less.
@@ -93,6 +103,9 @@ class WholeRounds:
             if isinstance(part, ChangesBySelf):
                 rests_s = min(rests_s, float(part.next_change_s(jobs).min(initial=np.inf)))
         return rests_s
+
+    def restore(self, world: World) -> None:
+        """Nothing is kept from round to round that a state holds."""
 
 
 def held_of(seats: dict[int, Grant]) -> Placements:

@@ -5,10 +5,11 @@ import numpy as np
 from scheduler.core.tables import FloatArray
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.outcome import Records
+from scheduler.simulator.waits import Waits
 
 
-def records_of(columns: Columns, now_s: float, *, num_gpus: int) -> Records:
-    """Return the records; ``num_gpus`` are those of the cluster."""
+def records_of(columns: Columns, now_s: float, *, num_gpus: int, waits: Waits | None) -> Records:
+    """Return the records; ``num_gpus`` are those of the cluster, ``waits`` None where reasons were not noted."""
     for row in columns.active.tolist():
         columns.settle(row, now_s)
     return Records(
@@ -24,7 +25,7 @@ def records_of(columns: Columns, now_s: float, *, num_gpus: int) -> Records:
         useful_gpu_s=columns.num_gpus * (columns.run_s - columns.work_s),
         rho=_rho(columns, num_gpus),
         attempts=columns.attempts,
-        waited_s={},
+        waited_s=waits.waited_s(columns.active, now_s) if waits else {},
     )
 
 

@@ -1,12 +1,20 @@
 """Writes the state of a replay to a file and takes it up again: interrupted or not, the outcome is the same."""
 
+import hashlib
 import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
 
 from scheduler.core.changes import placements
-from scheduler.core.tables import Placements
+from scheduler.core.config import SchedulerConfig
+from scheduler.core.tables import Placements, QueueTable, ServerTable
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.waits import Waits
 from scheduler.simulator.world import World
 
 _COLUMNS = (
@@ -14,17 +22,58 @@ _COLUMNS = (
     *("service_gpu_s", "queueing_s", "lost_s", "unsaved_s", "first_start_s", "end_s", "next_s", "fail_after_s"),
     *("attempts", "preemptions", "reconfigurations", "arrived", "ended", "joined_active_s", "left_active_s"),
 )
+_GIVEN = (
+    *("arrival_s", "run_s", "num_gpus", "queue", "max_servers", "owner", "priority", "weight"),
+    *("min_gpus", "max_gpus", "min_cpus", "min_memory_bytes", "profile"),
+)
 _HELD = ("job", "server", "num_gpus", "cpus", "memory_bytes")
 
 
-def save(path: Path, world: World, *, round_at_s: float, planned: int, digest: bytes) -> None:
+# Digests by what they are of.
+Setting = Mapping[str, str]
+
+
+class UnusableStateError(ValueError):
+    """A file is no state of a replay, or one of another replay."""
+
+
+def setting_of(
+    jobs: Sequence[SimJob], columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig,
+    how: Iterable[object],
+) -> Setting:  # fmt: skip
+    """Return digests of all that decides what happens; ``how`` are the other parameters of the replay."""
+    failures = [(row, failure) for row, job in enumerate(jobs) for failure in job.failures]
+    return {
+        "workload": _digest([*(getattr(columns, name) for name in _GIVEN), columns.profiles, failures]),
+        "cluster": _digest([getattr(table, field.name) for table in (servers, queues) for field in fields(table)]),
+        "configuration": _digest([config, *how]),
+    }
+
+
+def _digest(parts: Iterable[object]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            # The text of other objects holds their address, which is another in every process.
+            known = is_dataclass(part) or isinstance(part, int | float | list | tuple | None)
+            digest.update((repr(part) if known else type(part).__qualname__).encode())
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def save(
+    path: Path, world: World, *, setting: Setting, waits: Waits | None, round_at_s: float, planned: int, digest: bytes
+) -> None:
     """Write the state; the next round is at ``round_at_s``. The file appears whole or not at all."""
     columns, held = world.columns, placements(world.seats)
     arrays = {name: getattr(columns, name) for name in _COLUMNS}
     arrays |= {f"held_{name}": getattr(held, name) for name in _HELD}
+    arrays |= waits.state() if waits else {}
     arrays["back"] = np.array(world.back, dtype=np.float64).reshape(-1, 2)
     numbers = {
-        "jobs": len(columns),
+        "setting": dict(setting),
         "now_s": world.now_s,
         "round_at_s": round_at_s,
         "planned": planned,
@@ -39,21 +88,30 @@ def save(path: Path, world: World, *, round_at_s: float, planned: int, digest: b
     partial.replace(path)
 
 
-def load(path: Path, world: World) -> tuple[float, int, bytes]:
+def load(path: Path, world: World, *, setting: Setting, waits: Waits | None) -> tuple[float, int, bytes]:
     """Bring the world to the saved state; return the time of the next round, rounds planned, and the digest.
 
     Raises:
-        ValueError: If the file belongs to another workload.
+        UnusableStateError: If the file is no state, or that of another workload, cluster or configuration.
     """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+            numbers = json.loads(str(arrays["numbers"]))
+    except OSError as error:
+        raise UnusableStateError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise UnusableStateError(f"{path} is not the state of a replay") from None
+    for name, digest in setting.items():
+        if numbers["setting"].get(name) != digest:
+            raise UnusableStateError(f"{path} is the state of a replay with another {name}")
     columns = world.columns
-    with np.load(path, allow_pickle=False) as file:
-        numbers = json.loads(str(file["numbers"]))
-        if numbers["jobs"] != len(columns):
-            raise ValueError(f"{path} is the state of {numbers['jobs']} jobs, the workload has {len(columns)}")
-        for name in _COLUMNS:
-            getattr(columns, name)[:] = file[name]
-        held = Placements(**{name: file[f"held_{name}"] for name in _HELD})
-        back = [(at_s, int(row)) for at_s, row in file["back"].tolist()]
+    for name in _COLUMNS:
+        getattr(columns, name)[:] = arrays[name]
+    for name, kept in waits.state().items() if waits else ():
+        kept[:] = arrays[name]
+    held = Placements(**{name: arrays[f"held_{name}"] for name in _HELD})
+    back = [(at_s, int(row)) for at_s, row in arrays["back"].tolist()]
     columns.active_s, columns.counted_s = numbers["active_s"], numbers["counted_s"]
     columns.num_active = numbers["num_active"]
     world.restore(numbers["now_s"], held, back)

@@ -3,8 +3,10 @@
 import numpy as np
 
 from scheduler.core.changes import Grant
+from scheduler.core.plan import WaitReason
 from scheduler.core.tables import IntArray, ServerTable
 from scheduler.simulator.outcome import Series, Stays
+from scheduler.simulator.waits import Waits
 
 
 class Tally:
@@ -13,12 +15,21 @@ class Tally:
     Attributes:
         wants_series: Whether the cluster over time is noted.
         wants_stays: Whether it is noted who was where.
+        waits: Who waited how long for what; None when it is not noted.
     """
 
     def __init__(
-        self, servers: ServerTable, queue: IntArray, *, num_queues: int, wants_series: bool, wants_stays: bool
+        self,
+        servers: ServerTable,
+        queue: IntArray,
+        *,
+        num_queues: int,
+        wants_series: bool,
+        wants_stays: bool,
+        wants_reasons: bool = False,
     ) -> None:
         """Begin with an empty cluster; ``queue`` holds the queue of each job."""
+        self.waits = Waits(len(queue)) if wants_reasons else None
         self.wants_series, self.wants_stays = wants_series, wants_stays
         self._queue: list[int] = queue.tolist()
         self._free: list[int] = servers.num_gpus.tolist()
@@ -33,12 +44,16 @@ class Tally:
 
     def arrived(self, row: int, at_s: float) -> None:
         """Note that a job joined the line."""
+        if self.waits:
+            self.waits.begin(row, WaitReason.NEW, at_s)
         if self.wants_series:
             self._waiting += 1
             self._note(at_s)
 
     def sat(self, row: int, seats: Grant, at_s: float) -> None:
         """Note that a job began on seats."""
+        if self.waits:
+            self.waits.end(row, at_s)
         if self.wants_stays:
             self._begun[row] = at_s
         if self.wants_series:
@@ -55,6 +70,8 @@ class Tally:
 
     def left(self, row: int, seats: Grant, at_s: float) -> None:
         """Note that a job left its seats."""
+        if self.waits:
+            self.waits.begin(row, WaitReason.NEW, at_s)
         if self.wants_stays:
             begin_s = self._begun.pop(row)
             self._stays += [(row, server, gpus, begin_s, at_s) for server, gpus, _, _ in seats]
@@ -77,6 +94,8 @@ class Tally:
 
     def gone(self, row: int, at_s: float) -> None:
         """Note that a job that sits nowhere is done, or comes back later only."""
+        if self.waits:
+            self.waits.begin(row, WaitReason.BACKOFF, at_s)  # counted when it comes back
         if self.wants_series:
             self._waiting -= 1
             self._note(at_s)

@@ -2,15 +2,22 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scheduler.choices import build_config
+from scheduler.core.errors import PlanInvariantError
+from scheduler.core.failures import RetryRules
+from scheduler.core.packing.short import ShortWalk
 from scheduler.core.profile import Profile, parse_profile
 from scheduler.simulator.engine import simulate
-from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.retries import ByRules
+from scheduler.simulator.saving import UnusableStateError
 from scheduler.simulator.summary import summarize
 from tests.strategies import QueueRow, ServerRow, snapshot_of
 
@@ -163,3 +170,111 @@ def test_a_public_trace_gives_the_published_completion_times() -> None:
 
     assert summarize(outcome)["avg_jct_s"] == pytest.approx(190.7, rel=0.03)
     assert summarize(outcome)["makespan_s"] == pytest.approx(3271, rel=0.03)
+
+
+def _busy(count: int = 60) -> list[SimJob]:
+    """Jobs of one to eight GPUs that arrive faster than two servers of four serve them; some fail once."""
+    failing = (Failure(after_s=30.0, cause="network"),)
+    return [
+        replace(_job(13.0 * n, (1, 2, 4, 3, 8)[n % 5], 60.0 + 37.0 * (n % 7)), failures=failing if n % 9 == 4 else ())
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("policy", "round_s"), [("fifo", 60.0), ("las", None), ("srtf", 60.0), ("afs-l", 60.0)])
+def test_reasons_of_waiting_add_up_and_change_nothing(policy: str, round_s: float | None) -> None:
+    """Every second without GPUs has one reason; plans and figures are those of a replay without them."""
+    tables = snapshot_of([], [_gpus(4)] * 2, [QueueRow()])
+    what = (_busy(), tables.servers, tables.queues, build_config(policy=policy, mechanism="proportional"))
+    retries = ByRules(rules=RetryRules())
+    bare = simulate(*what, round_s=round_s, retries=retries)
+    told = simulate(*what, round_s=round_s, retries=retries, reasons=True)
+    records = told.records
+
+    assert (told.plan_hash, told.planned, told.rounds) == (bare.plan_hash, bare.planned, bare.rounds)
+    assert records.queueing_s.tolist() == bare.records.queueing_s.tolist()
+    assert sum(records.waited_s.values()) == pytest.approx(records.queueing_s)
+    assert bare.records.waited_s == {}
+    assert records.waited_s["backoff"].max() > 0
+    assert ("new" in records.waited_s) == (round_s is not None)
+
+
+def test_each_second_of_waiting_has_its_own_reason() -> None:
+    """One GPU is free on each of two servers, a job needs two on one: fragmentation; all are needed: the order."""
+    jobs = [
+        *(_job(0, 3, run_s) for run_s in (100, 300)),
+        replace(_job(10, 2, 50), max_servers=1),
+        _job(120, 8, 10),
+    ]
+
+    outcome = run_told(jobs, [_gpus(4)] * 2)
+
+    waited_s = {reason: waited.tolist() for reason, waited in outcome.records.waited_s.items()}
+    assert waited_s == {"fragmentation": [0, 0, 90, 0], "behind_policy_order": [0, 0, 0, 180]}
+
+
+def run_told(jobs: list[SimJob], servers: list[ServerRow]) -> Outcome:
+    """Replay under fifo with the reasons of waiting."""
+    tables = snapshot_of([], servers, [QueueRow()])
+    config = build_config(policy="fifo", mechanism="proportional")
+    return simulate(jobs, tables.servers, tables.queues, config, reasons=True)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "maxmin"])
+@pytest.mark.parametrize("mechanism", ["proportional", "tune"])
+def test_every_round_can_be_checked(policy: str, mechanism: str) -> None:
+    """Each planned round is also planned from scratch, with its invariants; the outcome is the same."""
+    tables = snapshot_of([], [_gpus(4)] * 2, [QueueRow()])
+    what = (_busy(), tables.servers, tables.queues, build_config(policy=policy, mechanism=mechanism))
+
+    checked, bare = (simulate(*what, round_s=60.0, check=check) for check in (True, False))
+
+    assert (checked.plan_hash, checked.planned) == (bare.plan_hash, bare.planned)
+
+
+def test_a_short_round_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk that forgets to look again at who waits is caught in the round where it matters."""
+    tables = snapshot_of([], [_gpus(4)], [QueueRow()])
+    what = (_busy(), tables.servers, tables.queues, build_config(policy="srtf", mechanism="proportional"))
+    monkeypatch.setattr(ShortWalk, "wait", lambda *_: None)
+
+    assert not np.isfinite(simulate(*what).records.end_s).any()
+    with pytest.raises(PlanInvariantError, match="a short round at"):
+        simulate(*what, check=True)
+
+
+def test_a_state_is_taken_up_by_the_same_replay_only(tmp_path: Path) -> None:
+    """Another workload, cluster or configuration is refused, however alike; so is a file of another kind."""
+    tables, wide = (snapshot_of([], [_gpus(4)] * count, [QueueRow()]) for count in (2, 3))
+    jobs, other_jobs = _busy(), [*_busy()[:-1], _job(1000.0, 1, 61.0)]
+    config = build_config(policy="las", mechanism="proportional")
+    other = build_config(policy="las", mechanism="proportional", policy_options={"promote_after": 4})
+    path, text = tmp_path / "state", tmp_path / "text"
+    text.write_text("no state")
+    whole = simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, reasons=True)
+    simulate(
+        jobs, tables.servers, tables.queues, config, round_s=60.0, reasons=True, until_s=400.0, save_to=path
+    )  # fmt: skip
+
+    def go_on(jobs=jobs, tables=tables, config=config, round_s=60.0, reasons=True, path=path) -> Outcome:  # type: ignore[no-untyped-def]  # one default each
+        return simulate(
+            jobs, tables.servers, tables.queues, config, round_s=round_s, reasons=reasons, continue_from=path
+        )
+
+    continued = go_on()
+
+    assert continued.plan_hash == whole.plan_hash
+    assert continued.records.waited_s.keys() == whole.records.waited_s.keys()
+    for reason, waited_s in whole.records.waited_s.items():
+        assert continued.records.waited_s[reason] == pytest.approx(waited_s)
+    for changed, says in (
+        ({"jobs": other_jobs}, "another workload"),
+        ({"tables": wide}, "another cluster"),
+        ({"config": other}, "another configuration"),
+        ({"round_s": 30.0}, "another configuration"),
+        ({"reasons": False}, "another configuration"),
+        ({"path": text}, "is not the state of a replay"),
+        ({"path": tmp_path / "none"}, "cannot be read: No such file"),
+    ):
+        with pytest.raises(UnusableStateError, match=says):
+            go_on(**changed)
