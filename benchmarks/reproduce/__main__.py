@@ -6,16 +6,13 @@ With names only those papers run and the page keeps the others as they were.
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypedDict
 
-from benchmarks.reproduce.row import Row
+# Not defined here: a new process cannot find again what belongs to a package's __main__.
+from benchmarks.reproduce.part import Part, run_paper
 
 PAPERS = ("synergy", "drf_tetris", "philly", "tiresias", "gandiva", "afs", "themis", "optimus", "minio")
 PAGE = Path("docs/results.md")
@@ -27,28 +24,6 @@ Written by `make reproduce`; every number below was computed by it. One part: `p
 A ratio is ours over published. Nothing was tuned to a published number; where we differ, the note says why.
 Randomness is seeded: the same version gives the same page, timings aside.
 """
-
-
-class Part(TypedDict):
-    """What one paper gave."""
-
-    title: str
-    source: str
-    cpu_s: float
-    rows: list[dict[str, object]]
-
-
-def run_paper(name: str) -> Part:
-    """Run one file of this package."""
-    module = import_module(f"benchmarks.reproduce.{name}")
-    began_s = time.process_time()
-    rows: Sequence[Row] = module.rows()
-    return {
-        "title": module.TITLE,
-        "source": module.SOURCE,
-        "cpu_s": round(time.process_time() - began_s, 1),
-        "rows": [asdict(row) for row in rows],
-    }
 
 
 def page(parts: dict[str, Part]) -> str:
@@ -73,12 +48,15 @@ def main(names: Sequence[str]) -> None:
     unknown = sorted(set(names) - set(PAPERS))
     if unknown:
         sys.exit(f"There is no {', '.join(unknown)}. There is {', '.join(PAPERS)}.")
-    parts: dict[str, Part] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     chosen = [name for name in PAPERS if not names or name in names]
+    new: dict[str, Part] = {}
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for name, part in zip(chosen, pool.map(run_paper, chosen), strict=True):
-            parts[name] = part
+            new[name] = part
             print(f"{name}: {len(part['rows'])} figures, {part['cpu_s']:g} s of CPU", flush=True)
+    # Read only now: another run may have written its papers meanwhile.
+    old: dict[str, Part] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    parts = old | new
     RESULTS.write_text(json.dumps({name: parts[name] for name in PAPERS if name in parts}, indent=1) + "\n", "utf-8")
     PAGE.write_text(page(parts), encoding="utf-8")
 
