@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from scheduler.core.queues import QueueTree, fair_shares, subtree_sums, subtrees
+from scheduler.core.queues import QueueTree, fair_shares, limiting, subtree_sums, subtrees
 from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable
 
 _EPSILON = 1e-9
@@ -80,10 +80,8 @@ class _Caps:
 
     def __init__(self, tree: QueueTree, jobs: JobTable, sequence: IntArray, locked: BoolArray) -> None:
         demand = subtree_sums(tree, jobs.queue[sequence], jobs.num_gpus[sequence])
-        short = set(np.flatnonzero(demand > np.array(tree.cap, dtype=np.int64)).tolist())
         self._cap = tree.cap
-        # Only queues that are asked for more than they may hold can bind.
-        self._binding = [[node for node in path if node in short] for path in tree.paths]
+        self._binding = limiting(tree, demand)
         self._held: list[int] = subtree_sums(tree, jobs.queue[locked], jobs.num_gpus[locked]).tolist()
         self._locked = locked
 

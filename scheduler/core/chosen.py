@@ -38,7 +38,8 @@ def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Sh
     """
     order = policy_order(snapshot, config)
     seated = can_stay(snapshot, needs, order)
-    held = {row: seats for row, seats in seats_by_job(snapshot.held).items() if seated[row]}
+    stay: list[bool] = seated.tolist()
+    held = {row: seats for row, seats in seats_by_job(snapshot.held).items() if stay[row]}
 
     def attempt(passed_over: BoolArray, stays: BoolArray) -> tuple[Line, Selection]:
         line = line_up(snapshot, config, tree, shapes, order=order, seated=seated, passed_over=passed_over, stays=stays)
@@ -46,7 +47,7 @@ def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Sh
             jobs=snapshot.jobs,
             servers=snapshot.servers,
             needs=needs,
-            paths=tree.paths,
+            tree=tree,
             held=held,
             releasing=_releasing(snapshot.releasing),
             by_size=isinstance(config.locality, LooksAtSizes),

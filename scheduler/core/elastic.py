@@ -259,7 +259,7 @@ def _reseat(
         jobs=jobs,
         servers=snapshot.servers,
         needs=needs,
-        paths=tree.paths,
+        tree=tree,
         held=seats,
         releasing=[*zip(*(column.tolist() for column in columns), strict=True)],
         by_size=isinstance(config.locality, LooksAtSizes),

@@ -46,7 +46,8 @@ class PreemptRule(StrEnum):
     UNPACKED = "unpacked"  # it shared the GPUs of another job, which was slower than taking turns, or is over
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen, although nobody changes it: a round makes thousands of them, and that costs a third.
+@dataclass(slots=True, kw_only=True)
 class Waiting:
     """One job that does not run after this round.
 

@@ -69,6 +69,17 @@ def subtree_sums(tree: QueueTree, queues: IntArray, gpus: IntArray) -> IntArray:
     return sums
 
 
+def limiting(tree: QueueTree, demand: IntArray) -> list[tuple[int, ...]]:
+    """Return for each queue those of its path that are asked for more than they may hold, nearest first.
+
+    Args:
+        tree: The queues.
+        demand: (k,) GPUs that jobs of each queue and the queues below it ask for.
+    """
+    short: list[bool] = (demand > np.array(tree.cap, dtype=np.int64)).tolist()
+    return [tuple(node for node in path if short[node]) for path in tree.paths]
+
+
 def fair_shares(tree: QueueTree, own_demand: IntArray, capacity_gpus: float) -> FloatArray:
     """Return (k,) GPUs that each queue may hold by right and by fair borrowing, fractions allowed.
 

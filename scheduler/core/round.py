@@ -107,6 +107,7 @@ def _preemptions(
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
     position: list[int] = line.position.tolist()
+    num_gpus, unsaved_s, queue_of = jobs.num_gpus.tolist(), jobs.unsaved_s.tolist(), jobs.queue.tolist()
     shares = line.admission.shares.tolist()
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
     preemptions = []
@@ -114,13 +115,13 @@ def _preemptions(
         if row in selection.kept and row not in moved:
             continue
         by_job = selection.displaced.get(row, NO_ROW)
-        evidence: Evidence = {"num_gpus": int(jobs.num_gpus[row]), "unsaved_s": float(jobs.unsaved_s[row])}
+        evidence: Evidence = {"num_gpus": num_gpus[row], "unsaved_s": unsaved_s[row]}
         if row in moved:
             rule = PreemptRule.REPACKED
         elif by_job == NO_ROW:
             rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
         elif row in selection.reclaimed or position[by_job] > position[row]:
-            rule, queue = PreemptRule.QUOTA_RECLAIM, int(jobs.queue[row])
+            rule, queue = PreemptRule.QUOTA_RECLAIM, queue_of[row]
             evidence |= {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(shares[queue])}
         else:
             rule = PreemptRule.POLICY_ORDER

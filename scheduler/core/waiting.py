@@ -56,6 +56,7 @@ class _Causes:
         self._ahead: list[int] = (np.cumsum(in_order) - in_order).tolist()
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
         self._overtakers = _last_granted(line, granted, self._queue)
+        self._no_capacity: dict[int, Cause] = {}  # by GPUs
 
     def of(self, row: int) -> Cause:
         gpus = self._gpus[row]
@@ -70,14 +71,19 @@ class _Causes:
             return WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": gpus, "first_needs_gpus": self._gpus[refusal.behind]}
         if refusal.open_gpus >= gpus:
             return self._scattered(row, refusal)
-        free: Evidence = {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}
-        ahead = self._ahead[self._position[row]]
+        position = self._position[row]
+        ahead = self._ahead[position]
         if self._total - ahead < gpus:
-            return WaitReason.BEHIND_POLICY_ORDER, {**free, "ahead_gpus": ahead}
+            return WaitReason.BEHIND_POLICY_ORDER, {**self._free(gpus), "ahead_gpus": ahead}
         for overtaker in self._overtakers[self._standing[row]]:
-            if self._queue[overtaker] != self._queue[row] and self._position[overtaker] > self._position[row]:
+            if self._position[overtaker] > position and self._queue[overtaker] != self._queue[row]:
                 return self._over_quota(row, overtaker)
-        return WaitReason.NO_CAPACITY, free
+        if gpus not in self._no_capacity:
+            self._no_capacity[gpus] = WaitReason.NO_CAPACITY, self._free(gpus)
+        return self._no_capacity[gpus]
+
+    def _free(self, gpus: int) -> Evidence:
+        return {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}
 
     def _never(self, row: int) -> Cause:
         largest = int(self._shapes.largest_gang[self._shape[row]])

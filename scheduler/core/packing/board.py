@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.core.needs import Needs
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Fits, Site, Space
+from scheduler.core.queues import QueueTree, limiting, subtree_sums
 from scheduler.core.tables import JobTable, ServerTable
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ class Board:
         seats: Where each row sits now.
         firm: (rows,) 1 for rows that keep their seats for the rest of the round.
         held_gpus: (k,) GPUs that each queue holds now, with all queues below it.
-        firm_gpus: (k,) the part of them that firm rows hold.
+        firm_gpus: (k,) the part of them that firm rows hold; kept up for queues that could be full only.
         open_gpus: GPUs that no firm row holds.
         departures: How many rows have left their seats.
         starved: Whether a fit since this was last cleared met a server with the GPUs but not the cores or memory.
@@ -35,6 +38,7 @@ class Board:
     __slots__ = (
         "_cpus_left",
         "_least",
+        "_limits_of",
         "_memory_left",
         "_noticing",
         "_paths_of",
@@ -56,7 +60,7 @@ class Board:
         jobs: JobTable,
         servers: ServerTable,
         needs: Needs,
-        paths: Sequence[tuple[int, ...]],
+        tree: QueueTree,
         held: Mapping[int, Seats],
         releasing: Sequence[tuple[int, int, float, float]],
         by_size: bool = False,
@@ -67,23 +71,26 @@ class Board:
         """
         num_jobs = len(jobs)
         self.num_gpus = jobs.num_gpus.tolist() + [gpus for _, gpus, _, _ in releasing]
-        self._paths_of: list[tuple[int, ...]] = [paths[queue] for queue in jobs.queue.tolist()] + [()] * len(releasing)
+        queues: list[int] = jobs.queue.tolist()
+        outside: list[tuple[int, ...]] = [()] * len(releasing)
+        self._paths_of = [tree.paths[queue] for queue in queues] + outside
+        limits = limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus))
+        self._limits_of = [limits[queue] for queue in queues] + outside
         self.seats: dict[int, Seats] = dict(held)
         self.seats.update({num_jobs + i: ((row[0], row[1]),) for i, row in enumerate(releasing)})
         self.firm = bytearray(num_jobs + len(releasing))
-        self.held_gpus = [0] * len(paths)
-        self.firm_gpus = [0] * len(paths)
+        here = np.fromiter(held, dtype=np.int64, count=len(held))
+        self.held_gpus: list[int] = subtree_sums(tree, jobs.queue[here], jobs.num_gpus[here]).tolist()
+        self.firm_gpus = [0] * len(tree.paths)
         self.starved = False
         self.departures = 0
         self.tight = needs.tight
         self._noticing: dict[int, list[VictimSearch]] = {}
         free = servers.num_gpus.tolist()
         self.open_gpus: int = sum(free)
-        for row, seats in self.seats.items():
+        for seats in self.seats.values():
             for server, gpus in seats:
                 free[server] -= gpus
-            for node in self._paths_of[row]:
-                self.held_gpus[node] += self.num_gpus[row]
         self.space = Space(free, Site(gpus=servers.num_gpus.tolist(), rack=servers.rack.tolist()))
         if by_size:
             self.space.sizes = [{} for _ in free]
@@ -144,20 +151,24 @@ class Board:
         """Return the queue of the row and those above it, nearest first."""
         return self._paths_of[row]
 
-    def is_firm(self, row: int) -> bool:
-        """Return whether the row keeps its seats for the rest of the round."""
-        return self.firm[row] != 0
+    def limits(self, row: int) -> tuple[int, ...]:
+        """Return the part of the path with queues that could be full."""
+        return self._limits_of[row]
 
     def watch(self, row: int, search: "VictimSearch") -> None:
         """Tell ``search`` when the row leaves or becomes firm."""
-        self._noticing.setdefault(row, []).append(search)
+        if row in self._noticing:
+            self._noticing[row].append(search)
+        else:
+            self._noticing[row] = [search]
 
     def sit(self, row: int, seats: Seats) -> None:
         """Seat a row on free GPUs, for good."""
         self.seats[row] = seats
         for server, gpus in seats:
             self.space.take(server, gpus)
-        self._count_sizes(row, seats, 1)
+        if self.space.sizes is not None:
+            self._count_sizes(row, seats, 1)
         if self.tight:
             self._book(row, seats, 1)
         for node in self._paths_of[row]:
@@ -166,25 +177,28 @@ class Board:
 
     def confirm(self, row: int) -> None:
         """Let a seated row keep its seats for good."""
-        for search in self._noticing.pop(row, ()):
-            search.forget(row, self.seats[row])
+        if row in self._noticing:
+            for search in self._noticing.pop(row):
+                search.forget(row, self.seats[row])
         self._settle(row)
 
     def _settle(self, row: int) -> None:
         self.firm[row] = 1
         self.open_gpus -= self.num_gpus[row]
-        for node in self._paths_of[row]:
+        for node in self._limits_of[row]:
             self.firm_gpus[node] += self.num_gpus[row]
 
     def leave(self, row: int) -> Seats:
         """Take a row that is not firm off its seats, and return them."""
         seats = self.seats[row]
         self.departures += 1
-        for search in self._noticing.pop(row, ()):
-            search.forget(row, seats)
+        if row in self._noticing:
+            for search in self._noticing.pop(row):
+                search.forget(row, seats)
         if self.tight:
             self._book(row, seats, -1)
-        self._count_sizes(row, seats, -1)
+        if self.space.sizes is not None:
+            self._count_sizes(row, seats, -1)
         del self.seats[row]
         for server, gpus in seats:
             self.space.give(server, gpus)

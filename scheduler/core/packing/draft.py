@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class Draft:
 
 def seat_rows(seats: Mapping[int, Seats]) -> tuple[IntArray, IntArray, IntArray]:
     """Return seats as columns (job row, server row, GPUs)."""
-    rows = [(job, server, gpus) for job, at in seats.items() for server, gpus in at]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
+    num_seats = np.fromiter(map(len, seats.values()), dtype=np.int64, count=len(seats))
+    job = np.repeat(np.fromiter(seats, dtype=np.int64, count=len(seats)), num_seats)
+    flat = chain.from_iterable(chain.from_iterable(seats.values()))
+    pairs = np.fromiter(flat, dtype=np.int64, count=2 * len(job)).reshape(-1, 2)
+    return job, pairs[:, 0], pairs[:, 1]

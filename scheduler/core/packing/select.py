@@ -7,7 +7,6 @@ it left. Nobody is moved unless the job that asked for it takes the seat.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import merge
 
 from scheduler.core.config import Locality
 from scheduler.core.packing.board import Board
@@ -110,7 +109,7 @@ class _Walk:
         self._tree = tree
         self._locality = locality
         self._num_jobs = num_jobs
-        self._before: dict[int, Seats] = {row: seats for row, seats in board.seats.items() if row < num_jobs}
+        self._before = self._of_jobs(board.seats)
         self._displaced: dict[int, int] = {}
         self._reclaimed: set[int] = set()
         self._on_free: set[int] = set()
@@ -122,6 +121,7 @@ class _Walk:
         self._spare_of: dict[tuple[int, int], list[int]] = {}
         self._locked_in: set[int] = set()
         self._searches: dict[tuple[int, int, int], VictimSearch] = {}
+        self._gangs: dict[int, Gang] = {}  # by shape
         # For shapes that found no free seats: how many had left by then, and whether cores or memory were short.
         self._shut: dict[int, tuple[int, bool]] = {}
 
@@ -136,12 +136,13 @@ class _Walk:
         self._begin(self._claims.spare_for_covered)
         self._in_quota = True
         late = []
+        board = self._board
         for row in self._claims.covered:
-            if self._board.firm[row]:
+            if board.firm[row]:
                 continue
-            if row in self._board.seats:
-                self._board.confirm(row)
-            elif not self._claim(row, scope=self._reclaim_scope(row)):
+            if row in board.seats:
+                board.confirm(row)
+            elif not self._claim(row):
                 late.append(row)
         return late
 
@@ -149,18 +150,22 @@ class _Walk:
         """Seat the jobs that no quota covers, after the covered ones that found nothing to take back."""
         self._begin(self._claims.spare_for_others)
         self._in_quota = False
-        for row in merge(late, self._claims.others, key=self._claims.line.__getitem__):
-            if self._board.firm[row]:
+        board = self._board
+        # Two sorted runs, which is what the sort is quickest at.
+        for row in sorted((*late, *self._claims.others), key=self._claims.line.__getitem__):
+            if board.firm[row]:
                 continue
-            if row in self._board.seats:
-                self._board.confirm(row)
+            if row in board.seats:
+                board.confirm(row)
             else:
-                self._claim(row, scope=NO_ROW)
+                self._claim(row)
 
     def selection(self) -> Selection:
-        board, last = self._board, self._num_jobs
-        seats = {row: at for row, at in board.seats.items() if row < last}
-        kept = {row for row, at in self._before.items() if seats.get(row) == at and row not in self._displaced}
+        board, before = self._board, self._before
+        seats = self._of_jobs(board.seats)
+        kept = set(before)
+        if board.departures:
+            kept = {row for row, at in before.items() if seats.get(row) == at and row not in self._displaced}
         return Selection(
             seats=seats,
             kept=kept,
@@ -171,6 +176,10 @@ class _Walk:
             free=list(board.space.free),
         )
 
+    def _of_jobs(self, seats: dict[int, Seats]) -> dict[int, Seats]:
+        """Return a copy without the GPUs that jobs outside the table are about to leave."""
+        return {row: at for row, at in seats.items() if row < self._num_jobs}
+
     def _begin(self, spare: Sequence[int]) -> None:
         """Start a part of the walk in which ``spare`` may be displaced, after the GPUs that are being left anyway."""
         leaving = [row for row in self._board.seats if row >= self._num_jobs]
@@ -180,12 +189,14 @@ class _Walk:
         self._searches.clear()
         self._first_waiting.clear()
 
-    def _reclaim_scope(self, row: int) -> int | None:
-        """Return the queue inside which a covered job may displace others; NO_ROW for everywhere, None for nowhere.
+    def _scope(self, row: int) -> int | None:
+        """Return the queue inside which a job may displace others; NO_ROW for everywhere, None for nowhere.
 
-        It may take from outside a queue only while that queue holds less than its quota: else it takes the place of a
-        weaker job of the same queue.
+        A covered job may take from outside a queue only while that queue holds less than its quota: else it takes the
+        place of a weaker job of the same queue.
         """
+        if not self._in_quota:
+            return NO_ROW
         board, node = self._board, self._claims.cover[row]
         path = board.path(row)
         for above in path[path.index(node) :]:
@@ -193,15 +204,14 @@ class _Walk:
                 return above
         return NO_ROW if self._claims.may_reclaim[row] else None
 
-    def _claim(self, row: int, *, scope: int | None) -> bool:
+    def _claim(self, row: int) -> bool:
         """Seat a job that does not sit, if it can be done within the rules; note the refusal otherwise."""
         board, cap = self._board, self._tree.cap
-        gpus, path = board.num_gpus[row], board.path(row)
-        first = self._first_waiting.get(path[0], NO_ROW)
-        if first != NO_ROW:
-            return self._refuse_behind(row, first)
+        gpus = board.num_gpus[row]
+        if self._first_waiting and board.path(row)[0] in self._first_waiting:
+            return self._refuse_behind(row, self._first_waiting[board.path(row)[0]])
         full = NO_ROW
-        for node in path:
+        for node in board.limits(row):
             if board.firm_gpus[node] + gpus > cap[node]:
                 return self._refuse(row, full_queue=node)
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
@@ -210,10 +220,11 @@ class _Walk:
         if board.open_gpus < gpus:
             return self._refuse(row)
         if full != NO_ROW:
-            return self._claim_in_full_queue(row, full, scope)
-        seats = self._home(row) or self._choose_free(row)
+            return self._claim_in_full_queue(row, full, self._scope(row))
+        seats = (row in self._before and self._home(row)) or self._choose_free(row)
         if seats:
             return self._sit(row, seats, ())
+        scope = self._scope(row)
         if scope is not None:
             seats, victims = self._room(row, scope)
             if seats:
@@ -245,7 +256,7 @@ class _Walk:
 
     def _home(self, row: int) -> Seats:
         """Return the seats a displaced job had at the start when they are free again."""
-        board, seats = self._board, self._before.get(row, ())
+        board, seats = self._board, self._before[row]
         for server, gpus in seats:
             if board.space.free[server] < gpus or not board.fits_after(row, server, gpus, ()):
                 return ()
@@ -265,13 +276,17 @@ class _Walk:
 
     def _choose(self, space: Space, row: int, fits: Fits | None) -> Seats:
         claims = self._claims
-        gang = Gang(
-            num_gpus=self._board.num_gpus[row],
-            max_servers=claims.max_servers[row],
-            least_servers=claims.least_servers[row],
-            kind=claims.kind[row],
-            fits=fits,
-        )
+        gang = self._gangs.get(claims.shape[row])
+        if gang is None or fits is not None:
+            gang = Gang(
+                num_gpus=self._board.num_gpus[row],
+                max_servers=claims.max_servers[row],
+                least_servers=claims.least_servers[row],
+                kind=claims.kind[row],
+                fits=fits,
+            )
+            if fits is None:
+                self._gangs[claims.shape[row]] = gang
         return self._locality.seats(space, gang)
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
@@ -327,6 +342,9 @@ class _Walk:
                     self._reclaimed.add(victim)
         board.sit(row, seats)
         self._refusals.pop(row, None)
+        if not victims and row not in self._before:
+            self._on_free.add(row)
+            return True
         if row in self._displaced:
             self._spare_a_move(row)
             seats = board.seats[row]
@@ -348,7 +366,7 @@ class _Walk:
 
     def _refuse(self, row: int, *, full_queue: int = NO_ROW) -> bool:
         board, last = self._board, self._refusal
-        if (last.full_queue, last.open_gpus, last.starved) != (full_queue, board.open_gpus, board.starved):
+        if last.open_gpus != board.open_gpus or last.full_queue != full_queue or last.starved != board.starved:
             last = Refusal(full_queue=full_queue, open_gpus=board.open_gpus, starved=board.starved)
             self._refusal = last  # many jobs in a row are refused for the same cause
         self._refusals[row] = last

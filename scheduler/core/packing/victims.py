@@ -31,11 +31,12 @@ class Seated(Protocol):
         """Return where each row sits now."""
 
     @property
+    def firm(self) -> bytearray:
+        """Return 1 for rows that keep their seats for the rest of the round."""
+
+    @property
     def space(self) -> Space:
         """Return the GPUs that nobody sits on."""
-
-    def is_firm(self, row: int) -> bool:
-        """Return whether the row keeps its seats for the rest of the round."""
 
     def gpus_on(self, row: int, server: int) -> int:
         """Return the GPUs of the row on the server."""
@@ -88,8 +89,14 @@ class VictimSearch:
             if self._enough(row, self._found[-1]):
                 return self._found[-1]
             self._found.pop()
-        while self._at < len(self._order):
-            for server in self._pass_one():
+        order, firm, seats = self._order, self._board.firm, self._board.seats
+        while self._at < len(order):
+            other = order[self._at]
+            self._at += 1
+            if firm[other] or other not in seats:
+                continue
+            self._pass(other)
+            for server, _ in seats[other]:
                 if self._enough(row, server):
                     self._found.append(server)
                     return server
@@ -109,8 +116,10 @@ class VictimSearch:
                 if seats:
                     return seats
             self._spent = self._at >= len(self._order)
-            for _ in range(min(self._stride, len(self._order) - self._at)):
-                self._pass_one()
+            for other in self._order[self._at : self._at + self._stride]:
+                if not board.firm[other] and other in board.seats:
+                    self._pass(other)
+            self._at = min(self._at + self._stride, len(self._order))
             self._stride *= 2
         return ()
 
@@ -132,23 +141,22 @@ class VictimSearch:
                 missing += count
         return taken
 
-    def _pass_one(self) -> list[int]:
-        """Go past the next row and return the servers it would leave."""
-        board, row = self._board, self._order[self._at]
-        self._at += 1
-        if board.is_firm(row) or row not in board.seats:
-            return []
-        board.watch(row, self)
-        servers = []
-        for server, gpus in board.seats[row]:
-            servers.append(server)
-            self._passed.setdefault(server, []).append(row)
-            self._gain[server] = self._gain.get(server, 0) + gpus
-        return servers
+    def _pass(self, row: int) -> None:
+        """Go past a row that may be moved."""
+        passed, gain = self._passed, self._gain
+        self._board.watch(row, self)
+        for server, gpus in self._board.seats[row]:
+            if server in passed:
+                passed[server].append(row)
+                gain[server] += gpus
+            else:
+                passed[server] = [row]
+                gain[server] = gpus
 
     def _enough(self, row: int, server: int) -> bool:
+        """Return whether the gang fits on a server, on which passed rows sit, once they have left."""
         board = self._board
-        if board.space.free[server] + self._gain.get(server, 0) < self._gpus:
+        if board.space.free[server] + self._gain[server] < self._gpus:
             return False
         if not board.tight or board.fits_after(row, server, self._gpus, self._passed.get(server, ())):
             return True
