@@ -5,18 +5,15 @@ wins depends on how much faster one more GPU makes either, and on which of them 
 is not transitive, so the order of the pool is part of the rule, and the result is that of the plain loop.
 """
 
-import math
-from collections.abc import MutableSequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from scheduler.core.curves import Curves, SpeedTable
-from scheduler.core.tables import BoolArray, FloatArray, IntArray
+from scheduler.core.tables import FloatArray, IntArray
 
-# Winners that are looked at one by one; with more it is quicker to look at everybody at once.
-_FEW = 6
+# More grades tell more jobs apart at once, but a job that grows passes more of them.
+_GRADES = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,129 +52,142 @@ def knock_out(
     if int((room - gpus[pool]).sum()) <= spare:  # enough for all
         result[pool] = room
         return result
-    result[pool] = _Pool(curves.table, rule, lengths[pool], curve, gpus[pool], room).give(spare)
+    growing = gpus[pool] < room
+    rows = pool[growing]
+    result[rows] += _Pool(curves.table, rule, lengths[rows], curve[growing], gpus[rows], room[growing]).give(spare)
     return result
 
 
-def _cells(column: FloatArray) -> MutableSequence[float]:
-    """Return the column for access to one number at a time: several times as fast, on the same memory."""
-    return cast(MutableSequence[float], memoryview(column.data))  # it reads and writes plain Python numbers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    """One respect in which a job may come up to the champion, on a scale of whole numbers.
+
+    A job comes up to the champion where ``reach`` of its state is at least ``mark`` of the champion's. The scale has
+    ``_GRADES`` grades, and the jobs that reach one are the bits of one number, so that all are compared at once. A
+    grade holds several marks; whoever reaches the grade of a mark need not reach the mark.
+
+    Attributes:
+        reach: How far the jobs in each state reach.
+        mark: What must be reached to come up to a champion in that state.
+        reached: Grade of ``reach``.
+        marked: Grade of ``mark``.
+        above: For each grade the jobs that reach it; bit i is job i.
+    """
+
+    reach: list[int]
+    mark: list[int]
+    reached: list[int]
+    marked: list[int]
+    above: list[int]
+
+    @staticmethod
+    def of(values: FloatArray, marks: FloatArray, counts: IntArray, at: IntArray, *, ties: bool) -> "_Scale":
+        """Return the scale on which values come up to marks: where they are greater, with ``ties`` also where equal.
+
+        Args:
+            values: (k,) value of each kind of state.
+            marks: (k,) what another's value is compared with.
+            counts: (k,) how many states are of that kind, at least 1: grades hold about as many states each.
+            at: (s,) kind of each state.
+            ties: Whether equal is enough.
+        """
+        order = np.argsort(marks)
+        ranks = np.concatenate(([0], np.cumsum(counts[order])))
+        reach = ranks[np.searchsorted(marks[order], values, side="right" if ties else "left")][at]
+        mark = ranks[np.searchsorted(marks[order], marks, side="right")][at]
+        width = 1 + len(at) // _GRADES
+        return _Scale(
+            reach=reach.tolist(),
+            mark=mark.tolist(),
+            reached=(reach // width).tolist(),
+            marked=(mark // width).tolist(),
+            above=[],
+        )
+
+    def seat(self, states: list[int]) -> None:
+        """Note for each grade the jobs that reach it when they are in these states."""
+        grades = np.array([self.reached[state] for state in states])
+        bits = np.packbits(grades >= np.arange(_GRADES + 2)[:, None], axis=1, bitorder="little")
+        self.above.extend(int.from_bytes(row, "little") for row in bits)
 
 
 class _Pool:
-    """The jobs in the order in which they meet. Who is out has a length, gain and rise with which it always loses."""
+    """The jobs that can grow, as bits: the first to meet is the highest bit, so that who meets next is a bit length.
+
+    The states of a job are the counts of GPUs at which it may get one more; those of all jobs lie in one list.
+    """
 
     def __init__(
-        self,
-        table: SpeedTable,
-        rule: Rule,
-        lengths: FloatArray,
-        curve: IntArray,
-        gpus: IntArray,
-        room: IntArray,
+        self, table: SpeedTable, rule: Rule, lengths: FloatArray, curve: IntArray, gpus: IntArray, room: IntArray
     ) -> None:
-        self._speed, self._gains, self._rises = table.speed, table.gain, table.rise
-        self._rule = rule
-        self._result = gpus.copy()
-        self._seat(gpus < room, lengths, curve, gpus, room)
-
-    def _seat(self, rows: BoolArray, lengths: FloatArray, curve: IntArray, gpus: IntArray, room: IntArray) -> None:
-        """Begin with some rows; everything below is by place among them."""
-        self._place = np.flatnonzero(rows)
-        self._lengths, self._curve = lengths[rows], curve[rows]
-        self._gpus, self._room = gpus[rows].tolist(), room[rows].tolist()
-        speed = self._speed[self._curve, gpus[rows]]
-        self._length = self._lengths / speed if self._rule.shrinking else self._lengths.copy()
-        self._gain, self._rise = self._gains[self._curve, gpus[rows]], self._rises[self._curve, gpus[rows]]
-        self._make_room()
-
-    def _make_room(self) -> None:
-        size = len(self._gpus)
-        self._length_at, self._gain_at, self._rise_at = _cells(self._length), _cells(self._gain), _cells(self._rise)
-        self._beats, self._shorter = np.empty(size, dtype=np.bool_), np.empty(size, dtype=np.bool_)
+        states = (room - gpus)[::-1]
+        end = np.cumsum(states)
+        self._at, self._end = (end - states).tolist(), end.tolist()
+        self._bits = [1 << place for place in range(len(states))]
+        self._playing = 0
+        job = np.repeat(np.arange(len(states)), states)
+        count = gpus[::-1][job] + np.arange(len(job)) - (end - states)[job]
+        used, row = np.unique(curve[::-1], return_inverse=True)
+        width = table.gain.shape[1]
+        kinds, kind, counts = np.unique(row[job] * width + count, return_inverse=True, return_counts=True)
+        curves, gains = used[kinds // width], kinds % width
+        gain, rise = table.gain[curves, gains], table.rise[curves, gains]
+        length = lengths[::-1][job]
+        if rule.shrinking:
+            length = length / table.speed[used[row[job]], count]
+        each = np.arange(len(job))
+        ties = rule.ties_to_later
+        self._outright = _Scale.of(gain, rise, counts, kind, ties=ties)
+        self._nearly = _Scale.of(rise, gain, counts, kind, ties=not ties)
+        self._shorter = _Scale.of(-length, -length, np.ones_like(each), each, ties=False)
 
     def give(self, spare: int) -> IntArray:
-        """Give the spare GPUs one by one and return what everybody has."""
-        champions: list[_Champion] = []  # everyone who was champion, the last one last
-        winners: list[int] = []
-        left = len(self._gpus)
-        while spare and left:
-            if not champions:
-                champions.append(_Champion(0, self._beaten_by(0), len(winners)))
-            while (later := self._next_to_beat(champions[-1], winners)) >= 0:
-                champions.append(_Champion(later, self._beaten_by(later), len(winners)))
-            # The others stay who they are: up to the place of the winner nobody changes.
-            winner = champions.pop().place
-            winners.append(winner)
-            left -= self._grow(winner)
-            spare -= 1
-            if 2 * left < len(self._gpus):
-                self._forget_the_out()
-                champions.clear()
-                winners.clear()
-        self._result[self._place] = self._gpus
-        return self._result
+        """Give the spare GPUs one by one, fewer than there is room for, and return how many each job got."""
+        at, before = self._at, np.array(self._at)
+        for scale in (self._outright, self._nearly, self._shorter):
+            scale.seat(at)
+        self._playing = (1 << len(at)) - 1
+        champions: list[int] = []  # everyone who was champion, the last one last
+        while spare:
+            later = self._beating(champions[-1]) if champions else self._playing
+            if later:
+                champions.append(later.bit_length() - 1)
+            else:
+                # The others stay who they are: up to the place of the winner nobody changes.
+                self._grow(champions.pop())
+                spare -= 1
+        grown: IntArray = (np.array(at) - before)[::-1]
+        return grown
 
-    def _forget_the_out(self) -> None:
-        """Go on among those who can still win: half as many to look through."""
-        self._result[self._place] = self._gpus
-        still = self._gain > 0
-        self._place, self._lengths, self._curve = self._place[still], self._lengths[still], self._curve[still]
-        self._length, self._gain, self._rise = self._length[still], self._gain[still], self._rise[still]
-        rows = np.flatnonzero(still).tolist()
-        self._gpus, self._room = [self._gpus[row] for row in rows], [self._room[row] for row in rows]
-        self._make_room()
+    def _beating(self, champion: int) -> int:
+        """Return jobs of which the highest bit is the first to beat the champion; 0 for nobody."""
+        state, bits = self._at[champion], self._bits
+        outright, nearly, shorter = self._outright, self._nearly, self._shorter
+        later: int = nearly.above[nearly.marked[state]] & shorter.above[shorter.marked[state]]
+        later |= outright.above[outright.marked[state]]
+        later &= self._playing & (bits[champion] - 1)
+        while later and not self._beats(self._at[later.bit_length() - 1], state):
+            later ^= bits[later.bit_length() - 1]
+        return later
 
-    def _beaten_by(self, place: int) -> bytearray:
-        """Return for every job after a place whether it beats the one there."""
-        gain, rise, length = self._gain_at[place], self._rise_at[place], self._length_at[place]
-        outright, beats = (np.greater_equal, np.greater) if self._rule.ties_to_later else (np.greater, np.greater_equal)
-        start = place + 1
-        wins, shorter = self._beats[start:], self._shorter[start:]
-        np.less(self._length[start:], length, out=shorter)
-        beats(self._rise[start:], gain, out=wins)
-        wins &= shorter
-        wins |= outright(self._gain[start:], rise, out=shorter)
-        return bytearray(wins.tobytes())
+    def _grow(self, job: int) -> None:
+        bit = self._bits[job]
+        self._at[job] = state = self._at[job] + 1
+        if state == self._end[job]:
+            self._playing ^= bit
+            return
+        for scale in (self._outright, self._nearly, self._shorter):
+            old, new = scale.reached[state - 1], scale.reached[state]
+            if old != new:
+                above = scale.above
+                for grade in range(new + 1, old + 1) if new < old else range(old + 1, new + 1):
+                    above[grade] ^= bit
 
-    def _next_to_beat(self, champion: "_Champion", winners: list[int]) -> int:
-        """Return the place of the first job that beats the champion, or -1. Only winners have changed meanwhile."""
-        start = champion.place + 1
-        if len(winners) - champion.seen > _FEW:
-            champion.beaten_by = self._beaten_by(champion.place)
-        else:
-            for row in winners[champion.seen :]:
-                champion.beaten_by[row - start] = self._beats_champion(row, champion.place)
-        champion.seen = len(winners)
-        first = champion.beaten_by.find(1)
-        return start + first if first >= 0 else -1
-
-    def _beats_champion(self, row: int, champion: int) -> bool:
-        """Return whether a later job beats the champion."""
-        gain, rise = self._gain_at[row], self._rise_at[row]
-        champion_gain, champion_rise = self._gain_at[champion], self._rise_at[champion]
-        shorter = self._length_at[row] < self._length_at[champion]
-        if self._rule.ties_to_later:
-            return gain >= champion_rise or (shorter and rise > champion_gain)
-        return gain > champion_rise or (shorter and rise >= champion_gain)
-
-    def _grow(self, row: int) -> bool:
-        """Give one GPU and return whether the job is out with it."""
-        self._gpus[row] += 1
-        gpus, curve = self._gpus[row], self._curve.item(row)
-        if gpus == self._room[row]:
-            self._length_at[row], self._gain_at[row], self._rise_at[row] = math.inf, -2.0, -1.0
+    def _beats(self, state: int, champion: int) -> bool:
+        """Return whether a job in a state beats a champion in another."""
+        if self._outright.reach[state] >= self._outright.mark[champion]:
             return True
-        self._gain_at[row], self._rise_at[row] = self._gains.item(curve, gpus), self._rises.item(curve, gpus)
-        if self._rule.shrinking:
-            self._length_at[row] = self._lengths.item(row) / self._speed.item(curve, gpus)
-        return False
-
-
-class _Champion:
-    """A job that was champion: its place, which of the jobs after it beat it, and how many winners it has seen."""
-
-    __slots__ = ("beaten_by", "place", "seen")
-
-    def __init__(self, place: int, beaten_by: bytearray, seen: int) -> None:
-        self.place, self.beaten_by, self.seen = place, beaten_by, seen
+        return (
+            self._shorter.reach[state] >= self._shorter.mark[champion]
+            and self._nearly.reach[state] >= self._nearly.mark[champion]
+        )

@@ -106,6 +106,32 @@ def test_the_knock_out_is_that_of_the_plain_loop(
     assert found.tolist() == expected
 
 
+@pytest.mark.parametrize("num_curves", [3, 90])
+@pytest.mark.parametrize("shrinking", [True, False])
+def test_many_jobs_meet_as_in_the_plain_loop(*, num_curves: int, shrinking: bool) -> None:
+    """A large pool, where the search tells jobs apart only roughly at first: alike, tied, and one curve each."""
+    rng = np.random.default_rng(num_curves)
+    counts = np.arange(18.0)
+    costs = rng.uniform(0.01, 0.35, num_curves)
+    curves = [(counts / (1 + cost * np.maximum(counts - 1, 0))).tolist() for cost in costs]
+    rows = (np.arange(90) % num_curves).tolist()
+    lengths = rng.choice([10.0, 50.0, 51.0, 400.0, float("inf")], 90).tolist()
+    most = rng.choice([2, 2, 4, 8, 16], 90).tolist()
+    rule = Rule(shrinking=shrinking, ties_to_later=not shrinking)
+
+    found = knock_out(
+        Curves(row=np.array(rows), table=SpeedTable.of(np.array(curves)), work_s=np.array(lengths)),
+        rule,
+        lengths=np.array(lengths),
+        pool=np.arange(90),
+        gpus=np.ones(90, dtype=np.int64),
+        most=np.array(most),
+        spare=250,
+    )
+
+    assert found.tolist() == plain_loop([curves[row] for row in rows], lengths, [1] * 90, most, 250, rule=rule)
+
+
 @pytest.mark.parametrize(
     ("longer_next", "to_longer", "sums"),
     [(16.0, False, (72.321, 72.5)), (18.0, True, (65.873, 65.556)), (50 / 3, False, (70.0, 70.0))],
