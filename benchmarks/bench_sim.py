@@ -10,14 +10,17 @@ import subprocess
 import sys
 import time
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import TypedDict, cast
 
 import numpy as np
 
 from scheduler.choices import build_config
+from scheduler.core.profile import Profile
 from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.workloads.elastic import elastic
 from scheduler.simulator.workloads.philly import philly_like
 
 QUESTION = "How long does it take to replay 100,000 jobs on 313 servers of 8 GPUs, rounds of 60 s?"
@@ -27,6 +30,9 @@ NUM_JOBS = 100_000
 # CPU seconds that the whole trace may take, by mechanism.
 TARGETS_S = {"proportional": 10.0, "tune": 25.0}
 POLICIES = ("fifo", "srtf", "srsf", "las", "gittins")
+# Policies that choose how many GPUs each job has: elastic jobs with measured curves, and what each may take.
+SHARES, NUM_ELASTIC, ELASTIC_TARGET_S = ("afs-l", "afs-p"), 20_000, 60.0
+CURVES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"
 
 
 class Replay(TypedDict):
@@ -58,9 +64,20 @@ def bare_loop_s(jobs: list[SimJob]) -> float:
     return time.process_time() - begin_s
 
 
+def _jobs(num_jobs: int, *, elastic_jobs: bool) -> list[SimJob]:
+    cluster_gpus = NUM_SERVERS * GPUS
+    if not elastic_jobs:
+        return philly_like(num_jobs=num_jobs, cluster_gpus=cluster_gpus, load=LOAD)
+    curves = {
+        model: Profile(scaling=tuple((float(gpus), speed / points[0][1]) for gpus, speed in points))
+        for model, points in json.loads(CURVES.read_text()).items()
+    }
+    return elastic(num_jobs=num_jobs, cluster_gpus=cluster_gpus, curves=curves, load=LOAD)
+
+
 def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
     """Replay in this process."""
-    jobs = philly_like(num_jobs=num_jobs, cluster_gpus=NUM_SERVERS * GPUS, load=LOAD)
+    jobs = _jobs(num_jobs, elastic_jobs=policy in SHARES)
     servers = ServerTable(
         server_id=np.arange(NUM_SERVERS),
         num_gpus=np.full(NUM_SERVERS, GPUS),
@@ -102,6 +119,7 @@ def _in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
     """Return all replays, whether they keep within their targets, and what doubling the jobs costs."""
     replays = [_in_own_process(policy, mechanism, num_jobs) for mechanism in TARGETS_S for policy in POLICIES]
+    shares = [_in_own_process(policy, "proportional", min(num_jobs, NUM_ELASTIC)) for policy in SHARES]
     half = _in_own_process("srtf", "proportional", num_jobs // 2)
     whole = next(one for one in replays if (one["policy"], one["mechanism"]) == ("srtf", "proportional"))
     worst = {name: max(one["cpu_s"] for one in replays if one["mechanism"] == name) for name in TARGETS_S}
@@ -115,6 +133,9 @@ def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
         "doubling_costs": round(whole["cpu_s"] / half["cpu_s"], 2),
         "peak_rss_mb": max(one["peak_rss_mb"] for one in replays),
         "replays": replays,
+        "elastic_target_cpu_s": ELASTIC_TARGET_S,
+        "elastic_within_target": all(one["cpu_s"] <= ELASTIC_TARGET_S for one in shares),
+        "elastic": shares,
     }
 
 
