@@ -1,5 +1,6 @@
 """The arguments of ``manage.py simulate``, in groups as its help shows them."""
 
+import math
 from argparse import Action, ArgumentParser
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ from scheduler.introspection import INTROSPECTIONS
 from scheduler.management.argument_types import model_mix, number, round_length, seed_list, whole
 from scheduler.options import Parameter
 from scheduler.simulator.cluster import MOST_SERVERS
+from scheduler.simulator.costs import Manager
 from scheduler.simulator.profiles import DEFAULT_MIX
 
 
@@ -83,6 +85,13 @@ def add_scheduling(parser: CommandParser) -> None:
         help="what is tried on running jobs, measured and taken back; may stand several times: %(choices)s",
     )
     group.add_argument(
+        "--introspection-option",
+        metavar="NAME.K=V",
+        action="append",
+        default=[],
+        help="an option of an introspection, such as slicing.quantum_s=30; may stand several times",
+    )
+    group.add_argument(
         "--round-s",
         metavar="S",
         type=round_length,
@@ -95,6 +104,27 @@ def add_scheduling(parser: CommandParser) -> None:
         type=number(least=0),
         default=0.0,
         help="what every start of a job after its first costs, seconds (default: 0)",
+    )
+    group.add_argument(
+        "--costs",
+        metavar="M",
+        choices=list(Manager),
+        help="what starts and resizes cost, by how jobs are reconfigured, instead of --restart-s: %(choices)s",
+    )
+    group.add_argument(
+        "--checkpoint-s",
+        metavar="S",
+        type=number(above=0),
+        default=math.inf,
+        help="run time between two checkpoints of a job; a failure loses the work since the last (default: none before "
+        "the end)",
+    )
+    group.add_argument(
+        "--retries",
+        choices=["rules", "at-once"],
+        default="at-once",
+        help="whether a job that failed joins the line again at once, or by the rules for its cause: after a pause, or "
+        "not at all (default: at-once)",
     )
     group.add_argument(
         "--compare",
@@ -175,6 +205,34 @@ def add_workload(parser: CommandParser) -> None:
     seeds.add_argument("--seeds", metavar="N", type=whole(least=1, most=1000), help="the seeds 0 to N-1")
 
 
+def add_interruption(parser: CommandParser) -> None:
+    """Add how long."""
+    group = parser.add_argument_group("interruption", "One --policy and one --seed, without introspection")
+    group.add_argument(
+        "--until",
+        metavar="S",
+        type=number(least=0),
+        default=math.inf,
+        help="end at this second of the trace (default: when all jobs have ended)",
+    )
+    group.add_argument(
+        "--checkpoint", metavar="FILE", type=Path, help="write how far the replay is, now and then and at its end"
+    )
+    group.add_argument(
+        "--save-every-s",
+        metavar="S",
+        type=number(above=0),
+        default=60.0,
+        help="CPU time after which --checkpoint is written again, seconds (default: 60)",
+    )
+    group.add_argument(
+        "--continue",
+        metavar="FILE",
+        type=Path,
+        help="begin with what --checkpoint wrote in a replay of the same jobs, cluster and options",
+    )
+
+
 def add_output(parser: CommandParser) -> None:
     """Add where to."""
     group = parser.add_argument_group("output", "A table goes to stdout. Columns: docs/simulator.md")
@@ -182,6 +240,11 @@ def add_output(parser: CommandParser) -> None:
         "--json", metavar="FILE", type=Path, help="the figures as JSON; - for stdout instead of the table"
     )
     group.add_argument("--records", metavar="FILE", type=Path, help="one row a job, .csv or .parquet")
+    group.add_argument(
+        "--reasons",
+        action="store_true",
+        help="for --records and left-over jobs: how long jobs waited for which reason; takes much longer",
+    )
     group.add_argument("--series", metavar="FILE", type=Path, help="the cluster over time, .csv or .parquet")
     group.add_argument("--placements", metavar="FILE", type=Path, help="who was where and when, .csv or .parquet")
     group.add_argument("--html", metavar="FILE", type=Path, help="a report in one file, for a browser, without network")

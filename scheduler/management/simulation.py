@@ -1,10 +1,11 @@
 """What ``manage.py simulate`` does with its arguments: build a study, replay the arms, write what was asked for."""
 
 import json
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,10 +14,12 @@ from tqdm import tqdm
 from scheduler.simulator import VERSION
 from scheduler.simulator.arms import Arm
 from scheduler.simulator.compare import Tell, compare
+from scheduler.simulator.costs import ReconfigurationCosts
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.leftover import left_over
 from scheduler.simulator.records_file import check_suffix, write_placements, write_records, write_series
-from scheduler.simulator.study import Prepared, Result, Study, prepare
+from scheduler.simulator.saving import UnusableStateError
+from scheduler.simulator.study import Prepared, Result, States, Study, prepare, replay
 from scheduler.simulator.summary_text import as_json, table
 
 STDOUT = Path("-")
@@ -41,6 +44,7 @@ class Request:
         arms: What to replay, at least one.
         seeds: Seeds of the workload, at least one.
         workers: Processes; None for one for each core.
+        states: Where the one replay writes how far it is, and goes on from.
         json, records, series, placements, html: Files to write; None for none. ``-`` as ``json`` is stdout.
     """
 
@@ -48,6 +52,7 @@ class Request:
     arms: Sequence[Arm]
     seeds: Sequence[int]
     workers: int | None = None
+    states: States = field(default_factory=States)
     json: Path | None = None
     records: Path | None = None
     series: Path | None = None
@@ -63,6 +68,7 @@ def run_simulation(request: Request, *, out: Writer, notes: Writer) -> str:
         TraceError: If the trace cannot be read.
     """
     _check_files(request)
+    _check_states(request)
     for arm in request.arms:
         arm.config()  # a mistyped name is told before a large trace is read
     study = replace(
@@ -73,12 +79,24 @@ def run_simulation(request: Request, *, out: Writer, notes: Writer) -> str:
     first = prepare(study, seed=request.seeds[0])
     for warning in first.trace.warnings:
         notes.write(f"{warning}.\n")
-    with _progress(len(request.arms) * len(request.seeds), notes) as tell:
-        results = compare(study, request.arms, seeds=request.seeds, workers=request.workers, first=first, tell=tell)
+    results = _replayed(request, study, first, notes)
     _write_files(request, study, first, results, out)
     if request.json != STDOUT:
         out.write(f"{describe(study, first)}\n\n{table(results)}\n")
-    return "\n".join(filter(None, (left_over(result, first) for result in results)))
+    return "\n".join(filter(None, map(left_over, results)))
+
+
+def _replayed(request: Request, study: Study, first: Prepared, notes: Writer) -> list[Result]:
+    runs = len(request.arms) * len(request.seeds)
+    if runs > 1:
+        with _run_bar(runs, notes) as tell:
+            return compare(study, request.arms, seeds=request.seeds, workers=request.workers, first=first, tell=tell)
+    with _job_bar(len(first.trace.jobs), notes) as progress:
+        try:
+            arm, seed = request.arms[0], request.seeds[0]
+            return [replay(study, first, arm, seed=seed, progress=progress, states=request.states)]
+        except UnusableStateError as error:
+            raise BadInput(f"--continue: {error}.") from None
 
 
 def describe(study: Study, prepared: Prepared) -> str:
@@ -102,6 +120,10 @@ def setting(study: Study, prepared: Prepared) -> dict[str, object]:
         "queues": list(prepared.queue_names),
         "round_s": study.round_s,
         "restart_s": study.restart_s,
+        "checkpoint_s": study.checkpoint_s if math.isfinite(study.checkpoint_s) else None,
+        "costs": str(study.costs.manager) if isinstance(study.costs, ReconfigurationCosts) else None,
+        "retries": "at-once" if study.retries is None else "rules",
+        "until_s": study.until_s if math.isfinite(study.until_s) else None,
         "window": workload.window or None,
         "load": workload.load,
         "mix": dict(workload.mix) if workload.mix else None,
@@ -117,10 +139,27 @@ def _check_files(request: Request) -> None:
     ):
         if path is not None:
             check_suffix(path, flag=flag)
-    files = (request.json, request.records, request.series, request.placements, request.html)
+    files = (
+        *(request.json, request.records, request.series, request.placements, request.html),
+        request.states.save_to,
+    )
     for path in files:
         if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
             raise BadInput(f"{path}: there is no folder {path.parent} to write it to.")
+
+
+def _check_states(request: Request) -> None:
+    states = request.states
+    if states.save_to is None and states.continue_from is None:
+        return
+    if len(request.arms) * len(request.seeds) > 1:
+        raise BadInput("--checkpoint and --continue hold one replay: give one --policy and one --seed.")
+    if request.arms[0].introspection:
+        raise BadInput("--checkpoint and --continue: a replay with --introspection cannot be interrupted.")
+    if states.continue_from and (request.series or request.placements or request.html):
+        raise BadInput(
+            "--continue: --series, --placements and --html need a replay in one piece; --json and --records do not."
+        )
 
 
 def _write_files(request: Request, study: Study, first: Prepared, results: Sequence[Result], out: Writer) -> None:
@@ -152,9 +191,9 @@ def _replays(
 
 
 @contextmanager
-def _progress(total: int, notes: Writer) -> Iterator[Tell | None]:
+def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
     """Give what to call after each run; a bar where somebody watches, nothing elsewhere."""
-    if not notes.isatty() or total < 2:
+    if not notes.isatty():
         yield None
         return
     with tqdm(total=total, file=sys.stderr, unit="run", leave=False) as bar:
@@ -164,3 +203,18 @@ def _progress(total: int, notes: Writer) -> Iterator[Tell | None]:
             bar.update()
 
         yield tell
+
+
+@contextmanager
+def _job_bar(total: int, notes: Writer) -> Iterator[Callable[[int, int], None] | None]:
+    """Give what to call with the number of jobs done and of all jobs; a bar where somebody watches."""
+    if not notes.isatty():
+        yield None
+        return
+    # A replay that is over at once shows nothing.
+    with tqdm(total=total, file=sys.stderr, unit="job", leave=False, delay=1.0) as bar:
+
+        def progress(done: int, _total: int) -> None:
+            bar.update(done - bar.n)
+
+        yield progress

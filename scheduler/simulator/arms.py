@@ -25,6 +25,7 @@ class Arm:
         policy, locality, mechanism: Names in their registries.
         introspection: Names in theirs, in the order in which they act.
         policy_options, locality_options, mechanism_options: What differs from the defaults.
+        introspection_options: The same, by name of the introspection.
     """
 
     policy: str
@@ -34,6 +35,7 @@ class Arm:
     policy_options: Options = field(default_factory=dict)
     locality_options: Options = field(default_factory=dict)
     mechanism_options: Options = field(default_factory=dict)
+    introspection_options: Mapping[str, Options] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -56,6 +58,7 @@ class Arm:
                 mechanism=self.mechanism,
                 mechanism_options=_with_lists(known["mechanisms"], self.mechanism, self.mechanism_options),
                 introspection=self.introspection,
+                introspection_options=self.introspection_options,
             )
         except SpecInvalid as error:
             raise BadInput(f"{self.name}: {' '.join(entry.detail for entry in error.errors)}") from None
@@ -112,14 +115,18 @@ def _parse(text: str, base: Arm, mechanisms: set[str]) -> Arm:
     if rest and (rest[0] in mechanisms or len(rest) == 1):
         mechanism = rest.pop(0)
     policy, locality = match["policy"], match["locality"] or base.locality
+    introspection = tuple(rest) or base.introspection
     return Arm(
         policy=policy,
         locality=locality,
         mechanism=mechanism,
-        introspection=tuple(rest) or base.introspection,
+        introspection=introspection,
         policy_options=base.policy_options if policy == base.policy else {},
         locality_options=base.locality_options if locality == base.locality else {},
         mechanism_options=base.mechanism_options if mechanism == base.mechanism else {},
+        introspection_options={
+            name: options for name, options in base.introspection_options.items() if name in introspection
+        },
     )
 
 
@@ -137,6 +144,21 @@ def parse_options(pairs: Sequence[str], *, flag: str) -> dict[str, Any]:
         if not equals or not name.strip():
             raise BadInput(f"{flag} {pair!r} must be name=value.")
         options[name.strip()] = _value(value.strip())
+    return options
+
+
+def parse_named_options(pairs: Sequence[str], *, flag: str) -> dict[str, dict[str, Any]]:
+    """Return options given as ``choice.name=value``, by choice.
+
+    Raises:
+        BadInput: If a pair has no ``=`` or names no choice.
+    """
+    options: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        choice, dot, rest = pair.partition(".")
+        if not dot or not choice.strip() or "=" in choice:
+            raise BadInput(f"{flag} {pair!r} must be choice.name=value, such as slicing.quantum_s=30.")
+        options.setdefault(choice.strip(), {}).update(parse_options([rest], flag=flag))
     return options
 
 

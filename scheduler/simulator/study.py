@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from scheduler.core.profile import Profile, sensitivity
 from scheduler.core.tables import QueueTable, ServerTable
@@ -17,6 +18,7 @@ from scheduler.simulator.summary import summarize
 from scheduler.simulator.traces import PROFILES, open_trace
 from scheduler.simulator.traces import trace as cut
 from scheduler.simulator.traces.trace import Trace
+from scheduler.simulator.world import Costs, Retries
 
 # Machines for which the profiles were published.
 _MEASURED_CPUS_PER_GPU = range(3, 7)
@@ -55,7 +57,12 @@ class Study:
             the cluster has queues.
         round_s: Seconds between rounds; None for a round whenever something changes.
         restart_s: Seconds that every start after a job's first costs.
+        checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last.
+        costs: What starts and resizes cost instead of ``restart_s``.
+        retries: What happens after a failed attempt; without it the job joins the line again at once.
+        until_s: The replay stops here at the latest.
         keep_series, keep_stays: Whether outcomes hold the cluster over time, and who was where.
+        keep_reasons: Whether records hold how long each job waited for which reason.
     """
 
     workload: Workload
@@ -64,8 +71,27 @@ class Study:
     queues_of_trace: bool = False
     round_s: float | None = 300.0
     restart_s: float = 0.0
+    checkpoint_s: float = math.inf
+    costs: Costs | None = None
+    retries: Retries | None = None
+    until_s: float = math.inf
     keep_series: bool = False
     keep_stays: bool = False
+    keep_reasons: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class States:
+    """Where a replay writes how far it is, and goes on from.
+
+    Attributes:
+        save_to: File for the state, at the end and every ``save_every_s`` seconds of CPU time; None for none.
+        continue_from: File with the state to begin with; None to begin before the first arrival.
+    """
+
+    save_to: Path | None = None
+    save_every_s: float = math.inf
+    continue_from: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +126,7 @@ def prepare(study: Study, *, seed: int) -> Prepared:
     """Read the workload and make the cluster.
 
     Raises:
-        BadInput: If an option does not fit the trace.
+        BadInput: If an option does not fit the trace, or the trace the cluster.
         TraceError: If the trace cannot be read.
     """
     workload = study.workload
@@ -109,6 +135,7 @@ def prepare(study: Study, *, seed: int) -> Prepared:
     servers = server_table(study.cluster) if named is None else named
     cluster_gpus = int(servers.num_gpus.sum())
     trace = _shaped(trace, workload, cluster_gpus)
+    _check_widths(trace, cluster_gpus)
     if workload.mix:
         trace = replace(trace, jobs=_profiled(trace.jobs, servers, workload.mix, seed))
     trace, queues, names = _queued(study, trace, cluster_gpus)
@@ -116,14 +143,37 @@ def prepare(study: Study, *, seed: int) -> Prepared:
     return Prepared(trace=trace, servers=servers, queues=queues, queue_names=names, cluster_text=text)
 
 
+def _check_widths(trace: Trace, cluster_gpus: int) -> None:
+    """Refuse jobs that no schedule can ever run."""
+    wide = cut.wider_than(trace.jobs, cluster_gpus=cluster_gpus)
+    if not wide:
+        return
+    first = wide[0]
+    name = trace.jobs[first.job].name
+    job = f"job {first.job} ({name})" if name else f"job {first.job}"
+    raise BadInput(
+        f"{trace.source}: {job} needs {first.num_gpus:,} GPUs at once, the cluster has {cluster_gpus:,}; "
+        f"{len(wide):,} of {len(trace.jobs):,} jobs need up to {max(each.num_gpus for each in wide):,}. "
+        "Take a larger cluster, or leave them out of the trace."
+    )
+
+
 def replay(
-    study: Study, prepared: Prepared, arm: Arm, *, seed: int, progress: Callable[[int, int], None] | None = None
+    study: Study,
+    prepared: Prepared,
+    arm: Arm,
+    *,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+    states: States | None = None,
 ) -> Result:
     """Replay one arm; ``progress`` is called now and then with the number of jobs done and of all jobs.
 
     Raises:
         BadInput: If the arm cannot be built.
+        UnusableStateError: If the state to begin with is none, or one of another replay.
     """
+    states = states or States()
     outcome = simulate(
         prepared.trace.jobs,
         prepared.servers,
@@ -131,9 +181,17 @@ def replay(
         arm.config(),
         round_s=study.round_s,
         restart_s=study.restart_s,
+        checkpoint_s=study.checkpoint_s,
+        costs=study.costs,
+        retries=study.retries,
+        until_s=study.until_s,
         series=study.keep_series,
         stays=study.keep_stays,
+        reasons=study.keep_reasons,
         progress=progress,
+        save_to=states.save_to,
+        save_every_s=states.save_every_s,
+        continue_from=states.continue_from,
     )
     return Result(arm=arm, seed=seed, outcome=outcome, summary=summarize(outcome))
 
@@ -150,7 +208,7 @@ def _queued(study: Study, trace: Trace, cluster_gpus: int) -> tuple[Trace, Queue
     if study.queues_of_trace:
         return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
     trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
-    return trace, cut.queues_of([cluster_gpus], cluster_gpus=cluster_gpus), ("all",)
+    return trace, cut.queues_of([0]), ("all",)  # it borrows everything from nobody
 
 
 def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:

@@ -122,20 +122,89 @@ def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
 def test_a_job_that_never_started_has_empty_cells(tmp_path: Path) -> None:
     """Not infinity, not zero."""
     with pytest.raises(CommandError):
-        simulate(TRACE, "--policy", "fifo", "--servers", "1", "--gpus", "4", "--records", str(tmp_path / "r.csv"))
+        simulate(TRACE, "--policy", "fifo", *SMALL, "--until", "100", "--records", str(tmp_path / "r.csv"))
     with (tmp_path / "r.csv").open(newline="") as file:
-        left = [row for row in csv.DictReader(file) if int(row["num_gpus"]) > 4]
+        left = [row for row in csv.DictReader(file) if float(row["arrival_s"]) > 100]
 
     assert left
     assert {(row["first_start_s"], row["end_s"], row["jct_s"]) for row in left} == {("", "", "")}
 
 
 def test_jobs_left_over_end_with_one_and_say_why() -> None:
-    """How many, and what they need that the cluster has not."""
-    with pytest.raises(CommandError, match=r"10 of 60 jobs did not finish .*need up to 8 GPUs.* has 4") as caught:
-        simulate(TRACE, "--policy", "fifo", "--servers", "1", "--gpus", "4")
+    """How many; with reasons, for what they waited."""
+    cut = (TRACE, "--policy", "fifo", *SMALL, "--until", "1500")
+    with pytest.raises(CommandError, match=r"of 60 jobs did not finish .*: never started") as caught:
+        simulate(*cut)
+    with pytest.raises(CommandError, match=r"of 60 jobs did not finish .*: jobs before them in the order"):
+        simulate(*cut, "--reasons")
 
     assert caught.value.returncode == 1
+
+
+def test_seconds_by_reason_add_up_to_the_wait(tmp_path: Path) -> None:
+    """With --reasons records have a column for each reason that occurred; the figures are the same."""
+    found = figures(*BUSY, "--policy", "srtf", "--reasons", "--records", str(tmp_path / "r.parquet"))
+    table = pyarrow.parquet.read_table(tmp_path / "r.parquet").to_pydict()
+    reasons = [name for name in table if name.startswith("waited_")]
+
+    assert stable(found) == stable(figures(*BUSY, "--policy", "srtf"))
+    assert "waited_behind_policy_order_s" in reasons
+    assert [sum(seconds) for seconds in zip(*(table[name] for name in reasons), strict=True)] == pytest.approx(
+        table["queueing_s"]
+    )
+
+
+def test_failures_and_what_changes_cost_can_be_set() -> None:
+    """Lost work, the rules of retries, managers and options of an introspection each change the outcome."""
+    failing = ("generate:philly?jobs=80&failures=1&load=1.5", "--policy", "las", "--servers", "4")
+    plain = figures(*failing)
+    for more in (
+        ("--checkpoint-s", "600"),
+        ("--costs", "restart"),
+        ("--introspection", "slicing"),
+        ("--introspection", "slicing", "--introspection-option", "slicing.quantum_s=600"),
+    ):
+        found = figures(*failing, *more)
+        assert found["plan_hash"] != plain["plan_hash"], more
+        plain = found
+    with pytest.raises(CommandError, match="ran, but not to the end"):
+        figures(*failing, "--retries", "rules")
+
+
+def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Killed after its state was written, continued in another process: all figures of a run in one piece."""
+    trace = ("generate:philly?jobs=4000&load=1.1", "--policy", "srtf", "--servers", "40", "--round-s", "60")
+    state = tmp_path / "state"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, ROOT / "manage.py", "simulate", *trace, "--json", "f.json"),
+            *("--checkpoint", str(state), "--save-every-s", "0.05"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "VAR_DIR": str(tmp_path / "var")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for("a state", state.exists)
+    process.kill()
+    process.wait(timeout=10)
+    assert not (tmp_path / "f.json").exists()
+
+    assert stable(figures(*trace, "--continue", str(state))) == stable(figures(*trace))
+    with pytest.raises(CommandError, match=r"--continue: .*a replay with another workload") as caught:
+        figures(*trace, "--seed", "1", "--continue", str(state))
+    assert caught.value.returncode == 2
+
+
+def test_two_halves_of_a_replay_are_the_whole(tmp_path: Path) -> None:
+    """Up to a second of the trace with --until, then on."""
+    state = str(tmp_path / "state")
+    with pytest.raises(CommandError) as caught:
+        simulate(*BUSY, "--policy", "las", "--until", "7200", "--checkpoint", state)
+    continued = figures(*BUSY, "--policy", "las", "--continue", state)
+
+    assert caught.value.returncode == 1
+    assert stable(continued) == stable(figures(*BUSY, "--policy", "las"))
 
 
 @pytest.mark.parametrize(
@@ -165,6 +234,19 @@ def test_jobs_left_over_end_with_one_and_say_why() -> None:
         ((TRACE, "--policy", "fifo", "--cluster", "/nowhere.yaml"), "cannot be read: No such file"),
         ((TRACE, "--policy", "fifo", "--cluster", "c.yaml", "--gpus", "8"), "--cluster and --gpus say the same"),
         (("/nowhere.csv", "--policy", "fifo"), "cannot be opened: No such file"),
+        (
+            (TRACE, "--policy", "fifo", "--servers", "1", "--gpus", "4"),
+            r"job \d+ \(.*\) needs 8 GPUs .* has 4; 10 of 60",
+        ),
+        ((TRACE, "--policy", "fifo", "--introspection-option", "x=1"), "must be choice.name=value"),
+        ((TRACE, "--policy", "fifo", "--introspection-option", "slicing.quantum_s=9"), "slicing, which is not chosen"),
+        ((TRACE, "--policy", "fifo", "--costs", "restart", "--restart-s", "9"), "--costs and --restart-s say the same"),
+        ((TRACE, "--policy", "fifo", "--costs", "free"), "invalid choice: 'free'"),
+        ((TRACE, "--compare", "fifo,las", "--checkpoint", "s"), "give one --policy and one --seed"),
+        ((TRACE, "--policy", "fifo", "--introspection", "slicing", "--checkpoint", "s"), "cannot be interrupted"),
+        ((TRACE, "--policy", "fifo", "--continue", "s", "--html", "r.html"), "need a replay in one piece"),
+        ((TRACE, "--policy", "fifo", *SMALL, "--continue", "/nowhere"), "--continue: /nowhere cannot be read: No such"),
+        ((TRACE, "--policy", "fifo", *SMALL, "--continue", TRACE), "is not the state of a replay"),
         (("generate:nope", "--policy", "fifo"), "no generator 'nope'"),
     ],
 )

@@ -122,7 +122,7 @@ def test_quotas_follow_the_work_of_the_queues() -> None:
 
     assert table.quota_gpus.tolist() == [7, 3]
     assert table.parent.tolist() == [NO_ROW, NO_ROW]
-    assert table.max_gpus.tolist() == [10, 10]
+    assert (table.max_gpus > 10).all()
     assert table.may_borrow.all()
 
 

@@ -1,17 +1,27 @@
 """Replay a workload on a cluster that need not exist: ``manage.py simulate TRACE --policy srtf``."""
 
 from argparse import RawDescriptionHelpFormatter
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduler.management.simulate_arguments import add_cluster, add_output, add_scheduling, add_workload
+from scheduler.core.failures import RetryRules
+from scheduler.management.simulate_arguments import (
+    add_cluster,
+    add_interruption,
+    add_output,
+    add_scheduling,
+    add_workload,
+)
 from scheduler.management.simulation import Request, run_simulation
-from scheduler.simulator.arms import Arm, parse_arms, parse_options
+from scheduler.simulator.arms import Arm, parse_arms, parse_named_options, parse_options
 from scheduler.simulator.cluster import GB, Cluster, ServerGroup
 from scheduler.simulator.cluster_file import read_cluster
+from scheduler.simulator.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.study import Study, Workload
+from scheduler.simulator.retries import ByRules
+from scheduler.simulator.study import States, Study, Workload
 from scheduler.simulator.traces import READERS
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.workloads import GENERATORS
@@ -73,6 +83,7 @@ class Command(BaseCommand):
         add_scheduling(parser)
         add_cluster(parser)
         add_workload(parser)
+        add_interruption(parser)
         add_output(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -81,9 +92,15 @@ class Command(BaseCommand):
         except (BadInput, TraceError) as error:
             raise CommandError(str(error), returncode=BAD_INPUT) from None
         except KeyboardInterrupt:
-            raise CommandError("Stopped. Nothing was written.", returncode=INTERRUPTED) from None
+            raise CommandError(_stopped(options["checkpoint"]), returncode=INTERRUPTED) from None
         if reasons:
             raise CommandError(reasons, returncode=LEFT_OVER)
+
+
+def _stopped(checkpoint: Path | None) -> str:
+    if checkpoint is None or not checkpoint.exists():
+        return "Stopped. Nothing was written."
+    return f"Stopped. --continue {checkpoint} goes on from what was written there last."
 
 
 def request_of(options: dict[str, Any]) -> Request:
@@ -103,6 +120,7 @@ def request_of(options: dict[str, Any]) -> Request:
             f"{kind}_options": parse_options(options[f"{kind}_option"], flag=f"--{kind}-option")
             for kind in ("policy", "locality", "mechanism")
         },
+        introspection_options=parse_named_options(options["introspection_option"], flag="--introspection-option"),
     )
     workload = Workload(
         source=options["trace"],
@@ -112,6 +130,8 @@ def request_of(options: dict[str, Any]) -> Request:
         load=options["load"],
         mix=options["mix"],
     )
+    if options["costs"] and options["restart_s"]:
+        raise BadInput("--costs and --restart-s say the same thing: give one of them.")
     study = Study(
         workload=workload,
         cluster=cluster_of(options),
@@ -119,11 +139,19 @@ def request_of(options: dict[str, Any]) -> Request:
         queues_of_trace=options["queues"] == "trace",
         round_s=options["round_s"],
         restart_s=options["restart_s"],
+        checkpoint_s=options["checkpoint_s"],
+        costs=ReconfigurationCosts(manager=Manager(options["costs"])) if options["costs"] else None,
+        retries=ByRules(rules=RetryRules()) if options["retries"] == "rules" else None,
+        until_s=options["until"],
+        keep_reasons=options["reasons"],
+    )
+    states = States(
+        save_to=options["checkpoint"], save_every_s=options["save_every_s"], continue_from=options["continue"]
     )
     files = {name: options[name] for name in ("json", "records", "series", "placements", "html")}
     seeds = tuple(range(options["seeds"])) if options["seeds"] else options["seed"]
     arms = parse_arms(options["compare"], base) if options["compare"] else [base]
-    return Request(study=study, arms=arms, seeds=seeds, workers=options["workers"], **files)
+    return Request(study=study, arms=arms, seeds=seeds, workers=options["workers"], states=states, **files)
 
 
 def cluster_of(options: dict[str, Any]) -> Cluster:

@@ -42,6 +42,10 @@ class Trace:
     warnings: tuple[str, ...] = ()
 
 
+# What a queue may hold that has no limit of its own: more than any cluster, so that it never is why a job waits.
+NO_LIMIT_GPUS = 1_000_000_000
+
+
 class TooWide(NamedTuple):
     """A job that no schedule can ever run.
 
@@ -167,10 +171,10 @@ def queue_table(trace: Trace, *, cluster_gpus: int) -> QueueTable:
         shares = np.array(trace.quotas, dtype=np.float64)
     if shares.sum() <= 0:
         shares += 1.0
-    return queues_of(whole_shares(cluster_gpus, shares), cluster_gpus=cluster_gpus)
+    return queues_of(whole_shares(cluster_gpus, shares))
 
 
-def queues_of(quotas: Sequence[int], *, cluster_gpus: int) -> QueueTable:
+def queues_of(quotas: Sequence[int]) -> QueueTable:
     """Return top queues with these quotas (GPUs), each free to borrow the whole cluster."""
     size = len(quotas)
     return QueueTable(
@@ -179,5 +183,5 @@ def queues_of(quotas: Sequence[int], *, cluster_gpus: int) -> QueueTable:
         quota_gpus=np.array(quotas, dtype=np.int64),
         weight=np.maximum(1.0, np.array(quotas, dtype=np.float64)),
         may_borrow=np.ones(size, dtype=np.bool_),
-        max_gpus=np.full(size, cluster_gpus, dtype=np.int64),
+        max_gpus=np.full(size, NO_LIMIT_GPUS, dtype=np.int64),
     )
