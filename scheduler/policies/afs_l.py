@@ -8,7 +8,7 @@ import numpy as np
 from scheduler.core.curves import curves_of
 from scheduler.core.knock_out import Rule, knock_out
 from scheduler.core.least import least_shares
-from scheduler.core.tables import FloatArray, IntArray, Snapshot
+from scheduler.core.tables import FloatArray, IntArray, JobTable, Snapshot
 
 _RULE = Rule(shrinking=True, ties_to_later=False)
 
@@ -45,3 +45,7 @@ class AfsL:
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) keys: the widest share first, because it needs the most room on one server."""
         return -snapshot.jobs.num_gpus.astype(np.float64)
+
+    def next_change_s(self, jobs: JobTable) -> FloatArray:
+        """Return (n,) +inf: as published, shares are decided when jobs arrive or end, not in between."""
+        return np.full(len(jobs), np.inf)

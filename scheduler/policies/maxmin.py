@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.core.least import least_shares
-from scheduler.core.tables import FloatArray, IntArray, Snapshot
+from scheduler.core.tables import FloatArray, IntArray, JobTable, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +40,7 @@ class Maxmin:
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) keys: the widest share first, because it needs the most room on one server."""
         return -snapshot.jobs.num_gpus.astype(np.float64)
+
+    def next_change_s(self, jobs: JobTable) -> FloatArray:
+        """Return (n,) +inf: shares depend on who is there alone."""
+        return np.full(len(jobs), np.inf)

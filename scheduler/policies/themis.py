@@ -77,10 +77,6 @@ class Themis:
         """Return (n,) keys: the widest share first, because it needs the most room on one server."""
         return -snapshot.jobs.num_gpus.astype(np.float64)
 
-    def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) seconds until the next lease can end; they are all at most so long."""
-        return np.where(jobs.running, self.lease_s, math.inf)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:

@@ -59,8 +59,9 @@ class WholeRounds:
     ) -> None:
         """Plan for a cluster; ``calm`` seats lone claims while nobody waits."""
         self._calm = calm
+        self.unsettled = False
         # What a share policy gives may depend on anything, unless it says when it decides otherwise.
-        self.unsettled = isinstance(config.policy, SharePolicy) and not isinstance(config.policy, ChangesBySelf)
+        self._drifts = isinstance(config.policy, SharePolicy) and not isinstance(config.policy, ChangesBySelf)
         self._servers, self._queues, self._config = servers, queues, config
         self._trials: Plan | None = None
         self._riding: dict[int, int] = {}
@@ -94,7 +95,7 @@ class WholeRounds:
         riding = {number[guest]: number[host] for guest, host in plan.riding.items()}
         before, self._riding = self._riding, riding
         # Who was started or stopped stands elsewhere in the order now, and a queue holds more or less.
-        self.unsettled = bool(changes.started or changes.stopped)
+        self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return Changes(
             started={number[row]: grant for row, grant in changes.started.items()},
             amended={number[row]: grant for row, grant in changes.amended.items()},

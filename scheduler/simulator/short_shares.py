@@ -91,6 +91,7 @@ class ShortShares:
         shelf: ShareShelf,
     ) -> None:
         self.unsettled = False
+        self._drifts = not isinstance(policy, ChangesBySelf)
         self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
         self._shelf, self._capacity = shelf, int(servers.num_gpus.sum())
         self._floor = _Floor(servers, jobs.num_gpus.tolist())
@@ -127,7 +128,8 @@ class ShortShares:
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
         grants = self._shelf.sit(seats, (), floor.space.free)
         changes.started = {row: grant for row, grant in sorted(grants.items()) if grant != before[row]}
-        self.unsettled = bool(changes.started or changes.stopped)
+        # A policy that does not say when it changes is asked in every round.
+        self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return changes
 
     def _resize(self, jobs: JobTable, shares: IntArray, held: IntArray, now_s: float) -> list[int]:
