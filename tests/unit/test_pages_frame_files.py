@@ -9,7 +9,9 @@ import pytest
 FRONTEND = Path("frontend")
 COMPONENTS = FRONTEND / "components/static/components"
 VENDOR = FRONTEND / "components/static/vendor"
-TEMPLATES = sorted(FRONTEND.rglob("*.html"))
+# The report of a simulation is one file for a mail or a folder; no page serves it.
+STANDS_ALONE = FRONTEND / "pages/simulation/templates/simulation/report.html"
+TEMPLATES = [path for path in sorted(FRONTEND.rglob("*.html")) if path != STANDS_ALONE]
 SCRIPTS = [path for path in sorted(FRONTEND.rglob("*.js")) if "vendor" not in path.parts]
 ICONS = set(re.findall(r'<symbol id="([^"]+)"', (COMPONENTS / "icons.svg").read_text()))
 
