@@ -1,0 +1,1 @@
+"""Measures what agents do to real processes, and writes ``docs/runtime.md``."""
