@@ -19,9 +19,9 @@ RESULTS = Path("benchmarks/results")
 
 INTRODUCTION = """# What the runtime does to running jobs, measured
 
-Written by `python -m benchmarks.runtime`; every figure was measured by it on real processes. Jobs on CPU slots unless a row
-names a GPU. Figures in seconds depend on the machine; each part says when and on how many cores it ran, and how busy these
-were (load average over one minute at the start).
+Written by `python -m benchmarks.runtime`; every figure was measured by it on real processes, on CPU slots unless a row
+names a GPU. Seconds depend on the machine: each part says when and on how many cores it ran, and how busy these were
+(load average over one minute at the start).
 """
 
 
@@ -63,7 +63,7 @@ def main(names: Sequence[str]) -> None:
     if unknown:
         sys.exit(f"There is no {', '.join(unknown)}. There is {', '.join(PARTS)}.")
     there = [part for part in PARTS if Path(__file__).with_name(f"{part}.py").exists()]
-    for part in there if not names else names:
+    for part in names or there:
         result = measure(part)
         (RESULTS / f"runtime-{part}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         print(f"{part} measured", flush=True)
