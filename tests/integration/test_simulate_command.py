@@ -4,46 +4,20 @@ import csv
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from html.parser import HTMLParser
-from io import StringIO
 from pathlib import Path
 
-import psutil
 import pyarrow.parquet
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from scheduler.simulator.outcome import Summary
-from tests.e2e.stack import wait_for
+from tests.simulations import BUSY, ROOT, figures, simulate, stable
 
-ROOT = Path(__file__).resolve().parents[2]
 TRACE = str(ROOT / "fixtures/traces/tiresias_60_job.csv")
 SMALL = ("--servers", "4", "--gpus", "4", "--cpus", "12", "--memory-gb", "250")
-# Above any default, so that a run with these and a run without differ.
-BUSY = ("generate:synergy?jobs=60&load=1.5&mixed=1", "--servers", "2", "--round-s", "300")
-
-
-def simulate(*arguments: str) -> str:
-    """Run the command in this process and return what it printed."""
-    out = StringIO()
-    call_command("simulate", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue()
-
-
-def figures(*arguments: str) -> dict[str, object]:
-    """Run the command and return its JSON."""
-    found: dict[str, object] = json.loads(simulate(*arguments, "--json", "-"))
-    return found
-
-
-def stable(run: dict[str, object]) -> dict[str, object]:
-    """Return the figures without those of the machine."""
-    return {
-        key: value for key, value in run.items() if key in set(Summary.__annotations__) - {"cpu_s", "peak_rss_bytes"}
-    }
 
 
 def test_a_fresh_checkout_needs_no_database(tmp_path: Path) -> None:
@@ -171,42 +145,6 @@ def test_failures_and_what_changes_cost_can_be_set() -> None:
         figures(*failing, "--retries", "rules")
 
 
-def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Killed after its state was written, continued in another process: all figures of a run in one piece."""
-    trace = ("generate:philly?jobs=4000&load=1.1", "--policy", "srtf", "--servers", "40", "--round-s", "60")
-    state = tmp_path / "state"
-    process = subprocess.Popen(
-        [
-            *(sys.executable, ROOT / "manage.py", "simulate", *trace, "--json", "f.json"),
-            *("--checkpoint", str(state), "--save-every-s", "0.05"),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "VAR_DIR": str(tmp_path / "var")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_for("a state", state.exists)
-    process.kill()
-    process.wait(timeout=10)
-    assert not (tmp_path / "f.json").exists()
-
-    assert stable(figures(*trace, "--continue", str(state))) == stable(figures(*trace))
-    with pytest.raises(CommandError, match=r"--continue: .*a replay with another workload") as caught:
-        figures(*trace, "--seed", "1", "--continue", str(state))
-    assert caught.value.returncode == 2
-
-
-def test_two_halves_of_a_replay_are_the_whole(tmp_path: Path) -> None:
-    """Up to a second of the trace with --until, then on."""
-    state = str(tmp_path / "state")
-    with pytest.raises(CommandError) as caught:
-        simulate(*BUSY, "--policy", "las", "--until", "7200", "--checkpoint", state)
-    continued = figures(*BUSY, "--policy", "las", "--continue", state)
-
-    assert caught.value.returncode == 1
-    assert stable(continued) == stable(figures(*BUSY, "--policy", "las"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -278,42 +216,6 @@ def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
     assert re.search(r"bad\.csv, line 4, column \w+: .*many", done.stderr)
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "f.json").exists()
-
-
-def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """Start a long comparison and return it with its two workers."""
-    command = ("generate:philly?jobs=5000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
-    process = subprocess.Popen(
-        [sys.executable, ROOT / "manage.py", "simulate", *command],
-        cwd=folder,
-        env={**os.environ, "VAR_DIR": str(folder / "state")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    wait_for("both workers", lambda: len(psutil.Process(process.pid).children()) > 2)  # and the tracker of resources
-    return process, psutil.Process(process.pid).children()
-
-
-def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
-    """Parent and workers end at once; no traceback, no file."""
-    process, workers = comparing(tmp_path)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-
-    assert (process.returncode, errors) == (130, "CommandError: Stopped. Nothing was written.\n")
-    assert not (tmp_path / "f.json").exists()
-    assert psutil.wait_procs(workers, timeout=10)[1] == []
-
-
-def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
-    """Even without a chance to say so: nobody is left computing."""
-    process, workers = comparing(tmp_path)
-    process.kill()
-    process.communicate(timeout=30)
-
-    assert psutil.wait_procs(workers, timeout=30)[1] == []
 
 
 def test_a_cluster_file_and_its_queues_decide(tmp_path: Path) -> None:

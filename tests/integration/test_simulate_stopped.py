@@ -1,0 +1,86 @@
+"""``manage.py simulate`` when it is stopped before its end, and when it goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from django.core.management import CommandError
+
+from tests.e2e.stack import wait_for
+from tests.simulations import BUSY, ROOT, figures, simulate, stable
+
+
+def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Killed after its state was written, continued in another process: all figures of a run in one piece."""
+    trace = ("generate:philly?jobs=4000&load=1.1", "--policy", "srtf", "--servers", "40", "--round-s", "60")
+    state = tmp_path / "state"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, ROOT / "manage.py", "simulate", *trace, "--json", "f.json"),
+            *("--checkpoint", str(state), "--save-every-s", "0.05"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "VAR_DIR": str(tmp_path / "var")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for("a state", state.exists)
+    process.kill()
+    process.wait(timeout=10)
+    assert not (tmp_path / "f.json").exists()
+
+    assert stable(figures(*trace, "--continue", str(state))) == stable(figures(*trace))
+    with pytest.raises(CommandError, match=r"--continue: .*a replay with another workload") as caught:
+        figures(*trace, "--seed", "1", "--continue", str(state))
+    assert caught.value.returncode == 2
+
+
+def test_two_halves_of_a_replay_are_the_whole(tmp_path: Path) -> None:
+    """Up to a second of the trace with --until, then on."""
+    state = str(tmp_path / "state")
+    with pytest.raises(CommandError) as caught:
+        simulate(*BUSY, "--policy", "las", "--until", "7200", "--checkpoint", state)
+    continued = figures(*BUSY, "--policy", "las", "--continue", state)
+
+    assert caught.value.returncode == 1
+    assert stable(continued) == stable(figures(*BUSY, "--policy", "las"))
+
+
+def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """Start a long comparison and return it with its two workers."""
+    command = ("generate:philly?jobs=5000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "manage.py", "simulate", *command],
+        cwd=folder,
+        env={**os.environ, "VAR_DIR": str(folder / "state")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for("both workers", lambda: len(psutil.Process(process.pid).children()) > 2)  # and the tracker of resources
+    return process, psutil.Process(process.pid).children()
+
+
+def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
+    """Parent and workers end at once; no traceback, no file."""
+    process, workers = comparing(tmp_path)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+
+    assert (process.returncode, errors) == (130, "CommandError: Stopped. Nothing was written.\n")
+    assert not (tmp_path / "f.json").exists()
+    assert psutil.wait_procs(workers, timeout=10)[1] == []
+
+
+def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
+    """Even without a chance to say so: nobody is left computing."""
+    process, workers = comparing(tmp_path)
+    process.kill()
+    process.communicate(timeout=30)
+
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
