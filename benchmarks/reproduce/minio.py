@@ -17,6 +17,7 @@ from scheduler.simulator.cache import (
     misses,
     misses_by_epoch,
 )
+from scheduler.simulator.draws import Draws
 
 TITLE = "MinIO and CoorDL"
 SOURCE = "Mohan et al., *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021."
@@ -50,8 +51,8 @@ def _misses() -> list[Row]:
     ]
     for frac in (0.2, 0.35, 0.5, 0.65, 0.8, 0.9):
         places = round(frac * _ITEMS)
-        lru = misses_by_epoch(Lru(places), items=_ITEMS, epochs=_EPOCHS + 1, chance=Random(1))[1:]
-        never = misses_by_epoch(MinIo(places), items=_ITEMS, epochs=_EPOCHS + 1, chance=Random(1))[1:]
+        lru = misses_by_epoch(Lru(places), items=_ITEMS, epochs=_EPOCHS + 1, draws=Draws(1, "orders"))[1:]
+        never = misses_by_epoch(MinIo(places), items=_ITEMS, epochs=_EPOCHS + 1, draws=Draws(1, "orders"))[1:]
         lru_frac, own_frac = sum(lru) / (_ITEMS * _EPOCHS), sum(never) / (_ITEMS * _EPOCHS)
         found.append(
             Row(
@@ -146,9 +147,9 @@ def _jobs_on_a_server() -> list[Row]:
 
 def _servers() -> Row:
     """Two servers with 80 GB of cache each for 146 GB, a local cache on each against one over both."""
-    caches, chance = Partitioned([80, 80]), Random(3)
-    caches.epoch(chance, items=146, servers=(0, 1))
-    warm = [caches.epoch(chance, items=146, servers=(0, 1)) for _ in range(200)]
+    caches, draws = Partitioned([80, 80]), Draws(3, "shards")
+    caches.epoch(draws, items=146, servers=(0, 1))
+    warm = [caches.epoch(draws, items=146, servers=(0, 1)) for _ in range(200)]
     peer_bytes = sum(count[Source.PEER] for count in warm) / len(warm) / 2 * GB
     disk_bytes = sum(count[Source.DISK] for count in warm) / len(warm) / 2 * GB
     work_s = IMAGENET_ITEMS / 2 * max(PREP_S / 24, 1 / GPU_ITEMS_PER_S / 8)

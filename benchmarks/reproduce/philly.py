@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from benchmarks.reproduce.row import Row, against
 from scheduler.core.config import Locality, SchedulerConfig
 from scheduler.core.early_stop import saving
 from scheduler.core.failures import PHILLY, RetryRules, course
+from scheduler.core.plan import WaitReason
 from scheduler.core.profile import parse_profile, speed
 from scheduler.core.tables import FloatArray, QueueTable, ServerTable
 from scheduler.mechanisms.proportional import Proportional
@@ -20,10 +20,12 @@ from scheduler.placement.any import AnyGpus
 from scheduler.placement.relax import Relax
 from scheduler.policies.fifo import Fifo
 from scheduler.simulator.accuracy import curve, draw_training
+from scheduler.simulator.cluster import QueueSpec, queue_table
+from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.retries import attempts
-from scheduler.simulator.workloads import philly_like
+from scheduler.simulator.workloads import philly_like, philly_quotas
 
 TITLE = "Philly"
 SOURCE = "Jeon et al., *Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads*, ATC 2019."
@@ -31,12 +33,13 @@ SOURCE = "Jeon et al., *Analysis of Large-Scale Multi-Tenant GPU Clusters for DN
 HOUR_S = 3_600.0
 SERVERS, GPUS, RACKS = 24, 8, 3
 JOBS = 1_500
+QUEUES = 14
 WIDE = parse_profile(json.loads(Path("fixtures/profiles/philly.json").read_text(encoding="utf-8"))["wide"])
 
 
 def rows() -> list[Row]:
     """Return the figures."""
-    return [*_spread(), *_locality(), *_retries(), _early_stop()]
+    return [*_spread(), *_locality(), *_delays(), *_retries(), _early_stop()]
 
 
 def _spread() -> list[Row]:
@@ -87,6 +90,39 @@ def _locality() -> list[Row]:
                 ours=f"{queueing_s[wide].mean() / HOUR_S:.2f} h, {longer[wide].mean():.3f} times",
                 setting=setting,
                 note=f"jobs of up to 8: {queueing_s[~wide].mean() / HOUR_S:.2f} h",
+            )
+        )
+    return found
+
+
+def _delays() -> list[Row]:
+    """How long jobs of each size wait for their queue's share, and how long for GPUs that are close enough."""
+    gpus = SERVERS * GPUS
+    jobs = philly_like(num_jobs=JOBS, cluster_gpus=gpus, load=0.95, seed=1, kind="wide", num_queues=QUEUES)
+    specs = [
+        QueueSpec(name=f"vc-{row}", quota_gpus=quota)
+        for row, quota in enumerate(philly_quotas(cluster_gpus=gpus, num_queues=QUEUES))
+    ]
+    config = SchedulerConfig(policy=Fifo(), locality=Relax(), mechanism=Proportional())
+    queues = queue_table(specs, cluster_gpus=gpus)
+    records = simulate(jobs, _servers(), queues, config, round_s=60.0, reasons=True).records
+    waited_s = records.waited_s or {}
+    none_s = np.zeros(len(jobs))
+    share_s = waited_s.get(WaitReason.QUEUE_QUOTA, none_s) + waited_s.get(WaitReason.QUEUE_MAX, none_s)
+    close_s = waited_s.get(WaitReason.FRAGMENTATION, none_s)
+    size = np.array([job.num_gpus for job in jobs])
+    found = []
+    for name, of_size in (("1", size == 1), ("2 to 4", (size > 1) & (size <= 4)), ("5 and more", size > 4)):
+        share_h, close_h, all_h = (
+            float(each[of_size].mean()) / HOUR_S for each in (share_s, close_s, records.queueing_s)
+        )
+        found.append(
+            Row(
+                figure=f"mean wait of gangs of {name} GPUs: for the queue's share; for close GPUs; in all",
+                published="fragmentation, not the share, delays wide gangs" if size[of_size].min() > 4 else "",
+                ours=f"{share_h:.2f}; {close_h:.2f}; {all_h:.2f} h",
+                setting=f"{JOBS} jobs like Philly's in {QUEUES} queues that lend and borrow, {gpus} GPUs, load 0.95",
+                note="the rest is waiting for GPUs that hold stronger jobs, and for the next round",
             )
         )
     return found
@@ -149,8 +185,8 @@ def _retries() -> list[Row]:
 
 
 def _early_stop() -> Row:
-    chance = Random(3)
-    curves = [curve(draw_training(chance), chance) for _ in range(2_000)]
+    draws = Draws(3, "trainings")
+    curves = [curve(draw_training(draws), draws) for _ in range(2_000)]
     found = saving(curves, [HOUR_S] * len(curves))
     return Row(
         figure="GPU time saved by stopping settled trainings",

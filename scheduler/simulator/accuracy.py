@@ -1,7 +1,8 @@
 """Accuracy curves of made-up trainings, one value an epoch."""
 
 from dataclasses import dataclass
-from random import Random
+
+from scheduler.simulator.draws import Draws
 
 _SAME_FRAC = 0.001
 
@@ -25,27 +26,25 @@ class Training:
     noise: float = 0.0
 
 
-def curve(training: Training, chance: Random) -> list[float]:
+def curve(training: Training, draws: Draws) -> list[float]:
     """Return its accuracy by epoch: a gap to the final accuracy that shrinks by the same factor every epoch."""
     gap = max(_SAME_FRAC, 1.0 - training.start / training.final)
     settled = max(1.0, training.settles_at * training.epochs - 1)
-    values = []
-    for epoch in range(training.epochs):
-        left = gap * (_SAME_FRAC / gap) ** (epoch / settled)
-        values.append(training.final * (1.0 - left) + chance.gauss(0.0, training.noise))
-    return values
+    noise = (training.noise * draws.normal(training.epochs)).tolist()
+    lefts = (gap * (_SAME_FRAC / gap) ** (epoch / settled) for epoch in range(training.epochs))
+    return [training.final * (1.0 - left) + error for left, error in zip(lefts, noise, strict=True)]
 
 
-def draw_training(chance: Random) -> Training:
+def draw_training(draws: Draws) -> Training:
     """Return a training as Philly found them: three of four settle within 40 % of their epochs.
 
     Source: the share is from Jeon et al., ATC 2019; that settling is spread evenly on either side of it, and the
     numbers of epochs and the accuracies, are ours.
     """
-    early = chance.random() < 0.75
+    early, epochs, final, start, settles = draws.uniform(5).tolist()
     return Training(
-        epochs=chance.randint(20, 200),
-        final=chance.uniform(0.6, 0.99),
-        start=chance.uniform(0.1, 0.5),
-        settles_at=chance.uniform(0.05, 0.4) if early else chance.uniform(0.4, 1.0),
+        epochs=20 + int(181 * epochs),
+        final=0.6 + 0.39 * final,
+        start=0.1 + 0.4 * start,
+        settles_at=0.05 + 0.35 * settles if early < 0.75 else 0.4 + 0.6 * settles,
     )

@@ -9,10 +9,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from random import Random
 from typing import Protocol
 
 from scheduler.core.cache_model import Storage
+from scheduler.simulator.draws import Draws
 
 
 class Cache(Protocol):
@@ -89,14 +89,9 @@ def misses(cache: Cache, order: Iterable[int], *, size_bytes: int = 1) -> int:
     return sum(not cache.get(item, size_bytes) for item in order)
 
 
-def misses_by_epoch(cache: Cache, *, items: int, epochs: int, chance: Random) -> list[int]:
+def misses_by_epoch(cache: Cache, *, items: int, epochs: int, draws: Draws) -> list[int]:
     """Return the misses of each epoch over items of size 1, the first of them with a cold cache."""
-    order = list(range(items))
-    found = []
-    for _ in range(epochs):
-        chance.shuffle(order)
-        found.append(misses(cache, order))
-    return found
+    return [misses(cache, draws.order(items).tolist()) for _ in range(epochs)]
 
 
 class Source(StrEnum):
@@ -133,10 +128,9 @@ class Partitioned:
         self._caches[server] = MinIo(0)
         self._home = {item: home for item, home in self._home.items() if home != server}
 
-    def epoch(self, chance: Random, *, items: int, servers: Sequence[int]) -> Counter[Source]:
+    def epoch(self, draws: Draws, *, items: int, servers: Sequence[int]) -> Counter[Source]:
         """Let each of the servers read a random shard; return how many items came from where."""
-        order = list(range(items))
-        chance.shuffle(order)
+        order = draws.order(items).tolist()
         return Counter(self.get(servers[at % len(servers)], item) for at, item in enumerate(order))
 
 

@@ -39,6 +39,10 @@ class Draws:
         """Return (size,) numbers of mean 0 and deviation 1. Source: Box and Muller, 1958."""
         return np.asarray(np.sqrt(2 * self.exponential(size)) * np.cos(2 * math.pi * self.uniform(size)))
 
+    def order(self, size: int) -> IntArray:
+        """Return 0 to ``size`` - 1 in a random order."""
+        return np.argsort(self.uniform(size), kind="stable")
+
     def choice(self, size: int, shares: Sequence[float]) -> IntArray:
         """Return (size,) positions in ``shares``, each as often as its share of their sum."""
         return np.searchsorted(np.cumsum(shares)[:-1] / math.fsum(shares), self.uniform(size), side="right")

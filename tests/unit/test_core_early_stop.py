@@ -1,13 +1,12 @@
 """The rule that ends a training which has settled, and what it saves."""
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.early_stop import epochs_to_within, epochs_until_done, is_done, saving
 from scheduler.simulator.accuracy import Training, curve, draw_training
+from scheduler.simulator.draws import Draws
 
 
 def test_ten_epochs_within_a_thousandth_of_the_best_end_a_training() -> None:
@@ -41,7 +40,7 @@ def test_the_rule_looks_at_nothing_that_comes_later(accuracy: list[float]) -> No
 
 def test_a_made_up_training_settles_where_it_should() -> None:
     """100 epochs that settle at 40 %: the gap is a thousandth of the final accuracy after epoch 40."""
-    values = curve(Training(epochs=100, final=0.8, start=0.2, settles_at=0.4), Random(0))
+    values = curve(Training(epochs=100, final=0.8, start=0.2, settles_at=0.4), Draws(0, "noise"))
 
     assert values[0] == pytest.approx(0.2)
     assert values[39] == pytest.approx(0.8 * 0.999)
@@ -63,8 +62,8 @@ def test_saving_counts_gpu_time_and_what_it_costs() -> None:
 
 def test_drawn_trainings_settle_as_philly_saw() -> None:
     """Three of four come within a thousandth of their best in 40 % of their epochs; the rule costs under 0.1 %."""
-    chance = Random(11)
-    curves = [curve(draw_training(chance), chance) for _ in range(400)]
+    draws = Draws(11, "trainings")
+    curves = [curve(draw_training(draws), draws) for _ in range(400)]
     found = saving(curves, [1.0] * len(curves))
 
     assert found.early_frac == pytest.approx(0.75, abs=0.05)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler.core.cache_model import lru_hit_frac
 from scheduler.simulator.cache import Lru, MinIo, Partitioned, Source, misses, misses_by_epoch
 from scheduler.simulator.coordinated import Coordinated
+from scheduler.simulator.draws import Draws
 
 orders = st.integers(1, 40).flatmap(lambda size: st.lists(st.permutations(range(size)), min_size=2, max_size=6))
 
@@ -31,7 +32,7 @@ def test_warm_epochs_hit_exactly_what_is_cached(epochs: list[list[int]], capacit
 
 def test_a_thousand_random_orders_hit_the_same() -> None:
     """1000 epochs of 200 items behind a cache of 70: 130 misses each."""
-    found = misses_by_epoch(MinIo(70), items=200, epochs=1_001, chance=Random(7))
+    found = misses_by_epoch(MinIo(70), items=200, epochs=1_001, draws=Draws(7, "orders"))
 
     assert found == [200] + [130] * 1_000
 
@@ -64,7 +65,7 @@ def test_lru_reads_more_from_disk_than_minio(cached_frac: float, ratio: float) -
     """4000 items: the hits of LRU follow the closed form within .01, its misses are the known multiple of MinIO's."""
     items, epochs = 4_000, 10
     capacity = round(cached_frac * items)
-    warm = misses_by_epoch(Lru(capacity), items=items, epochs=epochs + 1, chance=Random(3))[1:]
+    warm = misses_by_epoch(Lru(capacity), items=items, epochs=epochs + 1, draws=Draws(3, "orders"))[1:]
     miss_frac = sum(warm) / (items * epochs)
 
     assert 1 - miss_frac == pytest.approx(lru_hit_frac(cached_frac), abs=0.01)
@@ -82,7 +83,7 @@ def test_a_page_cache_shared_by_two_jobs_hurts_both_and_private_caches_do_not() 
         by_epoch.append(misses(shared, both))
 
     assert sum(by_epoch[1:]) / 5 > 1.5 * 2 * 200
-    assert misses_by_epoch(MinIo(300), items=500, epochs=2, chance=chance)[1] == 200
+    assert misses_by_epoch(MinIo(300), items=500, epochs=2, draws=Draws(5, "orders"))[1] == 200
 
 
 def test_shrinking_frees_exactly_what_it_says_at_once() -> None:
@@ -122,9 +123,9 @@ def test_a_small_item_still_goes_in_after_a_large_one_did_not() -> None:
 
 def test_two_servers_hold_the_whole_set_between_them() -> None:
     """80 places each for 146 items: nothing from disk after the first epoch, half of it from the peer."""
-    caches, chance = Partitioned([80, 80]), Random(2)
-    first = caches.epoch(chance, items=146, servers=(0, 1))
-    later = [caches.epoch(chance, items=146, servers=(0, 1)) for _ in range(400)]
+    caches, draws = Partitioned([80, 80]), Draws(2, "shards")
+    first = caches.epoch(draws, items=146, servers=(0, 1))
+    later = [caches.epoch(draws, items=146, servers=(0, 1)) for _ in range(400)]
 
     assert first[Source.DISK] == 146
     assert all(found[Source.DISK] == 0 for found in later)
@@ -147,11 +148,11 @@ def test_two_servers_apart_read_what_one_cache_misses() -> None:
 
 def test_items_of_a_lost_server_come_from_disk_again() -> None:
     """After a loss the other server reads every item once; what fits in its own cache settles there."""
-    caches, chance = Partitioned([60, 60]), Random(6)
-    caches.epoch(chance, items=100, servers=(0, 1))
+    caches, draws = Partitioned([60, 60]), Draws(6, "shards")
+    caches.epoch(draws, items=100, servers=(0, 1))
     caches.lose(1)
-    after = caches.epoch(chance, items=100, servers=(0,))
-    settled = caches.epoch(chance, items=100, servers=(0,))
+    after = caches.epoch(draws, items=100, servers=(0,))
+    settled = caches.epoch(draws, items=100, servers=(0,))
 
     assert after.total() == settled.total() == 100
     assert after[Source.DISK] == 50
