@@ -122,7 +122,7 @@ def _delays() -> list[Row]:
                 figure=f"mean wait of gangs of {name} GPUs: for the queue's share; for close GPUs; in all",
                 published="fragmentation, not the share, delays wide gangs" if size[of_size].min() > 4 else "",
                 ours=f"{share_h:.2f}; {close_h:.2f}; {all_h:.2f} h",
-                setting=f"{QUEUE_JOBS} jobs like Philly's, {QUEUES} queues that lend and borrow, {gpus} GPUs, load 0.95",
+                setting=f"{QUEUE_JOBS} jobs like Philly's, {QUEUES} queues that lend, {gpus} GPUs, load 0.95",
                 note="not so here; queues are asked for 0.4 to 1.6 times their quota, a choice of ours"
                 if size[of_size].min() > 4
                 else "the rest is waiting behind stronger jobs and for the next round",
