@@ -57,15 +57,18 @@ class AttemptBook:
     @property
     def is_in_transition(self) -> bool:
         """Return whether an attempt is about to change, so that looking often pays."""
-        return any(known.phase in ("starting", "stopping") for known in self.known.values())
+        return any(known.phase in ("starting", "stopping") or known.changes_place for known in self.known.values())
 
     def slot_usage(self) -> dict[int, float]:
-        """Return utilization by device index, as the supervisors measure it: fraction of the granted cores."""
-        return {
-            index: known.report.cpu_frac or 0.0
-            for _, known in sorted(self.known.items())
-            for index in known.gpu_indexes
-        }
+        """Return utilization by device index, as the supervisors measure it: fraction of the granted cores.
+
+        Of jobs that share a device, all together count.
+        """
+        used: dict[int, float] = {}
+        for _, known in sorted(self.known.items()):
+            for index in known.gpu_indexes:
+                used[index] = min(1.0, used.get(index, 0.0) + (known.report.cpu_frac or 0.0))
+        return used
 
     def align(self, wanted: Iterable[AttemptWanted], *, claims: Iterable[str]) -> None:
         """Bring every attempt in line with a desired state; ``claims`` are those to take on."""

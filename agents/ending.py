@@ -5,8 +5,14 @@ from dataclasses import dataclass
 
 from agents.records import EXIT_STOPPED
 
-# End cause of an attempt that ended because it was asked to, by what was wanted.
-ENDS: dict[str, str] = {"preempt": "preempted", "suspend": "suspended", "cancel": "cancelled"}
+# End cause of an attempt that ended because it was asked to, by what was wanted. Whoever is to park before it has begun
+# ends as well: there is nothing to keep.
+ENDS: dict[str, str] = {
+    "park": "preempted",
+    "preempt": "preempted",
+    "suspend": "suspended",
+    "cancel": "cancelled",
+}
 # A shell that was ended by signal n exits with 128 + n.
 _SHELL_SIGNALS = range(129, 129 + 64)
 

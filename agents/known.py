@@ -71,11 +71,17 @@ class Known:
         return self.report.phase
 
     @property
+    def changes_place(self) -> bool:
+        """Return whether it is to leave its devices and has not, or the other way round."""
+        wanted = self.wanted.wanted if self.wanted is not None else ""
+        return (wanted, self.phase) in (("park", "running"), ("run", "parked"))
+
+    @property
     def gpu_indexes(self) -> tuple[int, ...]:
         """Return the devices it may use; empty when not known or given back."""
         if self.stage is Stage.ENDED or self.launch is None:
             return ()
-        return self.launch.order.gpu_indexes
+        return self.wanted.gpu_indexes if self.wanted is not None else self.launch.order.gpu_indexes
 
     @property
     def grace_s(self) -> float:

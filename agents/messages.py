@@ -23,10 +23,10 @@ from agents.fields import (
     read_strings,
 )
 
-Wanted = Literal["run", "preempt", "suspend", "cancel"]
-WANTED: tuple[Wanted, ...] = ("run", "preempt", "suspend", "cancel")
-AttemptPhase = Literal["starting", "running", "stopping", "frozen", "ended"]
-PHASES: tuple[AttemptPhase, ...] = ("starting", "running", "stopping", "frozen", "ended")
+Wanted = Literal["run", "park", "preempt", "suspend", "cancel"]
+WANTED: tuple[Wanted, ...] = ("run", "park", "preempt", "suspend", "cancel")
+AttemptPhase = Literal["starting", "running", "parked", "stopping", "frozen", "ended"]
+PHASES: tuple[AttemptPhase, ...] = ("starting", "running", "parked", "stopping", "frozen", "ended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +36,10 @@ class AttemptWanted:
     Attributes:
         attempt_id: ULID; names the attempt's directory.
         job_id: ULID of its job.
-        wanted: ``run``, or the way it is to end: ``preempt`` and ``suspend`` ask for a checkpoint first, ``cancel``
-            does not.
+        wanted: ``run``; ``park``: leave the devices at a mini-batch boundary and stay in memory until ``run`` again; or
+            the way it is to end: ``preempt`` and ``suspend`` ask for a checkpoint first, ``cancel`` does not.
         generation: Of the server, when the lease was given.
-        gpu_indexes: Devices of this server that it may use.
+        gpu_indexes: Devices of this server that it may use; none while it is parked.
         gpu_uuids: The same devices by UUID, in the same order.
         cpu_ids: Logical CPUs that it is pinned to.
         memory_bytes: Granted memory; its process tree is ended when it uses more.
@@ -147,10 +147,11 @@ class AttemptReport:
 
     Attributes:
         attempt_id: ULID.
-        phase: ``frozen`` is stopped by SIGSTOP because the lease ran out; ``ended`` stays in the reports until the
-            desired state no longer names the attempt.
+        phase: ``parked`` has left its devices and waits in memory; ``frozen`` is stopped by SIGSTOP because the lease
+            ran out; ``ended`` stays in the reports until the desired state no longer names the attempt.
+        generation: Of the newest control that its supervisor has taken in.
         pid: Of the training process; None before it exists.
-        run_s: Seconds since the training process started, by the monotonic clock.
+        run_s: Seconds since the training process started, without those it was parked, by the monotonic clock.
         end_cause: A value of the scheduler's list of end causes, when ended; else empty.
         end_detail: One sentence with the numbers.
         exit_code, exit_signal: Of the training process, when it ended by itself.
@@ -168,6 +169,7 @@ class AttemptReport:
     phase: AttemptPhase
     pid: int | None = None
     run_s: float = 0.0
+    generation: int = 0
     end_cause: str = ""
     end_detail: str = ""
     exit_code: int | None = None
@@ -201,6 +203,7 @@ class AttemptReport:
             run_s=read_float(data, "run_s"),
             end_cause=read_str(data, "end_cause", most=20),
             end_detail=read_str(data, "end_detail", most=300),
+            generation=read_opt_int(data, "generation") or 0,  # a supervisor of before has none
             exit_code=read_opt_int(data, "exit_code", low=-(2**31), high=2**31),
             exit_signal=read_opt_int(data, "exit_signal", high=128),
             first_step=read_opt_int(data, "first_step"),

@@ -3,7 +3,7 @@
     launch.json    agent -> supervisor, once: the order, made with exclusive create; whoever makes it owns the launch
     control.json   agent -> supervisor: how the attempt is to go on, and until when the lease runs
     state.json     supervisor -> agent: what is true; also made with exclusive create, so that nothing starts twice
-    request.json   supervisor -> job: checkpoint or stop
+    request.json   supervisor -> job: checkpoint, park, continue or stop
     reports.jsonl  job -> supervisor: one line a report
 
 A hostile job may write any of them, so every reader checks; what does not parse counts as absent.
@@ -43,8 +43,8 @@ EXIT_STOPPED = 75
 
 _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
-JobEvent = Literal["started", "progress", "checkpoint", "stopped", "completed"]
-JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "stopped", "completed")
+JobEvent = Literal["started", "progress", "checkpoint", "parked", "stopped", "completed"]
+JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "parked", "stopped", "completed")
 
 
 def encode(record: Any) -> bytes:  # any of the dataclasses below
@@ -84,7 +84,7 @@ class Control:
     """How an attempt is to go on.
 
     Attributes:
-        wanted: ``run`` or the way it is to end; an end once begun is never taken back.
+        wanted: ``run``, ``park`` or the way it is to end; an end once begun is never taken back.
         generation: Of the desired state that says so.
         grace_s: From the request to stop until TERM, and from TERM until KILL, seconds.
         lease_until_s: CLOCK_BOOTTIME at which the job is frozen unless the lease is renewed.
@@ -194,13 +194,14 @@ class SupervisorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLine:
-    """One line that the job wrote. ``loss`` is None when it is not a finite number."""
+    """One line that the job wrote. ``loss`` is None when it is not a finite number; ``request`` is what it answers."""
 
     event: JobEvent
     step: int | None = None
     total_steps: int | None = None
     loss: float | None = None
     steps_per_s: float | None = None
+    request: int | None = None
     name: str = ""
 
     @staticmethod
@@ -217,6 +218,7 @@ class JobLine:
                 total_steps=read_opt_int(data, "total_steps"),
                 loss=_finite(data.get("loss"), low=-1e18),
                 steps_per_s=_finite(data.get("steps_per_s"), low=0.0),
+                request=read_opt_int(data, "request"),
                 name=name,
             )
         except (Malformed, *_WRONG_SHAPE):

@@ -55,7 +55,7 @@ def ask(attempt: Running, files: Files, processes: Processes, *, grace_s: float)
         control = Launch.parse(content).control if content is not None else None
     if control is None:
         return
-    wanted = "preempt" if control.wanted == "run" else control.wanted
+    wanted = "preempt" if control.wanted in ("run", "park") else control.wanted
     stopping = replace(control, wanted=wanted, grace_s=min(control.grace_s, grace_s))
     files.write(attempt.attempt_id, CONTROL_FILE, encode(stopping))
     processes.signal(attempt.supervisor, NUDGE)

@@ -1,11 +1,11 @@
 """The supervisor's heart: ``Supervision.handle(event) -> list[Command]``. Pure.
 
-It decides when a job is started, asked for a checkpoint, stopped, frozen and killed, and how its end is called. The
-driver (``supervisor.py``) brings events in and carries commands out.
+It decides when a job is started, asked for a checkpoint, parked, stopped, frozen and killed, and how its end is called.
+The driver (``supervisor.py``) brings events in and carries commands out.
 """
 
 import signal
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents import supervision_events as ev
@@ -21,6 +21,23 @@ STOP_AGAIN_S = 1.0
 
 
 class Supervision:
+@dataclass(slots=True, kw_only=True)
+class _Parking:
+    """A job that has left its devices, or is asked to.
+
+    Attributes:
+        request: Number of the request that asks for it.
+        stop_at_s: When it is stopped by SIGSTOP unless it has answered, CLOCK_BOOTTIME.
+        since_s: When it left its devices; None while it is on its way.
+        is_stopped: It was stopped by SIGSTOP: it holds the memory of its devices and cannot be asked anything.
+    """
+
+    request: int
+    stop_at_s: float
+    since_s: float | None = None
+    is_stopped: bool = False
+
+
     """State machine of one attempt under its supervisor."""
 
     def __init__(self, *, launch: Launch, supervisor: ProcessIdentity, clock: Clock) -> None:
@@ -35,6 +52,7 @@ class Supervision:
         self._exit: Exit | None = None
         self._stop: Stop | None = None
         self._frozen_at_s: float | None = None
+        self._parking: _Parking | None = None
         self._stopped_again_at_s = 0.0
         self._warned_until_s = -1.0  # the lease end that the job was last warned of
         self._requests = 0
@@ -49,11 +67,11 @@ class Supervision:
         """Return what is true now."""
         run_s = self._report.run_s
         if self._started_at_s is not None and self._exit is None:
-            run_s = max(0.0, self._clock.mono_s() - self._started_at_s)
+            run_s = self._run_s(self._started_at_s)
         return SupervisorState(
             supervisor=self._supervisor,
             trainer=self._trainer,
-            report=replace(self._report, run_s=run_s),
+            report=replace(self._report, run_s=run_s, generation=self._control.generation),
             dropped_log_bytes=self._dropped_log_bytes,
         )
 
@@ -63,6 +81,21 @@ class Supervision:
         return self._frozen_at_s is not None
 
     def handle(self, event: ev.Event) -> list[ev.Command]:
+    @property
+    def is_parked(self) -> bool:
+        """Return whether the job is off its devices."""
+        return self._parking is not None and self._parking.since_s is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether somebody waits for the devices that the job is asked to leave."""
+        return self._parking is not None and self._parking.since_s is None
+
+    def _run_s(self, started_at_s: float) -> float:
+        """Return how long the job has run, parked time apart, seconds."""
+        parked_at_s = self._parking.since_s if self._parking is not None else None
+        return max(0.0, (self._clock.mono_s() if parked_at_s is None else parked_at_s) - started_at_s)
+
         """Take in one event and return what is to be done, in order."""
         self._out = []
         if self._report.phase == "ended":
@@ -195,11 +228,13 @@ class Supervision:
         """Bring about what the present time, lease and wish ask for."""
         if self._started_at_s is None or self._exit is not None:
             return
+        if line.event == "parked" and self._parking is not None and line.request == self._parking.request:
+            self._is_off(self._parking, is_stopped=False)
         now_s = self._clock.mono_s()
         limit_s = self._order.max_duration_s
-        if self._stop is None and limit_s is not None and now_s - self._started_at_s >= limit_s:
+        if self._stop is None and limit_s is not None and self._run_s(self._started_at_s) >= limit_s:
             self._begin_stop("time_limit", f"It ran for its maximum of {limit_s:.0f} s.", is_gentle=False)
-        if self._control.wanted != "run":
+        if self._control.wanted not in ("run", "park"):
             self._begin_stop(ENDS[self._control.wanted], "", is_gentle=self._control.wanted != "cancel")
         self._keep_lease(now_s)
         if self._stop is not None:
@@ -207,6 +242,8 @@ class Supervision:
 
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
         """Begin an end, or hurry one that has begun. A gentle one asks for a checkpoint and waits for it."""
+        if self._stop is None and not self.is_frozen:
+            self._keep_place(now_s)
         if self._started_at_s is None or self._exit is not None:
             return
         now_s = self._clock.mono_s()
@@ -223,6 +260,8 @@ class Supervision:
             if is_gentle:
                 self._request("stop")
             self._set_phase("frozen" if self.is_frozen else "stopping")
+        if self._parking is not None and self._parking.is_stopped:
+            kill_at_s = now_s  # to let it end by itself it would have to run, on devices that are somebody else's
         elif self._stop.cause != cause and self._stop.cause in ENDS.values():
             self._stop.cause, self._stop.detail = cause, detail
             if not is_gentle:
@@ -244,7 +283,8 @@ class Supervision:
         if now_s < until_s:
             if self.is_frozen:
                 self._thaw()
-            if now_s >= until_s - self._control.lease_margin_s and self._warned_until_s != until_s and not self._stop:
+            is_due = now_s >= until_s - self._control.lease_margin_s and self._warned_until_s != until_s
+            if is_due and self._stop is None and self._parking is None:
                 self._warned_until_s = until_s
                 self._request("checkpoint")
         elif self._stop is not None:
@@ -255,14 +295,58 @@ class Supervision:
             self._out += [ev.Signal(number=signal.SIGSTOP, whole_tree=True), ev.Journal(event="stop")]
             self._set_phase("frozen")
         elif now_s - self._stopped_again_at_s >= STOP_AGAIN_S:
+        elif self.is_parked:
+            return  # on no device, and nobody lets it go on without a lease
             self._stopped_again_at_s = now_s
             self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
 
     def _thaw(self) -> None:
         self._frozen_at_s = None
         # The journal first: it may show a job running that is not yet, never the other way round.
-        self._out += [ev.Journal(event="continue"), ev.Signal(number=signal.SIGCONT, whole_tree=True)]
-        self._set_phase("running" if self._stop is None else "stopping")
+        self._out += [] if self.is_parked else [ev.Journal(event="continue")]
+        self._out.append(ev.Signal(number=signal.SIGCONT, whole_tree=True))
+        self._set_phase("stopping" if self._stop is not None else "parked" if self.is_parked else "running")
+
+    def _keep_place(self, now_s: float) -> None:
+        """Bring a job off its devices, or back on them."""
+        parking = self._parking
+        if self._control.wanted == "run" and parking is not None and now_s < self._control.lease_until_s:
+            self._let_go_on(parking, now_s)
+        elif self._control.wanted == "park" and parking is None:
+            self._request("park")
+            # Nobody in there may read requests: then waiting for an answer would only keep the devices.
+            answer_s = self._control.grace_s if self._uses_runtime else 0.0
+            self._parking = parking = _Parking(request=self._requests, stop_at_s=now_s + answer_s)
+        if self._parking is not None and now_s >= self._parking.stop_at_s:
+            self._hold_still(self._parking, now_s)
+
+    def _hold_still(self, parking: _Parking, now_s: float) -> None:
+        """Stop a job that has not answered; again and again, as for one that is frozen."""
+        if parking.since_s is None:
+            self._stopped_again_at_s = now_s
+            self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
+            self._is_off(parking, is_stopped=True)
+        elif parking.is_stopped and now_s - self._stopped_again_at_s >= STOP_AGAIN_S:
+            self._stopped_again_at_s = now_s
+            self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
+
+    def _is_off(self, parking: _Parking, *, is_stopped: bool) -> None:
+        if parking.since_s is not None:
+            return
+        parking.since_s, parking.is_stopped = self._clock.mono_s(), is_stopped
+        if not self.is_frozen:  # else the journal has its stop already
+            self._out.append(ev.Journal(event="stop"))
+            self._set_phase("parked" if self._stop is None else "stopping")
+
+    def _let_go_on(self, parking: _Parking, now_s: float) -> None:
+        self._parking = None
+        self._request("continue")
+        if parking.since_s is not None and self._started_at_s is not None:
+            self._started_at_s += now_s - parking.since_s  # time off the devices is no run time
+            self._out.append(ev.Journal(event="continue"))
+        if parking.is_stopped:
+            self._out.append(ev.Signal(number=signal.SIGCONT, whole_tree=True))
+        self._set_phase("running")
 
     def _press(self, stop: Stop, now_s: float) -> None:
         if not stop.is_kill_sent and now_s >= stop.kill_at_s:
@@ -277,6 +361,6 @@ class Supervision:
                 ev.Signal(number=signal.SIGCONT, whole_tree=True),
             ]
 
-    def _request(self, request: Literal["checkpoint", "stop"]) -> None:
+    def _request(self, request: Literal["checkpoint", "park", "continue", "stop"]) -> None:
         self._requests += 1
         self._out.append(ev.WriteRequest(number=self._requests, request=request))

@@ -117,7 +117,7 @@ class WriteRequest:
     """Replace ``request.json``."""
 
     number: int
-    request: Literal["checkpoint", "stop"]
+    request: Literal["checkpoint", "park", "continue", "stop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

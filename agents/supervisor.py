@@ -121,9 +121,9 @@ class Supervisor:
         self._is_end_asked = True
 
     def _wait(self) -> None:
-        ready, _, _ = select.select(
-            [self._wake, self._output], [], [], CLEAR_EVERY_S if self._is_clearing else LOOK_EVERY_S
-        )
+        is_urgent = self._is_clearing or self._core.is_awaited
+        every_s = CLEAR_EVERY_S if is_urgent else LOOK_EVERY_S
+        ready, _, _ = select.select([self._wake, self._output], [], [], every_s)
         if self._wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake, 4096)

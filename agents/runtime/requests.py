@@ -1,7 +1,7 @@
 """What the supervisor asks of the job: a request file and SIGTERM, both looked at between two mini-batches only.
 
-A request is ``{"id": n, "request": "checkpoint" | "stop"}``, put in place by a rename and left there; a higher id is a
-new request. SIGTERM means ``stop``.
+A request is ``{"id": n, "request": "checkpoint" | "park" | "continue" | "stop"}``, put in place by a rename and left
+there; a higher id is a new request. SIGTERM means ``stop``.
 """
 
 import json
@@ -13,17 +13,22 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-Request = Literal["checkpoint", "stop"]
+Request = Literal["checkpoint", "park", "continue", "stop"]
+REQUESTS: tuple[Request, ...] = ("checkpoint", "park", "continue", "stop")
 Handler = Callable[[int, FrameType | None], object] | int
 
 
 class RequestFile:
-    """Finds new requests; costs one ``stat`` when there is none."""
+    """Finds new requests; costs one ``stat`` when there is none.
+
+    Attributes:
+        newest: Id of the request that was returned last.
+    """
 
     def __init__(self, path: Path | None) -> None:
+        self.newest = -1
         self._path = path
         self._seen: tuple[int, int, int] | None = None
-        self._handled_id = -1
 
     def poll(self) -> Request | None:
         """Return a request that was not returned before; None also for a file that holds no request of ours."""
@@ -42,10 +47,10 @@ class RequestFile:
             number, request = data["id"], data["request"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if not isinstance(number, int) or number <= self._handled_id or request not in ("checkpoint", "stop"):
+        if not isinstance(number, int) or number <= self.newest or request not in REQUESTS:
             return None
-        self._handled_id = number
-        return "stop" if request == "stop" else "checkpoint"
+        self.newest = number
+        return REQUESTS[REQUESTS.index(request)]
 
 
 class StopSignal:

@@ -12,8 +12,9 @@ from typing import Any, SupportsFloat, TypeVar
 
 from agents.runtime.checkpoints import State, checkpoint_adopt, checkpoint_load, checkpoint_save
 from agents.runtime.environment import JobEnvironment
+from agents.runtime.parking import Moved, wait_off_devices
 from agents.runtime.reports import Rate, ReportFile, finite, say
-from agents.runtime.requests import RequestFile, StopSignal
+from agents.runtime.requests import Request, RequestFile, StopSignal
 
 EXIT_STOPPED = 75
 REPORT_EVERY_S = 0.5
@@ -116,6 +117,8 @@ class Run:
         if now_s - self._reported_s >= self._every_s:
             self._report_progress(now_s)
         request = self._requests.poll()
+        if request == "park":
+            request = self._park()
         if self._stop.received or request == "stop":
             self._end_stopped()
         if request == "checkpoint" or self._checkpoint_due(now_s):
@@ -179,10 +182,27 @@ class Run:
             return
         self._stop.install()
         request = self._requests.poll()
+        if request == "park":
+            request = self._park()
         if request == "stop":
             self._end_stopped()
         if request == "checkpoint":
             self.checkpoint()
+
+    def _park(self) -> Request:
+        """Leave the devices until asked to go on or to stop; return what was asked."""
+        parked_s = self._clock()
+        self._report_progress(parked_s)
+        moved = Moved()
+        self._reports.send("parked", request=self._requests.newest, step=self._step)
+        request = wait_off_devices(self._requests, is_stopped=lambda: self._stop.received)
+        now_s = self._clock()
+        # Neither the speed nor the time since the last checkpoint counts what it waited.
+        self._rate = Rate(step=self._step, now_s=now_s)
+        self._checkpointed_s += now_s - parked_s
+        if request == "continue":
+            moved.back()
+        return request
 
     def _is_done(self) -> bool:
         return self._total_steps is not None and self._step >= self._total_steps
