@@ -1,6 +1,8 @@
 """Cores and memory after one round, against plain step-by-step answers, on random small clusters."""
 
+import math
 import os
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,12 +10,14 @@ import pytest
 from scheduler.core.plan import Plan
 from scheduler.core.round import plan_round
 from scheduler.mechanisms import MECHANISMS
+from scheduler.mechanisms.tune import Tune as TuneMechanism
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 from tests.oracle.amounts import GIVERS
 from tests.oracle.cases import Case, random_case, smallest
 from tests.oracle.fill import CornerError, Tune
 from tests.oracle.orders import ORDERS
+from tests.oracle.published_tune import StuckError, published_tune
 from tests.oracle.test_oracle_rounds import config_of, seats_of
 
 CASES = int(os.environ.get("ORACLE_CASES", "200"))
@@ -91,3 +95,32 @@ def test_tune() -> None:
             corners += 1
 
     assert corners < CASES / 10  # else hardly anything was compared
+
+
+@pytest.mark.parametrize("mechanism", [TuneMechanism(), TuneMechanism(repack=True)], ids=["stay", "repack"])
+def test_tune_is_the_published_algorithm_where_all_start(mechanism: TuneMechanism) -> None:
+    """Nobody runs yet and every gang sits on one server: servers, cores and memory of the paper's own steps."""
+    rng = Random("published tune")
+    compared = demoted = 0
+    for _ in range(2 * CASES):
+        config = replace(config_of(rng.choice(["fifo", "srtf"]), "consolidate", "tune"), mechanism=mechanism)
+
+        def differs(case: Case) -> object:
+            plan = plan_round(case.snapshot(), config)  # noqa: B023  (called in this turn of the loop)
+            given = published_tune(case, sorted(seats_of(plan)))
+            wanted = {(one.job, one.server): (round(one.cpus, 6), round(one.memory / MIB, 3)) for one in given}
+            return _given(plan) != wanted and (_given(plan), wanted)
+
+        case = random_case(rng, running=False)
+        try:
+            if differs(case):
+                least = smallest(case, differs)
+                pytest.fail(f"{least.told()}\n{differs(least)}")
+        except StuckError:
+            continue
+        given = published_tune(case, sorted(seats_of(plan_round(case.snapshot(), config))))
+        compared += 1
+        demoted += any(one.cpus == one.share_cpus < case.jobs[one.job].demand_cpus < math.inf for one in given)
+
+    assert compared > 1.8 * CASES
+    assert demoted > CASES / 4  # else there was enough for everybody
