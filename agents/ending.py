@@ -13,6 +13,8 @@ ENDS: dict[str, str] = {
     "suspend": "suspended",
     "cancel": "cancelled",
 }
+# Ends that say nothing about what failed: the output may.
+UNEXPLAINED = frozenset({"exit_code", "signal"})
 # A shell that was ended by signal n exits with 128 + n.
 _SHELL_SIGNALS = range(129, 129 + 64)
 

@@ -155,6 +155,8 @@ class AttemptReport:
         end_cause: A value of the scheduler's list of end causes, when ended; else empty.
         end_detail: One sentence with the numbers.
         exit_code, exit_signal: Of the training process, when it ended by itself.
+        failure, failure_line: What failed by the end of its output, a value of the scheduler's list of failures, and
+            the line that says so; empty when nothing does.
         step, total_steps, loss, steps_per_s: Newest progress that the job reported; None when it has not.
         first_step: Step at which this attempt began to train.
         checkpoint_name, checkpoint_step: Newest complete checkpoint in the attempt's directory; empty and None for
@@ -174,6 +176,8 @@ class AttemptReport:
     end_detail: str = ""
     exit_code: int | None = None
     exit_signal: int | None = None
+    failure: str = ""
+    failure_line: str = ""
     first_step: int | None = None
     step: int | None = None
     total_steps: int | None = None
@@ -206,6 +210,9 @@ class AttemptReport:
             generation=read_opt_int(data, "generation") or 0,  # a supervisor of before has none
             exit_code=read_opt_int(data, "exit_code", low=-(2**31), high=2**31),
             exit_signal=read_opt_int(data, "exit_signal", high=128),
+            # An agent of the release before does not say it.
+            failure=read_str(data, "failure", most=20) if "failure" in data else "",
+            failure_line=read_str(data, "failure_line", most=300) if "failure_line" in data else "",
             first_step=read_opt_int(data, "first_step"),
             step=read_opt_int(data, "step"),
             total_steps=read_opt_int(data, "total_steps"),

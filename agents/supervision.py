@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents import supervision_events as ev
-from agents.ending import ENDS, Evidence, Exit, Stop, end_cause, size_text
+from agents.diagnosis import diagnose, secrets_of
+from agents.ending import ENDS, UNEXPLAINED, Evidence, Exit, Stop, end_cause, size_text
 from agents.messages import AttemptPhase, AttemptReport
 from agents.ports import Clock, ProcessIdentity
 from agents.records import JobLine, Launch, SupervisorState
@@ -166,7 +167,11 @@ class _Parking:
         )
         # The witness writes before anybody can give the devices to the next job.
         self._out.append(ev.Journal(event="exit"))
-        self._end(*end_cause(evidence))
+        cause, detail = end_cause(evidence)
+        if cause in UNEXPLAINED:
+            found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets_of(self._order.env))
+            self._report = replace(self._report, failure=found.failure, failure_line=found.line)
+        self._end(cause, detail)
 
     def _end(self, cause: str, detail: str) -> None:
         self._report = replace(

@@ -37,9 +37,10 @@ class ChildExited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeGone:
-    """No process of the attempt is left, and all it wrote has been read."""
+    """No process of the attempt is left, and all it wrote has been read; ``output`` is the end of it."""
 
     is_kernel_oom: bool = False
+    output: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from agents import supervision_events as ev
 from agents.attemptdir import AttemptDir
 from agents.child import ChildPlan, StartFailed, become_subreaper, start_child
 from agents.clock import SystemClock
+from agents.diagnosis import TAIL_BYTES
 from agents.disk import DiskMeter, is_full
 from agents.ending import Exit
 from agents.environment import job_environment
@@ -92,6 +93,7 @@ class Supervisor:
         self._wake, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         self._log = JobLog(directory.fd, most_bytes=launch.order.log_bytes)
+        self._output_end = bytearray()  # kept even where the log had to drop it
 
     # What happens, in order
 
@@ -195,7 +197,8 @@ class Supervisor:
         while self._read_reports():
             pass
         self._measure()
-        self._handle(ev.TreeGone(is_kernel_oom=_kernel_ooms() > self._ooms_before))
+        output = bytes(self._output_end[-TAIL_BYTES:])
+        self._handle(ev.TreeGone(is_kernel_oom=_kernel_ooms() > self._ooms_before, output=output))
 
     def _pump(self) -> bool:
         """Take output from the pipe into the log; return whether there may be more at once."""
@@ -208,6 +211,9 @@ class Supervisor:
             if not data:
                 return False
             self._log.write(data)
+            self._output_end += data[-TAIL_BYTES:]
+            if len(self._output_end) > 8 * TAIL_BYTES:
+                del self._output_end[:-TAIL_BYTES]
             taken += len(data)
         return True
 

@@ -21,12 +21,14 @@ from scheduler.api.documents import (
     yes,
 )
 from scheduler.api.pagination import PageFields
+from scheduler.core.failures import FailureClass
 from scheduler.core.lifecycle import EndCause
 from scheduler.core.plan import PreemptRule, WaitReason
 from scheduler.core.spec import job_spec_schema
-from scheduler.models.job import AttemptState
+from scheduler.models.job import AttemptKind, AttemptState
 
 CAUSES = [cause.value for cause in EndCause]
+FAILURES = [failure.value for failure in FailureClass]
 REASONS = [reason.value for reason in WaitReason]
 RULES = [rule.value for rule in PreemptRule]
 WANTED = ["run", "preempt", "suspend", "cancel"]
@@ -116,6 +118,7 @@ class AttemptDocument(Shape):
     id = text()
     number = whole()
     state = word(list(AttemptState.values))
+    run_kind = word(list(AttemptKind.values), "smoke: its first iterations, on one GPU.")
     wanted = word(WANTED, "What its agent is asked for.")
     num_gpus = whole()
     round = whole("The round that gave it its place.")
@@ -127,6 +130,8 @@ class AttemptDocument(Shape):
     end_detail = text()
     exit_code = whole(null=True)
     exit_signal = whole(null=True)
+    failure = word(FAILURES, "What failed; empty when nothing did or nobody knows.", blank=True)
+    failure_line = text("The line of its output that says so, without secrets.")
     resume_step = whole("Step of the checkpoint that it continued from.", null=True)
     first_step = whole(null=True)
     last_step = whole(null=True)

@@ -23,6 +23,9 @@ class FailureClass(StrEnum):
     IMPORT = "import"  # a library or a program is missing
     CPU_OOM = "cpu_oom"  # more host memory than granted
     GPU_OOM = "gpu_oom"  # more GPU memory than there is
+    CONFIG = "config"  # arguments or settings that the script refuses
+    DISK_FULL = "disk_full"  # more disk than granted, or than there is
+    STALLED = "stalled"  # went on without progress
     SEMANTIC = "semantic"  # versions or settings that do not go together; shows late
     CHECKPOINT = "checkpoint_error"  # a checkpoint could not be written or read
     INVALID_MEMORY = "invalid_memory"  # invalid memory access
@@ -40,8 +43,11 @@ OWN = frozenset(
         FailureClass.INCORRECT_INPUT,
         FailureClass.SYNTAX,
         FailureClass.IMPORT,
+        FailureClass.CONFIG,
         FailureClass.CPU_OOM,
         FailureClass.GPU_OOM,
+        FailureClass.DISK_FULL,
+        FailureClass.STALLED,
         FailureClass.SEMANTIC,
         FailureClass.INVALID_MEMORY,
         FailureClass.UNCLASSIFIED,
@@ -57,17 +63,22 @@ SHOWS_AT_START = frozenset(
         FailureClass.INCORRECT_INPUT,
         FailureClass.SYNTAX,
         FailureClass.IMPORT,
+        FailureClass.CONFIG,
         FailureClass.CPU_OOM,
         FailureClass.GPU_OOM,
     }
 )
+# Failures that no further attempt heals: what the user wrote has to change.
+UNHEALABLE = frozenset({FailureClass.SYNTAX, FailureClass.IMPORT, FailureClass.CONFIG})
 
 _CLASS_OF = {
     EndCause.PREEMPTED: FailureClass.PREEMPTED,
     EndCause.EXIT_CODE: FailureClass.UNCLASSIFIED,
     EndCause.SIGNAL: FailureClass.UNCLASSIFIED,
     EndCause.OUT_OF_MEMORY: FailureClass.CPU_OOM,
-    EndCause.OUT_OF_DISK: FailureClass.UNCLASSIFIED,
+    EndCause.OUT_OF_DISK: FailureClass.DISK_FULL,
+    EndCause.PROCESS_LIMIT: FailureClass.UNCLASSIFIED,
+    EndCause.STALLED: FailureClass.STALLED,
     EndCause.COMMAND_NOT_FOUND: FailureClass.IMPORT,
     EndCause.LAUNCH_FAILED: FailureClass.NODE,
     EndCause.SERVER_LOST: FailureClass.NODE,

@@ -84,6 +84,10 @@ class EndCause(StrEnum):
     OUT_OF_DISK = "out_of_disk"  # the working directory went over its size, or the disk is full
     COMMAND_NOT_FOUND = "command_not_found"  # the command could not be started at all
     TIME_LIMIT = "time_limit"  # ran longer than the spec's maximum
+    STALLED = "stalled"  # had reported progress, and then none for as long as its spec allows
+    PROCESS_LIMIT = "process_limit"  # the process tree had more processes than a job may have
+    SMOKE_PASSED = "smoke_passed"  # its first iterations on one GPU went well; its whole gang is next
+    EARLY_STOPPED = "early_stopped"  # its loss had stopped falling, and its spec asks to end it then
     LAUNCH_FAILED = "launch_failed"  # the agent could not set the attempt up
     SERVER_LOST = "server_lost"  # the server was silent for longer than its lease
     SUPERVISOR_LOST = "supervisor_lost"  # the supervisor died and its job with it

@@ -6,28 +6,31 @@ server lost. So a GPU is never given away while a process may still use it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 
+from scheduler.core.failures import FailureClass, class_of
 from scheduler.core.lifecycle import HOLDING, EndCause, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.live.retry import Ending, Outcome, outcome_of
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
-from scheduler.models.job import AttemptState
+from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.job_state import job_transition
 
+# Rules by which the scheduler ends an attempt that are the name of its end as well.
+CAUSES_OF_RULES = frozenset({EndCause.SMOKE_PASSED, EndCause.EARLY_STOPPED})
 CAUSE_OF_STOP = {
     "preempt": EndCause.PREEMPTED,
     "suspend": EndCause.SUSPENDED,
     "cancel": EndCause.CANCELLED,
 }
 # How many earlier ends ``retry`` looks at: enough to reach the longest back-off.
-ENDINGS_READ = 8
+ENDINGS_READ = 16
 
 
 def generations_raise(server_ids: Iterable[str]) -> dict[str, int]:
@@ -153,9 +156,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     cause = _cause(ending.cause, attempt)
     held_s = _seconds(attempt.created_at, at)
     run_s = _seconds(attempt.started_at, at) if attempt.started_at else 0.0
-    end = Ending(
-        cause=cause, exit_code=ending.exit_code, exit_signal=ending.exit_signal, run_s=run_s, detail=ending.detail
-    )
+    end = _with_failure(replace(ending, cause=cause, run_s=run_s), attempt)
     outcome = outcome_of(
         endings=[end, *_earlier_endings(attempt)],
         wanted=job.wanted,
@@ -183,12 +184,31 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     return server_ids
 
 
+def _with_failure(end: Ending, attempt: Attempt) -> Ending:
+    """Return the end with what failed: what we see of its devices, then its cause, then what its output says."""
+    end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
+    if end.cause not in (EndCause.EXIT_CODE, EndCause.SIGNAL):
+        return replace(end, failure=class_of(end.cause), line="")
+    broken = (
+        LeaseGpu.objects.filter(lease__attempt=attempt, released_at=None, gpu__healthy=False)
+        .values_list("gpu__index", "gpu__server__name", "gpu__health_reason")
+        .order_by("gpu__server__number", "gpu__index")
+        .first()
+    )
+    if broken is not None:
+        line = f"device {broken[0]} of {broken[1]} failed under it: {broken[2]}"
+        return replace(end, failure=FailureClass.NODE, line=line, is_seen=True)
+    return end if end.failure is not None else replace(end, failure=class_of(end.cause))
+
+
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:
     """Return the cause to record: an end on request is named after the request, and there is none without one."""
     if said not in CAUSE_OF_STOP.values():
         return said
     if attempt.preempt_rule == EndCause.LAUNCH_UNCONFIRMED or attempt.wanted == "run":
         return EndCause.SUPERVISOR_LOST if attempt.started_at else EndCause.LAUNCH_UNCONFIRMED
+    if attempt.preempt_rule in CAUSES_OF_RULES:
+        return EndCause(attempt.preempt_rule)
     return CAUSE_OF_STOP[attempt.wanted]
 
 
@@ -205,6 +225,9 @@ def _earlier_endings(attempt: Attempt) -> list[Ending]:
             exit_code=row.exit_code,
             exit_signal=row.exit_signal,
             run_s=_seconds(row.started_at, row.ended_at) if row.started_at and row.ended_at else 0.0,
+            failure=FailureClass(row.failure) if row.failure else None,
+            line=row.failure_line,
+            is_smoke=row.kind == AttemptKind.SMOKE,
         )
         for row in rows[:ENDINGS_READ]
         if row.end_cause
@@ -226,7 +249,9 @@ def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | 
     attempt.state, attempt.ended_at, attempt.lost_s = AttemptState.ENDED, at, lost_s
     attempt.end_cause, attempt.end_detail = end.cause, end.detail[:300]
     attempt.exit_code, attempt.exit_signal = end.exit_code, end.exit_signal
-    attempt.save(update_fields=["state", "ended_at", "lost_s", "end_cause", "end_detail", "exit_code", "exit_signal"])
+    attempt.failure, attempt.failure_line = end.failure or "", end.line[:300]
+    columns = ["state", "ended_at", "lost_s", "end_cause", "end_detail", "exit_code", "exit_signal"]
+    attempt.save(update_fields=[*columns, "failure", "failure_line"])
     LeaseGpu.objects.filter(lease__attempt=attempt, released_at=None).update(released_at=at)
     Lease.objects.filter(attempt=attempt, closed_at=None).update(closed_at=at)
 
@@ -244,6 +269,8 @@ def _move_job(
         "lost_s": None if attempt.lost_s is None else round(attempt.lost_s, 3),
         "exit_code": end.exit_code,
         "exit_signal": end.exit_signal,
+        "failure": end.failure,
+        "line": end.line[:300],
         "failures": outcome.failures,
     }
     changes = dict(service)
@@ -258,7 +285,7 @@ def _move_job(
                 "backoff_s": outcome.backoff_s,
                 "failures": outcome.failures,
                 "max_attempts": job.max_attempts,
-                "cause": str(end.cause),
+                "cause": str(end.cause if end.failure in (None, FailureClass.UNCLASSIFIED) else end.failure),
             },
         }
     through = JobState.QUEUED if to is JobState.SUSPENDED and job.state != JobState.SUSPENDING else to

@@ -14,6 +14,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from agents.protocol import AttemptReport
+from scheduler.core.failures import FailureClass
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close
 from scheduler.live.intake import Taken
@@ -25,6 +26,7 @@ from scheduler.notify import touch_job
 from scheduler.services.job_state import job_transition
 
 CAUSES = frozenset(cause.value for cause in EndCause)
+SAID = frozenset(failure.value for failure in FailureClass) - {FailureClass.PREEMPTED}
 
 
 @dataclass(slots=True)
@@ -137,6 +139,8 @@ def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applie
             exit_code=said.exit_code,
             exit_signal=said.exit_signal,
             detail=said.end_detail,
+            failure=FailureClass(said.failure) if said.failure in SAID else None,
+            line=said.failure_line if said.failure in SAID else "",
         )
         applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=ending, at=at, actor=actor))
 

@@ -1,22 +1,32 @@
 """What happens to a job after one of its attempts ended. Pure.
 
-Decides the next state and the back-off; leaves the accounting and the writing to ``attempts.py``.
+Decides the next state and the back-off; leaves the accounting and the writing to ``attempts.py``. Three kinds of
+failure are told apart: those of machines that we saw ourselves, which cost the job nothing; those that only its own
+output blames on a machine, which it is not charged for either, but of which it gets a few; and its own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.core.failures import backoff_s
+from scheduler.core.failures import MACHINE, UNHEALABLE, FailureClass, RetryRules, backoff_s, fails_smoke_run
 from scheduler.core.lifecycle import INFRASTRUCTURE, EndCause, JobState
 
 BACKOFF_S = 5.0
 BACKOFF_MOST_S = 300.0
-# Two identical failures in a row, each after less run time than this, will not become a success by a third try.
+# Two identical failures in a row that tell no cause, each after less run time than this, will not become a success.
 HOPELESS_RUN_S = 60.0
+# What output may say at will: it earns the pauses of Philly, and not more than its retries in a row.
+CLAIMED = RetryRules()
 
-STOPPED = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
+STOPPED = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED, EndCause.SMOKE_PASSED})
 FAILS_AT_ONCE = frozenset(
-    {EndCause.COMMAND_NOT_FOUND, EndCause.OUT_OF_MEMORY, EndCause.OUT_OF_DISK, EndCause.TIME_LIMIT}
+    {
+        EndCause.COMMAND_NOT_FOUND,
+        EndCause.OUT_OF_MEMORY,
+        EndCause.OUT_OF_DISK,
+        EndCause.PROCESS_LIMIT,
+        EndCause.TIME_LIMIT,
+    }
 )
 
 
@@ -30,6 +40,10 @@ class Ending:
         exit_signal: The same for a signal.
         run_s: Seconds from the first report of its process to its end, by the scheduler's clock.
         detail: One sentence with the numbers.
+        failure: What failed; None for an end that is no failure.
+        line: What of its output says so; empty when nothing does.
+        is_seen: We saw the machine fail ourselves: a device that was lost under it.
+        is_smoke: It ran on one GPU before its gang.
     """
 
     cause: EndCause
@@ -37,11 +51,21 @@ class Ending:
     exit_signal: int | None = None
     run_s: float = 0.0
     detail: str = ""
+    failure: FailureClass | None = None
+    line: str = ""
+    is_seen: bool = False
+    is_smoke: bool = False
 
     @property
-    def signature(self) -> tuple[EndCause, int | None, int | None]:
-        """What two ends must share to be called the same failure."""
-        return self.cause, self.exit_code, self.exit_signal
+    def is_free(self) -> bool:
+        """Return whether a machine failed for sure, so that it is charged to nobody."""
+        return self.is_seen or (self.cause in INFRASTRUCTURE and self.cause is not EndCause.PREEMPTED)
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What two ends must share to be called the same failure: numbers in the line apart."""
+        words = "".join("#" if letter.isdigit() else letter for letter in self.line)
+        return self.cause, self.exit_code, self.exit_signal, self.failure, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +95,17 @@ def outcome_of(*, endings: Sequence[Ending], wanted: str, failures: int, max_att
         max_attempts: Attempts that may end by the job's own fault before it fails.
     """
     end = endings[0]
-    if end.cause is EndCause.COMPLETED:
+    if end.cause in (EndCause.COMPLETED, EndCause.EARLY_STOPPED):
         return Outcome(to=JobState.COMPLETED, failures=failures, backoff_s=0.0, detail=end.detail)
     if wanted == "cancel":
         return Outcome(to=JobState.CANCELLED, failures=failures, backoff_s=0.0, detail=end.detail)
     again = JobState.SUSPENDED if wanted == "suspend" else JobState.QUEUED
     if end.cause in STOPPED:
         return Outcome(to=again, failures=failures, backoff_s=0.0, detail=end.detail)
-    if end.cause in INFRASTRUCTURE:
-        return Outcome(to=again, failures=failures, backoff_s=_infrastructure_backoff_s(endings), detail=end.detail)
+    if end.is_free:
+        return Outcome(to=again, failures=failures, backoff_s=_seen_backoff_s(endings), detail=end.detail)
+    if end.failure in MACHINE:
+        return _claimed(endings, again=again, failures=failures)
     failures += 1
     verdict = _verdict(endings, failures=failures, max_attempts=max_attempts)
     if verdict is not None:
@@ -87,29 +113,53 @@ def outcome_of(*, endings: Sequence[Ending], wanted: str, failures: int, max_att
     return Outcome(to=again, failures=failures, backoff_s=_backoff_s(failures - 1), detail=end.detail)
 
 
+def _claimed(endings: Sequence[Ending], *, again: JobState, failures: int) -> Outcome:
+    """Return what becomes of a job whose output blames a machine."""
+    end, in_a_row = endings[0], 0
+    for each in endings:
+        if each.cause in STOPPED or each.is_free:
+            continue
+        if each.failure not in MACHINE:
+            break
+        in_a_row += 1
+    if in_a_row > CLAIMED.most_retries:
+        detail = f"{end.detail} Its output blamed a machine {in_a_row} times in a row: {_words(end)}.".strip()
+        return Outcome(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=detail)
+    pause_s = backoff_s(in_a_row - 1, first_s=CLAIMED.backoff_first_s, most_s=BACKOFF_MOST_S)
+    return Outcome(to=again, failures=failures, backoff_s=pause_s, detail=end.detail)
+
+
 def _verdict(endings: Sequence[Ending], *, failures: int, max_attempts: int) -> str | None:
     """Return why the job is not tried again, or None when it is."""
     end = endings[0]
+    said = end.detail or str(end.cause)
     if end.cause in FAILS_AT_ONCE:
-        return end.detail or end.cause
+        return said
+    if end.failure in UNHEALABLE:
+        return f"{said} Not tried again: {_words(end)}."
+    if end.is_smoke and end.failure is not None and fails_smoke_run(end.failure, RetryRules(smoke_run_s=1.0)):
+        return f"{said} It failed in its smoke run on one GPU: {_words(end)}."
     if failures >= max_attempts:
-        return f"{end.detail or end.cause} Failed {failures} of {max_attempts} times.".strip()
-    if len(endings) > 1 and _is_hopeless(end, endings[1]):
-        return (
-            f"{end.detail or end.cause} The attempt before failed the same way within {HOPELESS_RUN_S:.0f} s.".strip()
-        )
+        return f"{said} Failed {failures} of {max_attempts} times."
+    before = next((each for each in endings[1:] if each.cause not in STOPPED and not each.is_free), None)
+    if before is not None and end.signature == before.signature:
+        if end.line:
+            return f"{said} The attempt before failed the same way: {_words(end)}."
+        if max(end.run_s, before.run_s) < HOPELESS_RUN_S:
+            return f"{said} The attempt before failed the same way within {HOPELESS_RUN_S:.0f} s."
     return None
 
 
-def _is_hopeless(end: Ending, before: Ending) -> bool:
-    return end.signature == before.signature and max(end.run_s, before.run_s) < HOPELESS_RUN_S
+def _words(end: Ending) -> str:
+    name = "" if end.failure in (None, FailureClass.UNCLASSIFIED) else str(end.failure).replace("_", " ")
+    return ", ".join(part for part in (name, end.line[:160]) if part) or str(end.cause)
 
 
-def _infrastructure_backoff_s(endings: Sequence[Ending]) -> float:
-    """Return the pause after an end that is not the job's fault: none at first, so that a lost server costs no time."""
+def _seen_backoff_s(endings: Sequence[Ending]) -> float:
+    """Return the pause after a failure of a machine: none at first, so that a lost server costs no time."""
     in_a_row = 0
     for end in endings:
-        if end.cause not in INFRASTRUCTURE or end.cause is EndCause.PREEMPTED:
+        if not end.is_free:
             break
         in_a_row += 1
     return 0.0 if in_a_row < 2 else _backoff_s(in_a_row - 2)

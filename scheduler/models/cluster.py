@@ -21,6 +21,7 @@ class Cluster(models.Model):
     mechanism = models.CharField(max_length=40, default="tune")
     mechanism_options = models.JSONField(default=dict, blank=True)
     paused = models.BooleanField(default=False)
+    smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
     # Version of the settings, for ETag and If-Match.
     settings_version = models.PositiveBigIntegerField(default=1)
 

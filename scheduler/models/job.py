@@ -4,11 +4,13 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from scheduler.core.failures import MACHINE, FailureClass
 from scheduler.core.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.plan import WaitReason
 
 STATES = [(state.value, state.value) for state in JobState]
 CAUSES = [(cause.value, cause.value) for cause in EndCause]
+FAILURES = [(failure.value, failure.value) for failure in FailureClass]
 REASONS = [(reason.value, reason.value) for reason in WaitReason]
 ENDED = sorted(state.value for state in TERMINAL)
 WANTED_OF_JOB = ["run", "suspend", "cancel"]
@@ -58,6 +60,8 @@ class Job(models.Model):
     queueing_s = models.FloatField(default=0.0)  # closed waiting intervals
     preemptions = models.PositiveIntegerField(default=0)
     failures = models.PositiveIntegerField(default=0)  # attempts ended by a cause of the job's own
+    smoke_due = models.BooleanField(default=False)  # its next attempt is a short one on one GPU
+    saved_gpu_s = models.FloatField(null=True)  # GPU-seconds that ending it early left unused
     feedback_level = models.PositiveSmallIntegerField(default=0)  # level in the multi-level feedback queue
     # Progress as reported by the live attempt; shown, never used for priority.
     step = models.PositiveBigIntegerField(null=True)
@@ -117,6 +121,11 @@ class AttemptState(models.TextChoices):
     ENDED = "ended", "ended"  # its leases are closed
 
 
+class AttemptKind(models.TextChoices):
+    FULL = "full", "full"  # all its GPUs, until it ends
+    SMOKE = "smoke", "smoke"  # its first iterations on one GPU, before its gang is started
+
+
 class Attempt(models.Model):
     """One run of a job, from launch to one end."""
 
@@ -124,6 +133,7 @@ class Attempt(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=AttemptState.choices, default=AttemptState.LAUNCHING)
+    kind = models.CharField(max_length=5, choices=AttemptKind.choices, default=AttemptKind.FULL)
     num_gpus = models.PositiveIntegerField()
     epoch = models.PositiveBigIntegerField()
     round_number = models.PositiveBigIntegerField()
@@ -140,6 +150,9 @@ class Attempt(models.Model):
     end_detail = models.CharField(max_length=300, default="", blank=True)
     exit_code = models.IntegerField(null=True)
     exit_signal = models.IntegerField(null=True)
+    # What failed, and the line of its output that says so; secrets are hidden before it leaves the server.
+    failure = models.CharField(max_length=20, choices=FAILURES, default="", blank=True)
+    failure_line = models.CharField(max_length=300, default="", blank=True)
     first_step = models.PositiveBigIntegerField(null=True)
     last_step = models.PositiveBigIntegerField(null=True)
     peak_memory_bytes = models.PositiveBigIntegerField(null=True)
@@ -162,6 +175,14 @@ class Attempt(models.Model):
                 condition=Q(state=AttemptState.ENDED, ended_at__isnull=False)
                 | (~Q(state=AttemptState.ENDED) & Q(ended_at__isnull=True)),
                 name="attempt_ended_has_time",
+            ),
+        ]
+        indexes = [
+            # failures of machines in the last hour
+            models.Index(
+                fields=["ended_at"],
+                condition=Q(failure__in=[failure.value for failure in sorted(MACHINE)]),
+                name="attempt_of_machine_by_end",
             ),
         ]
 

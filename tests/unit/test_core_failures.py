@@ -119,4 +119,6 @@ def test_live_causes_mean_the_same_here() -> None:
         EndCause.SUSPENDED,
         EndCause.CANCELLED,
         EndCause.TIME_LIMIT,
+        EndCause.SMOKE_PASSED,
+        EndCause.EARLY_STOPPED,
     }

@@ -12,7 +12,16 @@ from scheduler.core.lifecycle import EndCause, JobState
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
 NARROW_FRAC = 0.03
-QUIET_CAUSES = frozenset({EndCause.COMPLETED, EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
+QUIET_CAUSES = frozenset(
+    {
+        EndCause.COMPLETED,
+        EndCause.PREEMPTED,
+        EndCause.SUSPENDED,
+        EndCause.CANCELLED,
+        EndCause.SMOKE_PASSED,
+        EndCause.EARLY_STOPPED,
+    }
+)
 
 Row = dict[str, Any]  # an entry of job_timeline
 
@@ -27,6 +36,10 @@ CAUSES: dict[str, str] = {
     EndCause.OUT_OF_DISK: "Out of disk",
     EndCause.COMMAND_NOT_FOUND: "Command not found",
     EndCause.TIME_LIMIT: "Time limit",
+    EndCause.STALLED: "No progress",
+    EndCause.PROCESS_LIMIT: "Too many processes",
+    EndCause.SMOKE_PASSED: "Smoke run passed",
+    EndCause.EARLY_STOPPED: "Stopped early",
     EndCause.LAUNCH_FAILED: "Launch failed",
     EndCause.SERVER_LOST: "Server lost",
     EndCause.SUPERVISOR_LOST: "Supervisor lost",

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from frontend.pages.jobs.failure_words import failure_words
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import QUIET_CAUSES, cause_words
 from scheduler.core.lifecycle import EndCause
+from scheduler.models.job import AttemptKind
 
 
 def count(subject: Subject) -> int | None:
@@ -31,6 +33,8 @@ def _row(subject: Subject, entry: dict[str, Any]) -> dict[str, Any]:
         **entry,
         "tone": tone,
         "words": words,
+        "is_smoke": entry["run_kind"] == AttemptKind.SMOKE,
+        "failed": failure_words(entry),
         "steps": (first, last) if first is not None and last is not None else None,
         "started": subject.time(entry["started_at"] or entry["created_at"]),
         "is_open": entry["end"] is None,

@@ -1,0 +1,222 @@
+"""What failed inside a job, from the end of its output: one class of the scheduler's closed list and the line. Pure.
+
+The output belongs to a stranger: it may be one endless line, binary, or written to mislead. So a bounded piece of it is
+looked at, in time linear in its length, and what it claims is worth only what the scheduler makes of it: a class that
+would blame a machine earns no more than a few retries.
+
+Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019,
+section 4 and its table of failures. Differs: the signatures are those of today's libraries.
+"""
+
+import re
+import signal
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+# Of the output; an exception with its traceback is far shorter.
+TAIL_BYTES = 64 * 1024
+LINE_CHARS = 300
+_READ_CHARS = 2_000  # of a line
+
+# Signals by which the processor itself ends a process.
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+
+# What says more than the name of an exception does. Lower case, the most telling first.
+_PHRASES: tuple[tuple[str, str], ...] = (
+    ("cuda out of memory", "gpu_oom"),
+    ("cuda_error_out_of_memory", "gpu_oom"),
+    ("hip out of memory", "gpu_oom"),
+    ("cublas_status_alloc_failed", "gpu_oom"),
+    ("no space left on device", "disk_full"),
+    ("disk quota exceeded", "disk_full"),
+    ("file too large", "disk_full"),
+    ("cannot allocate memory", "cpu_oom"),
+    ("std::bad_alloc", "cpu_oom"),
+    ("defaultcpuallocator: can't allocate memory", "cpu_oom"),
+    ("is killed by signal: killed", "cpu_oom"),  # a data loader
+    ("uncorrectable ecc error", "node"),
+    ("gpu has fallen off the bus", "node"),
+    ("no cuda-capable device is detected", "node"),
+    ("cuda_error_no_device", "node"),
+    ("cuda driver initialization failed", "node"),
+    ("unspecified launch failure", "node"),
+    ("illegal memory access", "invalid_memory"),
+    ("misaligned address", "invalid_memory"),
+    ("segmentation fault", "invalid_memory"),
+    ("double free or corruption", "invalid_memory"),
+    ("stale file handle", "storage"),
+    ("input/output error", "storage"),
+    ("transport endpoint is not connected", "storage"),
+    ("read-only file system", "storage"),
+    ("remote i/o error", "storage"),
+    ("no usable checkpoint is left", "checkpoint_error"),
+    ("pytorchstreamreader failed", "checkpoint_error"),
+    ("invalid load key", "checkpoint_error"),
+    ("error(s) in loading state_dict", "semantic"),
+    ("shapes cannot be multiplied", "semantic"),
+    ("size mismatch", "semantic"),
+    ("expected scalar type", "semantic"),
+    ("device-side assert triggered", "semantic"),
+    ("driver version is insufficient", "semantic"),
+    ("undefined symbol", "semantic"),
+    ("cannot open shared object file", "import"),
+    ("can't open file", "import"),
+    ("command not found", "import"),
+    ("no module named", "import"),
+    ("error: unrecognized arguments", "config"),
+    ("error: the following arguments are required", "config"),
+    ("error: argument ", "config"),
+    ("cannot identify image file", "incorrect_input"),
+    ("ncclremoteerror", "mpi"),
+    ("ncclsystemerror", "mpi"),
+    ("ncclinternalerror", "mpi"),
+    ("nccl error", "mpi"),
+    ("watchdog caught collective operation timeout", "mpi"),
+    ("mpi_abort", "mpi"),
+    ("connectfullmesh failed", "mpi"),
+    ("connection closed by peer", "mpi"),
+    ("temporary failure in name resolution", "network"),
+    ("name or service not known", "network"),
+    ("connection reset by peer", "network"),
+    ("connection refused", "network"),
+    ("connection timed out", "network"),
+    ("network is unreachable", "network"),
+    ("no route to host", "network"),
+)
+# By the name of a Python exception, without its module.
+_EXCEPTIONS: dict[str, str] = {
+    "SyntaxError": "syntax",
+    "IndentationError": "syntax",
+    "TabError": "syntax",
+    "ModuleNotFoundError": "import",
+    "ImportError": "import",
+    "MemoryError": "cpu_oom",
+    "OutOfMemoryError": "gpu_oom",
+    "DistBackendError": "mpi",
+    "DistNetworkError": "mpi",
+    "DistStoreError": "mpi",
+    "ConnectionError": "network",
+    "ConnectionResetError": "network",
+    "ConnectionRefusedError": "network",
+    "ConnectionAbortedError": "network",
+    "gaierror": "network",
+    "URLError": "network",
+    "UnpicklingError": "checkpoint_error",
+    "StateMismatch": "semantic",
+    "StateUnsavable": "semantic",
+    "BadEnvironment": "config",
+    "ScannerError": "config",
+    "ParserError": "config",
+    "EverythingBad": "incorrect_input",
+    "FileNotFoundError": "incorrect_input",
+    "IsADirectoryError": "incorrect_input",
+    "NotADirectoryError": "incorrect_input",
+    "UnicodeDecodeError": "incorrect_input",
+    "JSONDecodeError": "incorrect_input",
+    "UnidentifiedImageError": "incorrect_input",
+    "BadZipFile": "incorrect_input",
+    "BadGzipFile": "incorrect_input",
+}
+# When one rank fails, the others complain about the connection: what they say later decides nothing.
+_FOLLOWS = frozenset({"mpi", "network"})
+UNCLASSIFIED = "unclassified"
+CLASSES = frozenset({UNCLASSIFIED, *_EXCEPTIONS.values(), *(failure for _, failure in _PHRASES)})
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_EXCEPTION_ENDS = ("Error", "Exception", "Interrupt")
+
+HIDDEN = "***"
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
+_SHORTEST_SECRET = 4
+_NAMED_SECRET = re.compile(
+    r"(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key|credentials?)[\w-]{0,40}[\"']?\s{0,4}[=:]\s{0,4})"
+    r"(?:\"[^\"]*\"?|'[^']*'?|[^\s\"'&,;]+)"
+)
+_SCHEME_SECRET = re.compile(r"(?i)\b(bearer|basic)\s{1,4}[\w.~+/=-]+")
+_URL_SECRET = re.compile(r"://[^/\s@]{1,200}@")
+_TOKENS = re.compile(r"\b(?:AKIA|ASIA|gh[pousr]_|sk-|hf_|xox[abprs]-|glpat-|eyJ)[\w.-]{12,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What failed, and the line that says so; empty when none does."""
+
+    failure: str = UNCLASSIFIED
+    line: str = ""
+
+
+def diagnose(*, exit_signal: int | None, tail: bytes, secrets: Collection[str] = ()) -> Finding:
+    """Return what made a job end that failed by itself.
+
+    Args:
+        exit_signal: That ended it; None when it ended with an exit code.
+        tail: The end of its output; no more than the last ``TAIL_BYTES`` are looked at.
+        secrets: Texts that never leave the attempt.
+    """
+    found = _best(_lines(tail[-TAIL_BYTES:].decode(errors="replace")))
+    if exit_signal in _CRASHES and found.failure == UNCLASSIFIED:
+        found = Finding(failure="invalid_memory", line=found.line)
+    return Finding(failure=found.failure, line=redacted(found.line, secrets)[:LINE_CHARS])
+
+
+def secrets_of(env: dict[str, str]) -> tuple[str, ...]:
+    """Return the values of the variables whose names say that they are secret, longest first."""
+    found = {
+        value
+        for name, value in env.items()
+        if len(value) >= _SHORTEST_SECRET and any(word in name.upper() for word in _SECRET_NAMES)
+    }
+    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+
+
+def redacted(line: str, secrets: Collection[str]) -> str:
+    """Return the line without the given texts, and without what looks like a password or a token."""
+    for secret in secrets:
+        line = line.replace(secret, HIDDEN)
+    line = _URL_SECRET.sub(f"://{HIDDEN}@", line)
+    line = _SCHEME_SECRET.sub(rf"\1 {HIDDEN}", line)
+    line = _NAMED_SECRET.sub(rf"\1{HIDDEN}", line)
+    return _TOKENS.sub(HIDDEN, line)
+
+
+def _lines(text: str) -> Iterable[str]:
+    """Yield the lines, newest first, bounded and without what is not printable."""
+    for raw in reversed(text.replace("\r", "\n").split("\n")):
+        line = _ESCAPE.sub("", raw[:_READ_CHARS])
+        yield "".join(letter for letter in line if letter.isprintable()).strip()
+
+
+def _best(lines: Iterable[str]) -> Finding:
+    """Return the newest line that names a cause; a complaint of other ranks only where there is no cause."""
+    complaint = unknown = None
+    for line in lines:
+        failure = _class_of(line)
+        if failure is None:
+            continue
+        finding = Finding(failure=failure, line=line)
+        if failure == UNCLASSIFIED:
+            unknown = unknown or finding
+        elif failure in _FOLLOWS:
+            complaint = complaint or finding
+        elif unknown is None or complaint is not None:
+            return finding
+        else:
+            # The newest exception is one that we cannot place: an older one beside it may have been dealt with.
+            break
+    return complaint or unknown or Finding()
+
+
+def _class_of(line: str) -> str | None:
+    """Return the class that a line speaks of; None when it is no sign of a failure."""
+    lower = line.lower()
+    for phrase, failure in _PHRASES:
+        if phrase in lower:
+            return failure
+    if line.startswith("["):  # [rank0]: of a gang
+        line = line.partition("]")[2].lstrip(": ")
+    name = line.partition(":")[0].strip()
+    if not _DOTTED.fullmatch(name):
+        return None
+    name = name.rpartition(".")[2]
+    return _EXCEPTIONS.get(name, UNCLASSIFIED if name.endswith(_EXCEPTION_ENDS) else None)

@@ -1,0 +1,28 @@
+"""What failed in an attempt, in words for its owner."""
+
+from typing import Any
+
+from scheduler.core.failures import FailureClass
+
+WORDS: dict[str, str] = {
+    FailureClass.INCORRECT_INPUT: "Input data cannot be read",
+    FailureClass.SYNTAX: "Syntax error in the script",
+    FailureClass.IMPORT: "A library or program is missing",
+    FailureClass.CONFIG: "Arguments or settings refused",
+    FailureClass.CPU_OOM: "Too little memory",
+    FailureClass.GPU_OOM: "Too little GPU memory",
+    FailureClass.DISK_FULL: "No disk space left",
+    FailureClass.STALLED: "No progress",
+    FailureClass.SEMANTIC: "Shapes, types or versions do not fit",
+    FailureClass.CHECKPOINT: "A checkpoint cannot be read or written",
+    FailureClass.INVALID_MEMORY: "Invalid memory access",
+    FailureClass.MPI: "Communication between ranks failed",
+    FailureClass.NETWORK: "Network failed",
+    FailureClass.STORAGE: "Shared storage failed",
+    FailureClass.NODE: "Server or device failed",
+}
+
+
+def failure_words(attempt: dict[str, Any]) -> str:
+    """Return what failed in an attempt, a row of JSON; empty when nothing did or nobody knows."""
+    return WORDS.get(attempt["failure"], "")
