@@ -12,6 +12,8 @@ From the second epoch on the hits of an epoch are the items in the cache, exactl
 import json
 import os
 import re
+import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -19,11 +21,13 @@ from typing import Any, TypeVar
 from torch.utils.data import Dataset
 
 from agents.runtime.environment import JobEnvironment
-from agents.runtime.errors import EverythingBad
+from agents.runtime.errors import EverythingBad, MainProcessTaken
 from agents.runtime.item_cache import CacheFigures, ItemCache
 from agents.runtime.reports import say
 
 Item = TypeVar("Item")
+# Of this process, for those who tell it of a changed grant and ask what it reads.
+_OPEN: "weakref.WeakSet[CachedDataset[Any]]" = weakref.WeakSet()
 _BAD_READ_EVERY = 256  # items between two looks at what others found to be bad
 
 
@@ -53,12 +57,18 @@ class CachedDataset(Dataset[Item]):
             environ: Where the CLUSTERWEB_ variables are read from; None = the environment of the process.
         """
         job = JobEnvironment.parse(os.environ if environ is None else environ)
+        self._working_bytes = working_bytes if budget_bytes is None else None  # None: the budget is the caller's affair
         if budget_bytes is None:
             budget_bytes = max(0, (job.memory_bytes or 0) - working_bytes)
         self._name, self._keys, self._read, self._decode = name, list(keys), read, decode
         self._directory = job.cache_dir / folder_of(name)
-        self._owner = job.job_id or f"process-{os.getpid()}"
-        self._cache: ItemCache | None = ItemCache(self._directory, owner=self._owner, budget_bytes=budget_bytes)
+        self._owner = job.owner or f"process-{os.getpid()}"
+        try:
+            self._cache: ItemCache | None = ItemCache(self._directory, owner=self._owner, budget_bytes=budget_bytes)
+        except MainProcessTaken:  # another rank of its gang on this server, which pays for all of them
+            self._cache = ItemCache(self._directory, owner=self._owner)
+            self._working_bytes = None
+        _OPEN.add(self)
         self._main_pid = os.getpid()
         self._bad_file = job.datasets_dir / folder_of(name) / "bad.jsonl"
         self._bad: set[str] = set()
@@ -76,7 +86,11 @@ class CachedDataset(Dataset[Item]):
             if key in self._bad:
                 continue
             try:
-                return self._decode(self._here().get(key, partial(self._read, key)))
+                content = self._here().get(key, partial(self._read, key))
+                began_ns = time.perf_counter_ns()
+                item = self._decode(content)
+                self._here().decoded(time.perf_counter_ns() - began_ns)
+                return item
             except Exception as error:
                 self._mark_bad(key, error)
         raise EverythingBad(f"dataset {self._name} has no item that can be read; see {self._bad_file}")
@@ -94,12 +108,23 @@ class CachedDataset(Dataset[Item]):
         """Return budget, use, hits and misses of this job on this server."""
         return self._here().figures()
 
+    def total_bytes(self) -> int:
+        """Return the bytes of all items, by the mean of those read so far; 0 before the first."""
+        read = self.figures()
+        count = read.hits + read.misses
+        return (read.hit_bytes + read.miss_bytes) * len(self._keys) // count if count else 0
+
     def resize(self, budget_bytes: int) -> int:
         """Change the memory for raw items while training; return the bytes freed."""
         return self._here().resize(budget_bytes)
 
+    def follow(self, memory_bytes: int) -> int:
+        """Fit the budget to a changed grant, unless the script chose its own; return the bytes freed."""
+        return 0 if self._working_bytes is None else self.resize(max(0, memory_bytes - self._working_bytes))
+
     def leave(self) -> None:
         """Hand the items over to other jobs; call it at the end of the training."""
+        _OPEN.discard(self)
         self._here().leave()
         self._cache = None
 
@@ -124,11 +149,21 @@ class CachedDataset(Dataset[Item]):
 
     def _mark_bad(self, key: str, error: Exception) -> None:
         self._bad.add(key)
-        self._bad_file.parent.mkdir(parents=True, exist_ok=True)
         entry = {"key": key, "error": f"{type(error).__name__}: {error}"[:300], "job": self._owner}
-        with self._bad_file.open("a", encoding="utf-8") as file:  # one write a line: appends of others do not mix in
-            file.write(json.dumps(entry) + "\n")
+        try:
+            self._bad_file.parent.mkdir(parents=True, exist_ok=True)
+            with self._bad_file.open(
+                "a", encoding="utf-8"
+            ) as file:  # one write a line: appends of others do not mix in
+                file.write(json.dumps(entry) + "\n")
+        except OSError as trouble:
+            say(f"dataset {self._name}: others are not told of bad items: {trouble}")
         say(f"dataset {self._name}: left out {key}: {entry['error']}")
+
+
+def open_datasets() -> "list[CachedDataset[Any]]":
+    """Return the datasets that this process opened and has not left."""
+    return list(_OPEN)
 
 
 def folder_of(name: str) -> str:

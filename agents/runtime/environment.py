@@ -20,24 +20,26 @@ class JobEnvironment:
     Attributes:
         report_file: Gets one JSON line a report.
         request_file: Appears when the job is asked for something.
+        grant_file: What it may use now.
         checkpoint_dir: Where this attempt's checkpoints go.
         resume_file: Checkpoint to start from; None = start new.
         num_gpus: Granted GPUs, or CPU slots where there are no GPUs.
         num_cpus: Whole cores to use, at least 1 when told.
         memory_bytes: Granted memory.
-        job_id: Name of the job, the same for all its attempts.
+        owner: Who pays for what is kept in the memory of this server: the attempt, or the job where there is none.
         cache_dir: Memory of this server where jobs that may share datasets keep items.
         datasets_dir: Where such jobs keep what they learned about datasets.
     """
 
     report_file: Path | None
     request_file: Path | None
+    grant_file: Path | None
     checkpoint_dir: Path | None
     resume_file: Path | None
     num_gpus: int | None
     num_cpus: int | None
     memory_bytes: int | None
-    job_id: str | None
+    owner: str | None
     cache_dir: Path
     datasets_dir: Path
 
@@ -50,12 +52,13 @@ class JobEnvironment:
         return JobEnvironment(
             report_file=_path(environ, "CLUSTERWEB_REPORT_FILE"),
             request_file=_path(environ, "CLUSTERWEB_REQUEST_FILE"),
+            grant_file=_path(environ, "CLUSTERWEB_GRANT_FILE"),
             checkpoint_dir=_path(environ, "CLUSTERWEB_CHECKPOINT_DIR"),
             resume_file=_path(environ, "CLUSTERWEB_RESUME_FILE"),
             num_gpus=None if num_gpus is None else int(num_gpus),
             num_cpus=None if num_cpus is None else max(1, int(num_cpus)),
             memory_bytes=None if memory_bytes is None else int(memory_bytes),
-            job_id=environ.get("CLUSTERWEB_JOB_ID") or None,
+            owner=environ.get("CLUSTERWEB_ATTEMPT_ID") or environ.get("CLUSTERWEB_JOB_ID") or None,
             cache_dir=_path(environ, "CLUSTERWEB_CACHE_DIR") or _own_folder(),
             datasets_dir=_path(environ, "CLUSTERWEB_DATASETS_DIR") or _own_folder(),
         )

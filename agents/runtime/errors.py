@@ -4,7 +4,8 @@ RuntimeMisuse
 ├── BadEnvironment   a CLUSTERWEB_ variable holds no usable value
 ├── StateUnsavable   the state for a checkpoint holds something that could not be loaded again
 ├── StateMismatch    a checkpoint does not fit the objects that it is to be restored into
-└── EverythingBad    a dataset has no item left that can be read
+├── EverythingBad    a dataset has no item left that can be read
+└── MainProcessTaken  another process speaks for this owner of cached items already
 """
 
 
@@ -26,3 +27,7 @@ class StateMismatch(RuntimeMisuse):
 
 class EverythingBad(RuntimeMisuse):
     """A dataset has no item left that can be read."""
+
+
+class MainProcessTaken(RuntimeMisuse):
+    """Another process speaks for this owner of cached items already."""

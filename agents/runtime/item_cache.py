@@ -8,22 +8,30 @@ Source: Mohan et al., "Analyzing and mitigating data stalls in DNN training", VL
 jobs of one server, each charged for what it brought in.
 """
 
-import fcntl
 import hashlib
 import mmap
 import os
-import struct
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.runtime.errors import RuntimeMisuse
-
-# budget, used, hits, misses: bytes and counts shared by the processes of one owner.
-_ACCOUNT = struct.Struct("<4q")
+from agents.cacheowners import (
+    ACCOUNT,
+    ACCOUNT_FILE,
+    ALIVE_FILE,
+    FIELDS,
+    bury_the_dead,
+    drop,
+    hand_over,
+    hold,
+    links,
+    lock,
+)
+from agents.runtime.errors import MainProcessTaken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +43,20 @@ class CacheFigures:
         used_bytes: What it pays for.
         hits: Reads of its processes that found the item.
         misses: Reads that did not.
+        hit_bytes, hit_s: Of all hits: bytes, and seconds that the reading processes spent, in sum.
+        miss_bytes, miss_s: The same of all misses.
+        decode_s: Seconds that they spent on decoding items.
     """
 
     budget_bytes: int
     used_bytes: int
     hits: int
     misses: int
+    hit_bytes: int
+    hit_s: float
+    miss_bytes: int
+    miss_s: float
+    decode_s: float
 
 
 class ItemCache:
@@ -60,60 +76,77 @@ class ItemCache:
         """
         self._items = directory / "items"
         self._mine = directory / "owners" / owner
-        self._owners = directory / "owners"
+        self._dataset = directory
         self._owner = owner
         for folder in (self._items, self._mine):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self._mine / ".account", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if os.fstat(file).st_size < _ACCOUNT.size:
-            os.ftruncate(file, _ACCOUNT.size)
-        self._account = mmap.mmap(file, _ACCOUNT.size)
+        file = os.open(self._mine / ACCOUNT_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if os.fstat(file).st_size < ACCOUNT.size:
+            os.ftruncate(file, ACCOUNT.size)
+        self._account = mmap.mmap(file, ACCOUNT.size)
         self._lock_file = file
         self._threads = threading.Lock()
         self._alive: int | None = None
         if budget_bytes is not None:
-            self._alive = _hold(self._mine / ".alive")
+            self._alive = hold(self._mine / ALIVE_FILE)
             if self._alive is None:
-                raise RuntimeMisuse(f"another process is already the main process of {owner} in {directory}")
+                raise MainProcessTaken(f"another process is already the main process of {owner} in {directory}")
             self.resize(budget_bytes)
-            self._bury_the_dead()
+            bury_the_dead(directory, but=self._mine)
 
     def get(self, key: str, read: Callable[[], bytes]) -> bytes:
         """Return the raw item ``key``: from the cache, else by ``read``; keep it while the budget has room."""
         name = hashlib.sha256(key.encode()).hexdigest()
+        began_ns = time.perf_counter_ns()
         try:
             content = (self._items / name).read_bytes()
         except FileNotFoundError:
             content = read()
-            self._admit(name, content)
+            self._admit(name, content, took_ns=time.perf_counter_ns() - began_ns)
             return content
+        took_ns = time.perf_counter_ns() - began_ns
         with self._locked():
-            self._count(hits=1)
+            self._count(hits=1, hit_bytes=len(content), hit_ns=took_ns)
         return content
 
     def figures(self) -> CacheFigures:
         """Return budget, use, hits and misses."""
-        budget, used, hits, misses = _ACCOUNT.unpack_from(self._account)
-        return CacheFigures(budget_bytes=budget, used_bytes=used, hits=hits, misses=misses)
+        account = dict(zip(FIELDS, ACCOUNT.unpack_from(self._account), strict=True))
+        return CacheFigures(
+            budget_bytes=account["budget"],
+            used_bytes=account["used"],
+            hits=account["hits"],
+            misses=account["misses"],
+            hit_bytes=account["hit_bytes"],
+            hit_s=account["hit_ns"] / 1e9,
+            miss_bytes=account["miss_bytes"],
+            miss_s=account["miss_ns"] / 1e9,
+            decode_s=account["decode_ns"] / 1e9,
+        )
+
+    def decoded(self, took_ns: int) -> None:
+        """Note how long it took to decode an item."""
+        with self._locked():
+            self._count(decode_ns=took_ns)
 
     def resize(self, budget_bytes: int) -> int:
         """Set the budget; return the bytes freed. What does not fit any more goes at once, highest hash first."""
         with self._locked():
-            _, used, hits, misses = _ACCOUNT.unpack_from(self._account)
-            paid = {entry.name: entry.stat().st_size for entry in _links(self._mine)}
+            counts = ACCOUNT.unpack_from(self._account)[2:]
+            paid = {entry.name: entry.stat().st_size for entry in links(self._mine)}
             used = sum(paid.values())
             freed = 0
             for name in sorted(paid, reverse=True):
                 if used - freed <= budget_bytes:
                     break
-                self._drop(self._mine, name)
+                drop(self._dataset, self._mine, name)
                 freed += paid[name]
-            _ACCOUNT.pack_into(self._account, 0, budget_bytes, used - freed, hits, misses)
+            ACCOUNT.pack_into(self._account, 0, budget_bytes, used - freed, *counts)
         return freed
 
     def leave(self) -> None:
         """Stop paying: items go to other owners with room, else away."""
-        self._hand_over(self._mine)
+        hand_over(self._dataset, self._mine)
         self.close()
 
     def close(self) -> None:
@@ -124,12 +157,11 @@ class ItemCache:
             os.close(self._alive)
             self._alive = None
 
-    def _admit(self, name: str, content: bytes) -> None:
+    def _admit(self, name: str, content: bytes, *, took_ns: int) -> None:
         with self._locked():
-            budget, used, _, _ = _ACCOUNT.unpack_from(self._account)
-            fits = used + len(content) <= budget
-            self._count(misses=1)
-            if not fits:
+            budget, used = ACCOUNT.unpack_from(self._account)[:2]
+            self._count(misses=1, miss_bytes=len(content), miss_ns=took_ns)
+            if used + len(content) > budget:
                 return
             partial = self._mine / f".{uuid.uuid4().hex}"
             try:
@@ -144,75 +176,13 @@ class ItemCache:
                 partial.unlink(missing_ok=True)
             self._count(used=len(content))
 
-    def _count(self, *, used: int = 0, hits: int = 0, misses: int = 0) -> None:
-        before = _ACCOUNT.unpack_from(self._account)
-        _ACCOUNT.pack_into(self._account, 0, before[0], before[1] + used, before[2] + hits, before[3] + misses)
-
-    def _drop(self, owner: Path, name: str) -> None:
-        (self._items / name).unlink(missing_ok=True)
-        (owner / name).unlink(missing_ok=True)
-
-    def _bury_the_dead(self) -> None:
-        """Take what owners left behind whose main process is gone."""
-        for folder in self._owners.iterdir():
-            if folder == self._mine or not (folder / ".alive").exists():
-                continue
-            held = _hold(folder / ".alive")
-            if held is not None:
-                self._hand_over(folder)
-                os.close(held)
-
-    def _hand_over(self, leaving: Path) -> None:
-        """Let other owners with room pay for the items of one that leaves; drop the rest."""
-        heirs = [folder for folder in self._owners.iterdir() if folder != leaving and (folder / ".account").exists()]
-        for entry in _links(leaving):
-            if not any(_inherit(heir, entry) for heir in heirs):
-                self._drop(leaving, entry.name)
-        for name in (".account", ".alive"):
-            (leaving / name).unlink(missing_ok=True)
-        with suppress(OSError):  # a worker of the job admits its last item
-            leaving.rmdir()
+    def _count(self, **more: int) -> None:
+        """Add to fields of the account."""
+        account = dict(zip(FIELDS, ACCOUNT.unpack_from(self._account), strict=True))
+        ACCOUNT.pack_into(self._account, 0, *(value + more.get(name, 0) for name, value in account.items()))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep the other processes and threads of this owner out."""
-        with self._threads, _lock(self._lock_file):
+        with self._threads, lock(self._lock_file):
             yield
-
-
-@contextmanager
-def _lock(file: int) -> Iterator[None]:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _links(owner: Path) -> list[os.DirEntry[str]]:
-    """Return what an owner pays for."""
-    return [entry for entry in os.scandir(owner) if not entry.name.startswith(".")]
-
-
-def _inherit(heir: Path, entry: "os.DirEntry[str]") -> bool:
-    """Let an owner pay for an item of another, if its budget has room."""
-    size = entry.stat().st_size
-    with (heir / ".account").open("r+b", buffering=0) as file, _lock(file.fileno()):
-        budget, used, hits, misses = _ACCOUNT.unpack(file.read(_ACCOUNT.size))
-        if used + size > budget:
-            return False
-        os.rename(entry.path, heir / entry.name)
-        file.seek(0)
-        file.write(_ACCOUNT.pack(budget, used + size, hits, misses))
-    return True
-
-
-def _hold(path: Path) -> int | None:
-    """Return a file that is locked while this process lives; None when another process holds it."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return None
-    return file

@@ -12,6 +12,7 @@ from typing import Any, SupportsFloat, TypeVar
 
 from agents.runtime.checkpoints import State, checkpoint_adopt, checkpoint_load, checkpoint_save
 from agents.runtime.environment import JobEnvironment
+from agents.runtime.granted import Granted
 from agents.runtime.parking import Moved, wait_off_devices
 from agents.runtime.reports import Rate, ReportFile, finite, say
 from agents.runtime.requests import Request, RequestFile, StopSignal
@@ -55,6 +56,7 @@ class Run:
         self._clock = clock
         self._reports = ReportFile(job.report_file)
         self._requests = RequestFile(job.request_file)
+        self._granted = Granted(job.grant_file, self._reports, clock=clock, alone=gang is None)
         self._stop = StopSignal()
         self._capture: Callable[[], Mapping[str, Any]] | None = None
         self._step = 0
@@ -114,6 +116,7 @@ class Run:
             self._complete()
             return
         now_s = self._clock()
+        self._granted.boundary(now_s)
         if now_s - self._reported_s >= self._every_s:
             self._report_progress(now_s)
         request = self._requests.poll()

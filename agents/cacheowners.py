@@ -1,0 +1,155 @@
+"""Who pays for the items of a server's dataset caches: the files of the owners, as jobs and supervisors see them.
+
+    <cache>/<dataset>/items/<item>              one file an item, read by all
+    <cache>/<dataset>/owners/<owner>/<item>     a hard link to it, of the one who pays
+    <cache>/<dataset>/owners/<owner>/.account   what the owner may pay for, pays for, and has read
+    <cache>/<dataset>/owners/<owner>/.alive     locked while the owner's main process lives
+
+What somebody pays is on the disk, so a process that dies leaves no count that is wrong.
+"""
+
+import fcntl
+import os
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+FIELDS = ("budget", "used", "hits", "misses", "hit_bytes", "hit_ns", "miss_bytes", "miss_ns", "decode_ns")
+ACCOUNT = struct.Struct(f"<{len(FIELDS)}q")
+ACCOUNT_FILE, ALIVE_FILE = ".account", ".alive"
+
+
+def cache_folder(server_id: str) -> Path:
+    """Return where the jobs of a server keep items: in memory where there is such a place."""
+    memory = Path("/dev/shm")  # noqa: S108  # the folder below it is the user's own
+    base = memory if memory.is_dir() else Path(tempfile.gettempdir())
+    return base / f"clusterweb-{os.getuid()}" / server_id
+
+
+def owner_bytes(cache: Path, owner: str) -> int:
+    """Return what one owner pays for in all datasets of a server's cache."""
+    total = 0
+    for account in _accounts(cache, owner):
+        with suppress(OSError, struct.error):
+            total += max(0, ACCOUNT.unpack(account.read_bytes())[1])
+    return total
+
+
+def _accounts(cache: Path, owner: str) -> list[Path]:
+    try:
+        return [dataset / "owners" / owner / ACCOUNT_FILE for dataset in cache.iterdir()]
+    except OSError:
+        return []
+
+
+def sweep(cache: Path) -> None:
+    """Take what the dead have left in all datasets: to the living with room, else away."""
+    for dataset in _folders(cache):
+        bury_the_dead(dataset)
+
+
+def sweep_apart(cache: Path) -> None:
+    """Sweep in a process of its own with no more rights than the jobs have that could have tampered with the files."""
+    try:
+        status = os.stat(cache, follow_symlinks=False)
+    except OSError:
+        return
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.geteuid() == 0 and status.st_uid != 0:
+                os.setgroups([])
+                os.setgid(status.st_gid)
+                os.setuid(status.st_uid)
+            sweep(cache)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def bury_the_dead(dataset: Path, *, but: Path | None = None) -> None:
+    """Hand over what owners of a dataset left behind whose main process is gone."""
+    for owner in _folders(dataset / "owners"):
+        if owner == but or not (owner / ALIVE_FILE).exists():
+            continue
+        held = hold(owner / ALIVE_FILE)
+        if held is not None:
+            hand_over(dataset, owner)
+            _drop_unpaid(dataset)
+            os.close(held)
+
+
+def _drop_unpaid(dataset: Path) -> None:
+    """Delete items that nobody pays for: their owner died between taking them in and paying."""
+    for item in os.scandir(dataset / "items"):
+        if item.stat().st_nlink == 1:
+            Path(item.path).unlink(missing_ok=True)
+
+
+def hand_over(dataset: Path, leaving: Path) -> None:
+    """Let other owners with room pay for the items of one that leaves; drop the rest."""
+    heirs = [owner for owner in _folders(dataset / "owners") if owner != leaving and (owner / ACCOUNT_FILE).exists()]
+    for entry in links(leaving):
+        if not any(_inherit(heir, entry) for heir in heirs):
+            drop(dataset, leaving, entry.name)
+    for entry in os.scandir(leaving):
+        Path(entry.path).unlink(missing_ok=True)
+    with suppress(OSError):  # a worker of the job admits its last item
+        leaving.rmdir()
+
+
+def drop(dataset: Path, owner: Path, name: str) -> None:
+    """Delete an item, and that its owner pays for it."""
+    (dataset / "items" / name).unlink(missing_ok=True)
+    (owner / name).unlink(missing_ok=True)
+
+
+def links(owner: Path) -> "list[os.DirEntry[str]]":
+    """Return what an owner pays for."""
+    return [entry for entry in os.scandir(owner) if not entry.name.startswith(".")]
+
+
+def _inherit(heir: Path, entry: "os.DirEntry[str]") -> bool:
+    """Let an owner pay for an item of another, if its budget has room."""
+    size = entry.stat().st_size
+    try:
+        with (heir / ACCOUNT_FILE).open("r+b", buffering=0) as file, lock(file.fileno()):
+            budget, used, *counts = ACCOUNT.unpack(file.read(ACCOUNT.size))
+            if used + size > budget:
+                return False
+            os.rename(entry.path, heir / entry.name)
+            file.seek(0)
+            file.write(ACCOUNT.pack(budget, used + size, *counts))
+    except (OSError, struct.error):
+        return False  # it leaves as well
+    return True
+
+
+@contextmanager
+def lock(file: int) -> Iterator[None]:
+    """Keep every other process out that locks the same file."""
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def hold(path: Path) -> int | None:
+    """Return a file that is locked while this process lives; None when another process holds it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
