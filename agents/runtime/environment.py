@@ -64,6 +64,56 @@ class JobEnvironment:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPlace:
+    """Where one process stands in a gang of several.
+
+    Attributes:
+        member: Name of this process.
+        rank, size: At the start of the gang; for a rank that comes later only that it is not the leader.
+        version: Of the membership that it was started for.
+        address, port: Where rank 0 listens.
+        secret: Known to the members alone.
+        own_address: By which other servers reach this one.
+        membership_file: For the leader: who is to be in the gang.
+    """
+
+    member: str
+    rank: int
+    size: int
+    version: int
+    address: str
+    port: int
+    secret: str
+    own_address: str
+    membership_file: Path
+
+    @staticmethod
+    def parse(environ: Mapping[str, str]) -> "GangPlace | None":
+        """Read the variables; None outside a gang. Raises BadEnvironment with the name of a wrong one."""
+        member = environ.get("CLUSTERWEB_GANG_MEMBER", "")
+        if not member:
+            return None
+        numbers = {
+            name: _number(environ, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT", "CLUSTERWEB_GANG_VERSION")
+        }
+        for name, number in numbers.items():
+            if number is None:
+                raise BadEnvironment(f"{name} is missing in a gang")
+        rank, size, port, version = (int(number or 0) for number in numbers.values())
+        return GangPlace(
+            member=member,
+            rank=rank,
+            size=size,
+            version=version,
+            address=environ.get("MASTER_ADDR", ""),
+            port=port,
+            secret=environ.get("CLUSTERWEB_GANG_SECRET", ""),
+            own_address=environ.get("CLUSTERWEB_ADDRESS", ""),
+            membership_file=Path(environ.get("CLUSTERWEB_GANG_FILE", "")),
+        )
+
+
 def _own_folder() -> Path:
     """Return where a script keeps items outside Clusterweb: in memory where there is such a place."""
     memory = Path("/dev/shm")  # noqa: S108  # the folder below it is the user's own

@@ -8,18 +8,24 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 
 from agents.runtime.checkpoints import State, checkpoint_adopt, checkpoint_load, checkpoint_save
 from agents.runtime.environment import JobEnvironment
+from agents.runtime.errors import RuntimeMisuse
 from agents.runtime.granted import Granted
 from agents.runtime.parking import Moved, wait_off_devices
 from agents.runtime.reports import Rate, ReportFile, finite, say
 from agents.runtime.requests import Request, RequestFile, StopSignal
 
+if TYPE_CHECKING:  # it needs torch, which this library does not
+    from agents.runtime.gang import Gang
+
 EXIT_STOPPED = 75
 REPORT_EVERY_S = 0.5
 PRINT_EVERY_S = 2.0
+# What a rank can be told, the strongest first.
+WISHES: tuple[Request, ...] = ("stop", "park", "checkpoint")
 
 Capture = TypeVar("Capture", bound=Callable[[], Mapping[str, Any]])
 
@@ -32,6 +38,7 @@ class Run:
         checkpoint_every_s: Seconds between two checkpoints; None = not by time.
         checkpoint_every_steps: Steps between two checkpoints; None = not by steps.
         quiet: Print no progress outside Clusterweb.
+        gang: This rank's gang; it stops, parks and changes its size at a boundary that all ranks agree on.
         environ: Where the CLUSTERWEB_ variables are read from; None = the environment of the process.
         clock: Seconds that only rise.
     """
@@ -43,12 +50,14 @@ class Run:
         checkpoint_every_s: float | None = 300.0,
         checkpoint_every_steps: int | None = None,
         quiet: bool = False,
+        gang: "Gang | None" = None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         job = JobEnvironment.parse(os.environ if environ is None else environ)
         self.num_gpus, self.num_cpus = job.num_gpus, job.num_cpus
         self._total_steps = total_steps
+        self._gang, self._is_in_gang, self._told_version = gang, False, -1
         self._checkpoint_every_s, self._checkpoint_every_steps = checkpoint_every_s, checkpoint_every_steps
         self._prints = job.report_file is None and not quiet
         self._every_s = PRINT_EVERY_S if job.report_file is None else REPORT_EVERY_S
@@ -79,8 +88,21 @@ class Run:
     def resume(self) -> State | None:
         """Return what ``on_checkpoint`` gave when the job was last saved, and continue at that step; None = start new.
 
-        Call it before the first step and put the state back yourself (``torch_state.restore`` does it for torch).
+        Call it before the first step and put the state back yourself (``torch_state.restore`` does it for torch). In a
+        gang it waits for the other ranks, and every rank gets the state of rank 0; so call it once all else is ready.
         """
+        if self._gang is None:
+            return self._load()
+        self._is_in_gang = True
+        begin = self._gang.enter(self._first_handover, wants_to_stop=self._is_asked_to_stop)
+        if begin is None:
+            self._leave_gang()
+        self._step = begin["step"]
+        state: State | None = begin["state"]
+        return state
+
+    def _load(self) -> State | None:
+        """Return the state of the newest usable checkpoint and take its step over."""
         if self._resume_file is None:
             return None
         loaded = checkpoint_load(self._resume_file)
@@ -119,13 +141,15 @@ class Run:
         self._granted.boundary(now_s)
         if now_s - self._reported_s >= self._every_s:
             self._report_progress(now_s)
-        request = self._requests.poll()
+        request = self._agreed(self._requests.poll())
         if request == "park":
             request = self._park()
         if self._stop.received or request == "stop":
             self._end_stopped()
         if request == "checkpoint" or self._checkpoint_due(now_s):
             self.checkpoint()
+        if self._gang is not None:
+            self._follow_gang(self._gang)
 
     def report(self, *, loss: SupportsFloat | None) -> None:
         """Note the loss of the present step. It goes out with the progress, about twice a second; cheap at every step.
@@ -145,6 +169,8 @@ class Run:
             StateUnsavable: The state holds something that could not be loaded again: a mistake in the script.
         """
         self._checkpointed_s = self._clock()
+        if self._gang is not None and not self._gang.is_leader:
+            return None
         if self._saved is None or self._saved[0] != self._step:
             if self._checkpoint_dir is None:
                 return None
@@ -176,6 +202,8 @@ class Run:
     def _begin(self) -> None:
         if self._rate is not None:
             return
+        if self._gang is not None and not self._is_in_gang:
+            self.resume()
         now_s = self._clock()
         self._rate = Rate(step=self._step, now_s=now_s)
         self._reported_s = self._checkpointed_s = now_s
@@ -184,6 +212,9 @@ class Run:
             self._complete()
             return
         self._stop.install()
+        if self._gang is not None:
+            self._follow_gang(self._gang)
+            return  # requests wait for the first boundary, where all ranks agree
         request = self._requests.poll()
         if request == "park":
             request = self._park()
@@ -206,6 +237,42 @@ class Run:
         if request == "continue":
             moved.back()
         return request
+
+    def _agreed(self, request: Request | None) -> Request | None:
+        """Return what all ranks do at this boundary: the strongest wish that any of them was told."""
+        if self._gang is None:
+            return request
+        wishes = [self._stop.received or request == "stop", request == "park", request == "checkpoint"]
+        agreed = zip(WISHES, self._gang.agree(wishes), strict=True)
+        return next((wish for wish, is_wanted in agreed if is_wanted), None)
+
+    def _follow_gang(self, gang: "Gang") -> None:
+        """Form the group anew if that was agreed on, and tell which membership trains now."""
+        if gang.is_switch_due:
+            if not gang.switch(self._handover):
+                self._leave_gang()
+            self._rate = Rate(step=self._step, now_s=self._clock())
+        if gang.version is not None and gang.version != self._told_version:
+            self._told_version = gang.version
+            self._reports.send("resized", version=gang.version, ranks=gang.size, pause_s=gang.pause_s)
+
+    def _first_handover(self) -> dict[str, Any]:
+        state = self._load()
+        return {"step": self._step, "state": state}
+
+    def _handover(self) -> dict[str, Any]:
+        if self._capture is None:
+            raise RuntimeMisuse("a gang can take in new ranks only if the script gives on_checkpoint")
+        return {"step": self._step, "state": dict(self._capture())}
+
+    def _is_asked_to_stop(self) -> bool:
+        return self._requests.poll() == "stop"
+
+    def _leave_gang(self) -> NoReturn:
+        """End a rank that has no place in the gang any more, or never got one. The leader has the state."""
+        self._reports.send("stopped", step=self._step)
+        self._stop.remove()
+        raise SystemExit(EXIT_STOPPED)
 
     def _is_done(self) -> bool:
         return self._total_steps is not None and self._step >= self._total_steps

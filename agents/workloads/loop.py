@@ -1,7 +1,7 @@
 """The training loop of all workloads: options, optimizer, schedule, log lines, evaluation, checkpoints.
 
 Decides everything but the model and the data. One process trains on one device: ``cuda:0`` where CUDA is granted, else
-the granted cores. A gang of more GPUs leaves the others idle until training across processes (torch.distributed) comes.
+the granted cores. In a gang each rank takes its part of every mini-batch and the gradients are averaged.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from agents.runtime import Run
+from agents.runtime.gang import join_gang
 from agents.runtime.torch_state import Batches, capture, restore
 from agents.workloads.data import DataSet
 
@@ -86,7 +87,8 @@ def parse_options(workload: Workload, arguments: Sequence[str] | None = None) ->
 
 def train(workload: Workload, options: Options) -> nn.Module:
     """Train, from the checkpoint that the job is to start from if there is one, and return the model."""
-    run = Run(total_steps=options.steps, checkpoint_every_s=options.checkpoint_every_s, quiet=True)
+    gang = join_gang()
+    run = Run(total_steps=options.steps, checkpoint_every_s=options.checkpoint_every_s, quiet=True, gang=gang)
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(options.seed)
     data = workload.data(options)
@@ -95,18 +97,22 @@ def train(workload: Workload, options: Options) -> nn.Module:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps, eta_min=options.lr / 20)
     batches = Batches(num_rows=data.num_rows, batch_size=options.batch, seed=options.seed)
     parts: dict[str, Any] = {"optimizer": optimizer, "schedule": schedule, "batches": batches}
-    restore(run.resume(), model, **parts)
     run.on_checkpoint(lambda: capture(model, **parts))
+    restore(run.resume(), model, **parts)
     log = StepLog(options=options, first_step=run.step)
     for step, rows in zip(run.steps(), batches, strict=False):
-        inputs, targets = data.batch(rows)
-        loss = loss_of(model, inputs.to(device), targets.to(device))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        mine = gang.part(rows)
+        own_loss = None
+        if len(mine):
+            inputs, targets = data.batch(mine)
+            own_loss = loss_of(model, inputs.to(device), targets.to(device))
+            own_loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        loss = gang.average(model, own_loss, rows=len(mine), of=len(rows))
         optimizer.step()
         schedule.step()
         run.report(loss=loss)
-        log.note(step=step, loss=loss.detach())
+        log.note(step=step, loss=loss)
         done = step + 1
         if options.eval_every and done % options.eval_every == 0 and done < options.steps:
             log.evaluated(done=done, loss=evaluate(model, data, device))
