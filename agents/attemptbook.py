@@ -115,6 +115,7 @@ class AttemptBook:
             cpu_ids=self._cores(wanted.cpu_ids),
             visible_devices=wanted.gpu_uuids if self._profile.device_kind == "gpu" else (),
             journal_dir=self._profile.journal_dir,
+            address=self._profile.address,
         )
         known.control = control
         self._out.add(ev.CreateLaunch(attempt_id=known.attempt_id, content=encode(known.launch)))
@@ -129,12 +130,16 @@ class AttemptBook:
             until_s = known.control.lease_until_s  # an attempt that nobody wants gets no more time
         elif known.control is not None:
             until_s = max(until_s, known.control.lease_until_s)
+        order = known.wanted or (known.launch.order if known.launch is not None else None)
+        gang = order.gang if order is not None else None
         return Control(
             wanted=known.wanted.wanted if known.wanted is not None else "run" if known.is_named else "cancel",
             generation=self.stamp.generation,
             grace_s=known.grace_s,
             lease_until_s=until_s,
             lease_margin_s=lease_margin_s(self._lease.ttl_s),
+            gang_version=gang.version if gang is not None else 0,
+            members=gang.members if gang is not None else (),
         )
 
     def _bring_in_line(self, known: Known) -> None:

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from agents.errors import ConfigInvalid, Malformed
 from agents.fields import SERVER_ID, read_ints, read_opt_int, read_str
@@ -17,6 +19,7 @@ DEFAULT_CPU_SLOTS = 2
 OFFERED_MEMORY_FRAC = 0.8
 # At least 128 bits.
 _KEY = re.compile(r"([0-9a-fA-F]{2}){16,}")
+LOOPBACK = "127.0.0.1"
 _SCHEMES = ("redis://", "rediss://", "unix://")
 
 
@@ -28,6 +31,7 @@ class AgentConfig:
         server_id: Given by the scheduler at registration.
         server_name: For people.
         key: Of the signatures.
+        address: By which the other servers reach this one.
         redis_url: ``redis://``, ``rediss://`` or ``unix://:password@/path.sock``.
         shared_dir: Holds ``attempts/``; the web reads logs there.
         state_dir: Of this agent alone.
@@ -45,6 +49,7 @@ class AgentConfig:
     cpu_slots: int
     cpu_ids: tuple[int, ...]
     memory_bytes: int
+    address: str = LOOPBACK
 
     @property
     def attempts_dir(self) -> Path:
@@ -64,6 +69,19 @@ def machine_memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def _address_towards(redis_url: str) -> str:
+    """Return the address of this machine on its way to the broker; that of the machine itself for a broker on it."""
+    parts = urlsplit(redis_url)
+    if parts.scheme == "unix" or not parts.hostname:
+        return LOOPBACK
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((parts.hostname, parts.port or 6379))  # sends nothing
+        except OSError:
+            return LOOPBACK
+        return str(probe.getsockname()[0])
+
+
 def _read(data: dict[str, Any]) -> AgentConfig:
     redis_url = read_str(data, "redis_url", most=2000)
     if not redis_url.startswith(_SCHEMES):
@@ -81,6 +99,7 @@ def _read(data: dict[str, Any]) -> AgentConfig:
         cpu_slots=DEFAULT_CPU_SLOTS if slots is None else slots,
         cpu_ids=cpu_ids or tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=int(machine_memory_bytes() * OFFERED_MEMORY_FRAC) if memory_bytes is None else memory_bytes,
+        address=read_str(data, "address", most=253) if data.get("address") else _address_towards(redis_url),
     )
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from agents.records import CHECKPOINT_DIR, REPORT_FILE, REQUEST_FILE, WORK_DIR, Launch
+from agents.records import CHECKPOINT_DIR, GANG_FILE, REPORT_FILE, REQUEST_FILE, WORK_DIR, Launch
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -46,6 +46,21 @@ def job_environment(
         "CLUSTERWEB_NUM_CPUS": threads,
         "CLUSTERWEB_MEMORY_BYTES": str(order.memory_bytes),
     }
+    gang = order.gang
+    if gang is not None:
+        # The plain names too: by them any script with torch.distributed finds its group.
+        promised |= {
+            "RANK": str(gang.rank),
+            "WORLD_SIZE": str(gang.size),
+            "LOCAL_RANK": "0",
+            "MASTER_ADDR": gang.address,
+            "MASTER_PORT": str(gang.port),
+            "CLUSTERWEB_GANG_MEMBER": order.attempt_id,
+            "CLUSTERWEB_GANG_VERSION": str(gang.version),
+            "CLUSTERWEB_GANG_SECRET": gang.secret,
+            "CLUSTERWEB_GANG_FILE": os.path.join(attempt_path, GANG_FILE),
+            "CLUSTERWEB_ADDRESS": launch.address,
+        }
     if resume_path:
         promised["CLUSTERWEB_RESUME_FILE"] = resume_path
     owned = {name: value for name, value in order.env.items() if _may_set(name)}

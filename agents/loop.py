@@ -79,6 +79,7 @@ def profile_of(config: AgentConfig, probe: Probe, *, num_devices: int) -> Server
         memory_bytes=config.memory_bytes,
         cpu_ids=config.cpu_ids,
         journal_dir=str(config.state_dir),
+        address=config.address,
     )
 
 

@@ -22,6 +22,7 @@ from agents.fields import (
     read_str,
     read_strings,
 )
+from agents.gangs import GangOrder
 
 Wanted = Literal["run", "park", "preempt", "suspend", "cancel"]
 WANTED: tuple[Wanted, ...] = ("run", "park", "preempt", "suspend", "cancel")
@@ -52,6 +53,7 @@ class AttemptWanted:
         max_duration_s: Run time after which it is ended, seconds; None for no limit.
         resume_attempt_id: Attempt of the same job whose checkpoint it starts from; empty for none.
         resume_name: Name of the checkpoint; empty for none.
+        gang: Its place among the processes that train together; None for one that trains alone.
     """
 
     attempt_id: str
@@ -71,6 +73,7 @@ class AttemptWanted:
     max_duration_s: float | None
     resume_attempt_id: str
     resume_name: str
+    gang: GangOrder | None = None
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptWanted":
@@ -103,6 +106,7 @@ class AttemptWanted:
             max_duration_s=read_opt_float(data, "max_duration_s"),
             resume_attempt_id=resume_attempt_id,
             resume_name=resume_name,
+            gang=GangOrder.read(data.get("gang")),
         )
 
 
@@ -161,6 +165,8 @@ class AttemptReport:
         first_step: Step at which this attempt began to train.
         checkpoint_name, checkpoint_step: Newest complete checkpoint in the attempt's directory; empty and None for
             none.
+        gang_version, gang_size, switch_s: Of a gang's leader: newest membership that it is done with, ranks that train,
+            and how long training stood still for the newest change of their number, seconds.
         cpu_frac: Used cores over granted cores of the last second, 0 to 1 (a little more is clipped).
         memory_bytes, peak_memory_bytes: Resident memory of the process tree.
         gpu_frac: Mean utilization of its devices, 0 to 1; None when not measured.
@@ -185,6 +191,9 @@ class AttemptReport:
     steps_per_s: float | None = None
     checkpoint_name: str = ""
     checkpoint_step: int | None = None
+    gang_version: int | None = None
+    gang_size: int | None = None
+    switch_s: float | None = None
     cpu_frac: float | None = None
     memory_bytes: int | None = None
     peak_memory_bytes: int | None = None
@@ -220,6 +229,9 @@ class AttemptReport:
             steps_per_s=read_opt_float(data, "steps_per_s"),
             checkpoint_name=checkpoint_name,
             checkpoint_step=read_opt_int(data, "checkpoint_step"),
+            gang_version=read_opt_int(data, "gang_version"),
+            gang_size=read_opt_int(data, "gang_size"),
+            switch_s=read_opt_float(data, "switch_s"),
             cpu_frac=read_opt_float(data, "cpu_frac", high=1.0),
             memory_bytes=read_opt_int(data, "memory_bytes"),
             peak_memory_bytes=read_opt_int(data, "peak_memory_bytes"),
@@ -267,6 +279,7 @@ class ServerReport:
     Attributes:
         agent_version: Of the agent's code.
         boot_id: Of the kernel's present boot.
+        address: By which the other servers reach this one; empty when not known.
         device_kind: ``gpu`` or ``cpu_slot``.
         isolation: ``none`` or the name of what keeps jobs apart.
         num_cpus: Cores on offer.
@@ -287,6 +300,7 @@ class ServerReport:
     used_memory_bytes: int | None
     devices: tuple[DeviceReport, ...]
     attempts: tuple[AttemptReport, ...]
+    address: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -314,6 +328,7 @@ class ServerReport:
                 used_memory_bytes=read_opt_int(data, "used_memory_bytes"),
                 devices=devices,
                 attempts=attempts,
+                address=read_str(data, "address", most=253) if "address" in data else "",
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise Malformed(str(error)) from None

@@ -3,6 +3,7 @@
     launch.json    agent -> supervisor, once: the order, made with exclusive create; whoever makes it owns the launch
     control.json   agent -> supervisor: how the attempt is to go on, and until when the lease runs
     state.json     supervisor -> agent: what is true; also made with exclusive create, so that nothing starts twice
+    gang.json      supervisor -> job, for the leader of a gang: who is to be in it
     request.json   supervisor -> job: checkpoint, park, continue or stop
     reports.jsonl  job -> supervisor: one line a report
 
@@ -27,6 +28,7 @@ from agents.fields import (
     read_str,
     read_strings,
 )
+from agents.gangs import read_members
 from agents.messages import WANTED, AttemptReport, AttemptWanted, Wanted
 from agents.ports import ProcessIdentity
 
@@ -34,6 +36,7 @@ LAUNCH_FILE = "launch.json"
 CONTROL_FILE = "control.json"
 STATE_FILE = "state.json"
 REQUEST_FILE = "request.json"
+GANG_FILE = "gang.json"
 REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
 WORK_DIR = "work"
@@ -43,8 +46,8 @@ EXIT_STOPPED = 75
 
 _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
-JobEvent = Literal["started", "progress", "checkpoint", "parked", "stopped", "completed"]
-JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "parked", "stopped", "completed")
+JobEvent = Literal["started", "progress", "checkpoint", "parked", "resized", "stopped", "completed"]
+JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "parked", "resized", "stopped", "completed")
 
 
 def encode(record: Any) -> bytes:  # any of the dataclasses below
@@ -89,6 +92,7 @@ class Control:
         grace_s: From the request to stop until TERM, and from TERM until KILL, seconds.
         lease_until_s: CLOCK_BOOTTIME at which the job is frozen unless the lease is renewed.
         lease_margin_s: How long before that it is asked for a checkpoint, seconds.
+        gang_version, members: Newest membership of the gang that it leads; no members for one that leads none.
     """
 
     wanted: Wanted
@@ -96,6 +100,8 @@ class Control:
     grace_s: float
     lease_until_s: float
     lease_margin_s: float
+    gang_version: int = 0
+    members: tuple[str, ...] = ()
 
     @staticmethod
     def read(data: dict[str, Any]) -> "Control":
@@ -108,6 +114,8 @@ class Control:
             grace_s=read_float(data, "grace_s"),
             lease_until_s=read_float(data, "lease_until_s"),
             lease_margin_s=read_float(data, "lease_margin_s"),
+            gang_version=read_opt_int(data, "gang_version") or 0,
+            members=read_members(data) if "members" in data else (),
         )
 
     @staticmethod
@@ -131,6 +139,7 @@ class Launch:
         cpu_ids: Cores of this machine to pin to; empty for no pinning.
         visible_devices: Value of CUDA_VISIBLE_DEVICES, in order; empty on CPU slots.
         journal_dir: Directory of the server's process journal.
+        address: By which the other servers reach this one; empty when not known.
     """
 
     server_id: str
@@ -140,6 +149,7 @@ class Launch:
     cpu_ids: tuple[int, ...]
     visible_devices: tuple[str, ...]
     journal_dir: str
+    address: str = ""
 
     @staticmethod
     def parse(content: bytes) -> "Launch":
@@ -154,6 +164,7 @@ class Launch:
                 cpu_ids=read_ints(data, "cpu_ids"),
                 visible_devices=read_strings(data, "visible_devices", longest=80),
                 journal_dir=read_str(data, "journal_dir", most=4096),
+                address=read_str(data, "address", most=253) if "address" in data else "",
             )
         except _WRONG_SHAPE as error:
             raise Malformed(str(error)) from None
@@ -203,6 +214,9 @@ class JobLine:
     steps_per_s: float | None = None
     request: int | None = None
     name: str = ""
+    version: int | None = None
+    ranks: int | None = None
+    pause_s: float | None = None
 
     @staticmethod
     def parse(line: bytes) -> "JobLine | None":
@@ -220,6 +234,9 @@ class JobLine:
                 steps_per_s=_finite(data.get("steps_per_s"), low=0.0),
                 request=read_opt_int(data, "request"),
                 name=name,
+                version=read_opt_int(data, "version"),
+                ranks=read_opt_int(data, "ranks"),
+                pause_s=_finite(data.get("pause_s"), low=0.0),
             )
         except (Malformed, *_WRONG_SHAPE):
             return None

@@ -25,6 +25,7 @@ class ServerProfile:
         agent_version, boot_id, device_kind, isolation, num_cpus, memory_bytes: As in ``ServerReport``.
         cpu_ids: Cores of the machine that logical cores are mapped on, round robin; empty for no pinning.
         journal_dir: Directory of the process journal.
+        address: By which the other servers reach this one.
     """
 
     server_id: str
@@ -37,6 +38,7 @@ class ServerProfile:
     memory_bytes: int
     cpu_ids: tuple[int, ...]
     journal_dir: str
+    address: str = ""
 
 
 class Reporter:
@@ -103,6 +105,7 @@ class Reporter:
             used_memory_bytes=sampled.used_memory_bytes if sampled else None,
             devices=devices,
             attempts=tuple(_with_gpu_use(attempt, used) for _, attempt in sorted(known.items())),
+            address=profile.address,
         )
 
 

@@ -113,7 +113,7 @@ class _Parking:
             case ev.TreeGone():
                 self._on_tree_gone(event)
             case ev.ControlChanged():
-                self._control = event.control
+                self._on_control(event)
             case ev.EndAsked():
                 self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
             case ev.MemorySampled():
@@ -133,7 +133,19 @@ class _Parking:
         elif self._control.lease_until_s <= self._clock.mono_s():
             self._end("launch_failed", "The lease ran out before the job could be started.")
         else:
+            self._tell_members()
             self._out.append(ev.StartChild())
+
+    def _on_control(self, event: ev.ControlChanged) -> None:
+        is_newer = event.control.gang_version > self._control.gang_version
+        self._control = event.control
+        if is_newer:
+            self._tell_members()
+
+    def _tell_members(self) -> None:
+        """Tell the leader of a gang who is to be in it; when the gang changes is up to the leader."""
+        if self._control.members:
+            self._out.append(ev.WriteMembers(version=self._control.gang_version, members=self._control.members))
 
     def _on_started(self, event: ev.ChildStarted) -> None:
         self._trainer = event.identity
@@ -222,6 +234,9 @@ class _Parking:
                 report = replace(report, loss=line.loss, steps_per_s=line.steps_per_s)
             case "checkpoint":
                 report = replace(report, checkpoint_name=line.name, checkpoint_step=line.step)
+                self._out.append(ev.WriteState(durable=False))
+            case "resized":
+                report = replace(report, gang_version=line.version, gang_size=line.ranks, switch_s=line.pause_s)
                 self._out.append(ev.WriteState(durable=False))
             case "stopped":
                 self._said_stopped = True

@@ -122,6 +122,14 @@ class WriteRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMembers:
+    """Replace ``gang.json``."""
+
+    version: int
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
     """Send a signal to the training process group; ``whole_tree`` reaches those that left the group as well."""
 
@@ -153,4 +161,4 @@ class Finish:
     """All is said; the supervisor ends once the last state is on disk."""
 
 
-Command = StartChild | WriteRequest | Signal | Journal | WriteState | ClearTree | Finish
+Command = StartChild | WriteRequest | WriteMembers | Signal | Journal | WriteState | ClearTree | Finish

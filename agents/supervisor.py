@@ -22,6 +22,7 @@ from agents.diagnosis import TAIL_BYTES
 from agents.disk import DiskMeter, is_full
 from agents.ending import Exit
 from agents.environment import job_environment
+from agents.gangs import membership_file
 from agents.identity import identity_of
 from agents.joblog import JobLog
 from agents.journal import journal_append
@@ -29,6 +30,7 @@ from agents.ports import ProcessIdentity
 from agents.records import (
     CHECKPOINT_DIR,
     CONTROL_FILE,
+    GANG_FILE,
     LAUNCH_FILE,
     REPORT_FILE,
     REQUEST_FILE,
@@ -257,6 +259,8 @@ class Supervisor:
                     self._start()
                 case ev.WriteRequest():
                     self._write_request(command)
+                case ev.WriteMembers():
+                    self._write_members(command)
                 case ev.Signal():
                     self._signal(command)
                 case ev.Journal():
@@ -324,6 +328,13 @@ class Supervisor:
         # A request that cannot be written is followed by a signal all the same.
         with contextlib.suppress(OSError):
             self._dir.write(REQUEST_FILE, content, durable=False)
+
+    def _write_members(self, command: ev.WriteMembers) -> None:
+        # When there is no room for it the gang trains on as it is.
+        with contextlib.suppress(OSError):
+            self._dir.write(
+                GANG_FILE, membership_file(version=command.version, members=command.members), durable=False
+            )
 
     def _write_state(self, *, durable: bool) -> None:
         try:
