@@ -8,8 +8,8 @@ import numpy as np
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import duration, number, percent, significant
 from frontend.pages.simulation.scales import log_time_axis
-from scheduler.simulator.report import Curve, curve, waits_by_gang
-from scheduler.simulator.study import Result
+from scheduler.simulator.figures import Figures
+from scheduler.simulator.report import Curve
 
 # Shorter waits are drawn as this long: a log scale has no 0.
 _LEAST_WAIT_S = 60.0
@@ -53,9 +53,9 @@ def legend(names: Sequence[str], drawn: Sequence[Stroke]) -> tuple[LegendEntry, 
     )
 
 
-def jct_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
+def jct_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
     """Return the share of jobs completed by completion time."""
-    curves = [curve(result.outcome.records.jct_s) for result in results]
+    curves = [result.jct for result in results]
     medians = [result.summary["p50_jct_s"] for result in results]
     fastest = int(np.nanargmin(medians)) if any(np.isfinite(medians)) else 0
     title = (
@@ -77,9 +77,9 @@ def jct_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[S
     )
 
 
-def rho_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
+def rho_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
     """Return the distribution of finish-time fairness."""
-    curves = [curve(result.outcome.records.rho) for result in results]
+    curves = [result.rho for result in results]
     worst = [result.summary["p99_rho"] for result in results]
     best = int(np.argmin(worst))
     title = f"1 in 100 jobs takes over {significant(worst[best])} times as long as on its own share"
@@ -121,9 +121,9 @@ def rho_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[S
     return made
 
 
-def wait_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
+def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:
     """Return the waits by size of the gang."""
-    found = [waits_by_gang(result.outcome.records) for result in results]
+    found = [result.gangs for result in results]
     labels = sorted({gang.label for gangs in found for gang in gangs}, key=lambda text: int(text.split("-")[-1]))
     traces: list[Json] = []
     rows: list[tuple[str, ...]] = []
@@ -177,7 +177,7 @@ def wait_chart(results: Sequence[Result], names: Sequence[str], drawn: Sequence[
     )
 
 
-def use_chart(results: Sequence[Result], names: Sequence[str]) -> Chart:
+def use_chart(results: Sequence[Figures], names: Sequence[str]) -> Chart:
     """Return what became of the GPU time; a tick marks the useful part, which is past the bar where jobs run fast."""
     allocated = [result.summary["avg_gpu_occupancy"] for result in results]
     useful = [result.summary["avg_useful_gpu"] for result in results]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from frontend.components.formats import MINUS, NBSP, number, percent
 from frontend.pages.simulation.comparison import Stroke
-from scheduler.simulator.study import Result
+from scheduler.simulator.figures import Figures
 from scheduler.simulator.summary_text import METRICS, Metric, time_unit
 
 TIMES = "\u00d7"
@@ -50,7 +50,7 @@ def heads() -> list[str]:
 
 
 def figure_rows(
-    results: Sequence[Result], names: Sequence[str], drawn: Sequence[Stroke], *, chosen: int
+    results: Sequence[Figures], names: Sequence[str], drawn: Sequence[Stroke], *, chosen: int
 ) -> list[FigureRow]:
     """Return the rows; the first is the baseline and has no changes."""
     base: Mapping[str, object] = results[0].summary
@@ -73,7 +73,7 @@ def figure_rows(
     return rows
 
 
-def _units(results: Sequence[Result]) -> dict[str, tuple[str, float]]:
+def _units(results: Sequence[Figures]) -> dict[str, tuple[str, float]]:
     """Return one unit of time for each column."""
     summaries: list[Mapping[str, object]] = [result.summary for result in results]
     return {

@@ -9,11 +9,12 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from frontend.components.charts import Chart
-from frontend.components.formats import duration, percent
 from frontend.pages.simulation.comparison import jct_chart, rho_chart, strokes, use_chart, wait_chart
 from frontend.pages.simulation.figures_table import figure_rows, heads
+from frontend.pages.simulation.finding import finding, in_question
 from frontend.pages.simulation.single import arm_charts
 from scheduler.simulator.arms import short_names
+from scheduler.simulator.figures import figures_of
 from scheduler.simulator.study import Prepared, Result
 
 _STATIC = Path(settings.BASE_DIR) / "frontend"
@@ -42,25 +43,26 @@ def write_report(path: Path, prepared: Prepared, results: Sequence[Result], *, s
 def report(prepared: Prepared, results: Sequence[Result], *, subtitle: str) -> str:
     """Return the report as HTML."""
     names = short_names([result.arm for result in results])
-    chosen = _in_question(results)
+    figures = [figures_of(result, prepared) for result in results]
+    chosen = in_question([result.summary for result in results])
     drawn = strokes(len(results), chosen)
     context = {
-        "title": _finding(results, names, chosen),
+        "title": finding([result.summary for result in results], names, chosen),
         "subtitle": subtitle,
         "hashes": [(name, result.summary["plan_hash"]) for name, result in zip(names, results, strict=True)],
         "warnings": prepared.trace.warnings,
         "heads": heads(),
-        "rows": figure_rows(results, names, drawn, chosen=chosen),
+        "rows": figure_rows(figures, names, drawn, chosen=chosen),
         "chosen": chosen,
         "charts": [
-            jct_chart(results, names, drawn),
-            wait_chart(results, names, drawn),
-            rho_chart(results, names, drawn),
-            use_chart(results, names),
+            jct_chart(figures, names, drawn),
+            wait_chart(figures, names, drawn),
+            rho_chart(figures, names, drawn),
+            use_chart(figures, names),
         ],
         "arms": [
-            ArmPart(name=name, charts=arm_charts(result, prepared, prefix=f"arm-{at}"), shown=at == chosen)
-            for at, (name, result) in enumerate(zip(names, results, strict=True))
+            ArmPart(name=name, charts=arm_charts(own, prefix=f"arm-{at}"), shown=at == chosen)
+            for at, (name, own) in enumerate(zip(names, figures, strict=True))
         ],
         "style": _inlined(
             *(_STATIC / "components/static/components" / name for name in _STYLES),
@@ -73,26 +75,6 @@ def report(prepared: Prepared, results: Sequence[Result], *, subtitle: str) -> s
         ),
     }
     return render_to_string("simulation/report.html", context)
-
-
-def _in_question(results: Sequence[Result]) -> int:
-    """Return the arm that the report is about: the one with the shortest mean beside the baseline."""
-    others = range(1, len(results))
-    return min(others, key=lambda arm: results[arm].summary["avg_jct_s"], default=0)
-
-
-def _finding(results: Sequence[Result], names: Sequence[str], chosen: int) -> str:
-    mean_s = results[chosen].summary["avg_jct_s"]
-    if chosen == 0:
-        summary = results[0].summary
-        used = percent(summary["avg_gpu_occupancy"])
-        return f"Jobs end {duration(mean_s)} after their submission on average; {used} of the GPU time is allocated"
-    base_s = results[0].summary["avg_jct_s"]
-    change = mean_s / base_s - 1 if base_s else 0.0
-    if abs(change) < 0.005:
-        return f"{names[chosen]} ends jobs as soon as {names[0]}"
-    word = "sooner" if change < 0 else "later"
-    return f"{names[chosen]} ends jobs {percent(abs(change))} {word} than {names[0]}"
 
 
 def _inlined(*paths: Path) -> SafeString:

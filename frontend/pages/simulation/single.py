@@ -9,33 +9,29 @@ from frontend.components.charts import Chart, Json, LegendEntry, area, count_axi
 from frontend.components.formats import counted, duration, number, percent, significant
 from frontend.pages.simulation.scales import elapsed_axis
 from scheduler.core.tables import FloatArray
-from scheduler.simulator.report import Course, Gantt, course, gantt, room_share
-from scheduler.simulator.study import Prepared, Result
+from scheduler.simulator.figures import Figures
+from scheduler.simulator.report import Course, Gantt
 
-GANTT_SERVERS = 4
 _MOST_QUEUES = 8
 _OTHERS = "q0"
 _TABLE_ROWS = 24
 
 
-def arm_charts(result: Result, prepared: Prepared, *, prefix: str) -> list[Chart]:
+def arm_charts(arm: Figures, *, prefix: str) -> list[Chart]:
     """Return the charts of one replay; ``prefix`` keeps their ids apart from those of other arms."""
-    series, stays = result.outcome.series, result.outcome.stays
     charts = []
-    colors = ["q1"] * len(prepared.queue_names)
-    if series is not None and len(series.at_s):
-        over_time = course(series)
+    colors = ["q1"] * len(arm.queue_names)
+    if arm.course is not None:
+        over_time = arm.course
         colors = _queue_colors(over_time)
-        widest = int(prepared.servers.num_gpus.max())
         charts = [
-            _use(over_time, result.outcome.num_gpus, prefix),
+            _use(over_time, arm.num_gpus, prefix),
             _waiting(over_time, prefix),
-            *([_queues(over_time, prepared.queue_names, colors, prefix)] if len(prepared.queue_names) > 1 else []),
-            _blocks(over_time, result.outcome.num_gpus, widest, room_share(series, widest), prefix),
+            *([_queues(over_time, arm.queue_names, colors, prefix)] if len(arm.queue_names) > 1 else []),
+            _blocks(over_time, arm.num_gpus, max(arm.server_gpus), arm.room_share, prefix),
         ]
-    if stays is not None and len(stays.job):
-        seats = gantt(result.outcome, stays, prepared.servers.num_gpus.tolist(), num_servers=GANTT_SERVERS)
-        charts.append(_gantt(seats, prepared, colors, prefix))
+    if arm.gantt is not None:
+        charts.append(_gantt(arm.gantt, arm, colors, prefix))
     return charts
 
 
@@ -151,13 +147,12 @@ def _blocks(over_time: Course, num_gpus: int, widest: int, share: float, prefix:
     )
 
 
-def _gantt(seats: Gantt, prepared: Prepared, colors: Sequence[str], prefix: str) -> Chart:
+def _gantt(seats: Gantt, arm: Figures, colors: Sequence[str], prefix: str) -> Chart:
     """Draw each stay as a bar over the GPUs it held; coloured by queue where there are several."""
-    gpus = prepared.servers.num_gpus.tolist()
+    gpus = arm.server_gpus
     offsets = np.concatenate(([0], np.cumsum([count + 1 for count in gpus[: seats.num_servers]]))).tolist()
-    jobs = prepared.trace.jobs
-    names = [jobs[bar.job].name or f"job {bar.job}" for bar in seats.bars]
-    one_queue = len(prepared.queue_names) == 1
+    names = arm.bar_names
+    one_queue = len(arm.queue_names) == 1
     trace: Json = {
         "type": "bar",
         "orientation": "h",
@@ -167,13 +162,15 @@ def _gantt(seats: Gantt, prepared: Prepared, colors: Sequence[str], prefix: str)
         "y": [offsets[bar.server] + bar.lane + bar.height / 2 for bar in seats.bars],
         "width": [bar.height * 0.94 for bar in seats.bars],
         "marker": {
-            "color": [token(f"u{3 + bar.job % 3}" if one_queue else colors[jobs[bar.job].queue]) for bar in seats.bars],
+            "color": [
+                token(f"u{3 + bar.job % 3}" if one_queue else colors[queue])
+                for bar, queue in zip(seats.bars, arm.bar_queues, strict=True)
+            ],
             "line": {"color": token("surface"), "width": 0.5},
         },
         "text": [
-            f"{plain(name)}: {counted(jobs[bar.job].num_gpus, 'GPU')}, "
-            f"{duration(bar.end_s - bar.begin_s)} on server {bar.server}"
-            for name, bar in zip(names, seats.bars, strict=True)
+            f"{plain(name)}: {counted(asked, 'GPU')}, {duration(bar.end_s - bar.begin_s)} on server {bar.server}"
+            for name, asked, bar in zip(names, arm.bar_gpus, seats.bars, strict=True)
         ],
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
