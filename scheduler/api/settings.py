@@ -24,6 +24,7 @@ FIELDS = (
     "mechanism",
     "mechanism_options",
     "paused",
+    "smoke_run_s",
 )
 
 
@@ -72,6 +73,7 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     mechanism = serializers.CharField(help_text="How CPU and memory are given.")
     mechanism_options = serializers.DictField()
     paused = serializers.BooleanField(help_text="Whether nothing new starts.")
+    smoke_run_s = serializers.FloatField(help_text="Jobs of several GPUs run so long on one first; 0: they do not.")
     version = serializers.IntegerField(help_text="The number in the ETag.")
 
 
@@ -85,6 +87,7 @@ class SettingsBody(Body):
     mechanism = serializers.CharField(max_length=40, required=False)
     mechanism_options = serializers.DictField(required=False)
     paused = serializers.BooleanField(required=False)
+    smoke_run_s = serializers.FloatField(required=False)
 
 
 class Policies(ApiView):

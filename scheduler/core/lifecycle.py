@@ -94,6 +94,8 @@ class EndCause(StrEnum):
     LAUNCH_UNCONFIRMED = "launch_unconfirmed"  # no agent reported the launch in time
 
 
+# Ends that a rule of the scheduler brings about and that are named after it.
+ENDS_BY_RULE = frozenset({EndCause.SMOKE_PASSED, EndCause.EARLY_STOPPED})
 # Causes that are not the job's fault: the job goes back to its queue and this is not counted as a retry.
 INFRASTRUCTURE = frozenset(
     {

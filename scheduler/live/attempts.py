@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.core.failures import FailureClass, class_of
-from scheduler.core.lifecycle import HOLDING, EndCause, JobState
+from scheduler.core.lifecycle import ENDS_BY_RULE, HOLDING, EndCause, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.live.retry import Ending, Outcome, outcome_of
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
@@ -22,8 +22,6 @@ from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.job_state import job_transition
 
-# Rules by which the scheduler ends an attempt that are the name of its end as well.
-CAUSES_OF_RULES = frozenset({EndCause.SMOKE_PASSED, EndCause.EARLY_STOPPED})
 CAUSE_OF_STOP = {
     "preempt": EndCause.PREEMPTED,
     "suspend": EndCause.SUSPENDED,
@@ -96,6 +94,7 @@ def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], 
         id=opening.attempt_id,
         job=job,
         number=(newest or 0) + 1,
+        kind=AttemptKind.SMOKE if job.smoke_due else AttemptKind.FULL,
         num_gpus=sum(len(part.gpu_pks) for part in opening.parts),
         epoch=opening.epoch,
         round_number=opening.round_number,
@@ -176,6 +175,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
             "executed_s": job.executed_s + run_s,
             "preemptions": job.preemptions + (cause is EndCause.PREEMPTED),
             "failures": outcome.failures,
+            "smoke_due": job.smoke_due and cause is not EndCause.SMOKE_PASSED,
         },
     )
     generations_raise(server_ids)
@@ -207,7 +207,7 @@ def _cause(said: EndCause, attempt: Attempt) -> EndCause:
         return said
     if attempt.preempt_rule == EndCause.LAUNCH_UNCONFIRMED or attempt.wanted == "run":
         return EndCause.SUPERVISOR_LOST if attempt.started_at else EndCause.LAUNCH_UNCONFIRMED
-    if attempt.preempt_rule in CAUSES_OF_RULES:
+    if attempt.preempt_rule in ENDS_BY_RULE:
         return EndCause(attempt.preempt_rule)
     return CAUSE_OF_STOP[attempt.wanted]
 

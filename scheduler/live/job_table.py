@@ -18,6 +18,7 @@ from scheduler.core.profile import Profile as Curves
 from scheduler.core.tables import JobTable, OptionalColumns, optional_columns
 from scheduler.live.demand import UNKNOWN, curves_read, job_demand
 from scheduler.live.retry import BACKOFF_MOST_S
+from scheduler.live.smoke import smoke_sized
 from scheduler.models import Job, Lease, LeaseGpu
 
 _COLUMNS = (
@@ -42,6 +43,7 @@ _COLUMNS = (
     "profile_id",
     "spec__resources__cpus",
     "spec__resources__memory",
+    "smoke_due",
 )
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
 _BOOLS = frozenset({"preemptible", "running"})
@@ -119,7 +121,7 @@ def job_table(
     # A job whose attempt is asked to stop is neither waiting nor staying: it is on its way out, see ``releasing``.
     stopping = {lease.job_pk for lease in held if lease.wanted != "run"}
     rows = [
-        dict(zip(_COLUMNS, row, strict=True))
+        smoke_sized(dict(zip(_COLUMNS, row, strict=True)))
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*_COLUMNS)
         if row[0] not in stopping
     ]

@@ -17,6 +17,8 @@ from scheduler.live.frames import Frames
 from scheduler.live.intake import Taken, refusals_record, reports_open
 from scheduler.live.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.reports import report_apply
+from scheduler.live.smoke import smoke_check
+from scheduler.live.suspects import suspects_check
 from scheduler.live.telemetry import Telemetry, job_values
 from scheduler.live.watch import Watch
 from scheduler.models import Job, Server
@@ -88,6 +90,8 @@ class Engine:
             try:
                 self._tell(lost_check(self.watch, at=at, now_s=now_s))
                 self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s))
+                self._tell(smoke_check(at=at))
+                suspects_check(at=at)
             except (JobChanged, InvalidTransition) as error:
                 log.info("check_postponed", extra={"error": str(error)})
             if Job.objects.filter(

@@ -21,7 +21,7 @@ from scheduler.live.intake import Taken
 from scheduler.live.inventory import inventory_update, server_is_back
 from scheduler.live.retry import Ending
 from scheduler.models import Attempt, Job, Lease, Server
-from scheduler.models.job import AttemptState
+from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import touch_job
 from scheduler.services.job_state import job_transition
 
@@ -203,7 +203,7 @@ def _first(kept: int | None, said: int | None) -> int | None:
 
 def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
     """Return whether the report moves the job's "latest" pointer: a later step of this very attempt."""
-    if not said.checkpoint_name or said.checkpoint_step is None:
+    if not said.checkpoint_name or said.checkpoint_step is None or attempt.kind == AttemptKind.SMOKE:
         return False
     job = attempt.job
     if job.checkpoint_attempt_id == attempt.pk:

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.lifecycle import TERMINAL, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.core.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
@@ -84,13 +84,19 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> Cause:
     if job.state == JobState.SUSPENDED:
         return Cause(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
     if job.state != JobState.QUEUED:
-        return Cause(reason="", sentence=f"It does not wait: it is {job.state}.", evidence={})
+        return Cause(reason="", sentence=f"It does not wait: it is {job.state}.{_smoke_words(job)}", evidence={})
     stale_since = scheduler_stale_since(cluster, at)
     if stale_since is not None:
         evidence: Row = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
         reason = WaitReason.SCHEDULER_STALE
         return Cause(reason=reason, sentence=sentence(reason, evidence), evidence=evidence)
     return Cause(reason=job.wait_reason, sentence=wait_sentence(job, names), evidence=wait_evidence(job, names))
+
+
+def _smoke_words(job: Job) -> str:
+    if not job.smoke_due or job.state in TERMINAL:
+        return ""
+    return f" This is its smoke run on one GPU; its {job.num_gpus} GPUs come when that has passed."
 
 
 _NO_LINE: Row = {
@@ -139,6 +145,9 @@ def _ahead_row(other: Job, access: Access) -> Row:
 def _checks(job: Job, cluster: Cluster, at: datetime) -> list[Row]:
     """Return what a round looks at, in its order, as it is now."""
     checks = [_check_scheduler(cluster, at), *_checks_of_queue(job), *_checks_of_gpus(job), _check_resources(job)]
+    if job.smoke_due:
+        text = f"runs {cluster.smoke_run_s:.0f} s on one GPU first, then on {job.num_gpus}"
+        checks.append({"name": "Smoke run", "ok": True, "text": text})
     if job.retry_after is not None:
         is_due = job.retry_after <= at
         text = "due" if is_due else f"tried again at {clock_text(job.retry_after)}"
@@ -182,10 +191,11 @@ def _checks_of_gpus(job: Job) -> list[Row]:
     free_gpus = Gpu.objects.filter(healthy=True, server__state=ServerState.UP).exclude(pk__in=leased)
     free = dict(free_gpus.values_list("server_id").annotate(free=Count("pk")).order_by())
     total, largest = sum(free.values()), max(free.values(), default=0)
-    need = f"needs {job.num_gpus}"
+    needed = 1 if job.smoke_due else job.num_gpus
+    need = f"needs {needed}"
     return [
-        {"name": "GPUs in the cluster", "ok": total >= job.num_gpus, "text": f"{need}, {total} free"},
-        {"name": "GPUs on one server", "ok": largest >= job.num_gpus, "text": f"{need}, largest is {largest}"},
+        {"name": "GPUs in the cluster", "ok": total >= needed, "text": f"{need}, {total} free"},
+        {"name": "GPUs on one server", "ok": largest >= needed, "text": f"{need}, largest is {largest}"},
     ]
 
 

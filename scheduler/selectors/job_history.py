@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.lifecycle import ENDS_BY_RULE, JobState
 from scheduler.models import Attempt, Event, Job
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import events_joined
@@ -102,7 +102,7 @@ def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> 
 
 def _receipt(job: Job, attempt: Attempt, access: Access) -> Row | None:
     """Return by whom and by which rule the attempt was preempted, and what was lost; None when it was not."""
-    if not attempt.preempt_rule:
+    if not attempt.preempt_rule or attempt.preempt_rule in ENDS_BY_RULE:
         return None
     by = attempt.preempted_by
     is_seen = by is not None and (by.queue_id == job.queue_id or access.sees(by.queue_id))

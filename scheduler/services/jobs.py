@@ -30,10 +30,11 @@ def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
         SpecInvalid: The queue, profile or size is no longer possible.
         NotAllowed: Not signed in, or only a viewer of the queue.
     """
-    cluster_row()
+    smoke_run_s = cluster_row().smoke_run_s
     with transaction.atomic():
         number = _next_number()  # first: from here on no queue gets queues under it, see queue_create
         job = _new_job(spec_check(actor=actor, spec=spec), number=number, at=at, ids=ids)
+        job.smoke_due = smoke_run_s > 0 and job.num_gpus > 1
         job.save(force_insert=True)
         Event.objects.create(
             at=at,

@@ -16,7 +16,9 @@ from scheduler.services.permission import Doer, require_admin
 
 # What is chosen by name, each with its options.
 CHOSEN = ("policy", "locality", "mechanism")
-FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), "paused")
+PLAIN = ("paused", "smoke_run_s")
+FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), *PLAIN)
+LONGEST_SMOKE_RUN_S = 3_600.0
 
 
 def cluster_row() -> Cluster:
@@ -74,6 +76,11 @@ def _checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
             after[f"{name}_options"] = {}
     if not isinstance(after["paused"], bool):
         errors.append(FieldError(pointer="/paused", code="type", detail="paused must be true or false."))
+    smoke_run_s = after["smoke_run_s"]
+    is_number = isinstance(smoke_run_s, int | float) and not isinstance(smoke_run_s, bool)
+    if not (is_number and 0 <= smoke_run_s <= LONGEST_SMOKE_RUN_S):
+        detail = f"smoke_run_s must be a number of seconds from 0, for none, to {LONGEST_SMOKE_RUN_S:.0f}."
+        errors.append(FieldError(pointer="/smoke_run_s", code="range", detail=detail))
     errors += _choice_errors(after)
     if errors:
         raise SpecInvalid(errors)
@@ -94,7 +101,7 @@ def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
     if errors:
         return errors
     try:
-        build_config(**{name: after[name] for name in FIELDS if name != "paused"})
+        build_config(**{name: after[name] for name in FIELDS if name not in PLAIN})
     except SpecInvalid as error:
         return error.errors
     return []

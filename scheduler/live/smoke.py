@@ -1,0 +1,51 @@
+"""Smoke runs: a job of several GPUs first runs briefly on one, so that what fails at once costs one GPU, not the gang.
+
+Decides how large the job is for a round meanwhile, and when the run has passed. Its checkpoints are not continued: the
+gang trains as it would have without it.
+
+Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019,
+section 5, "pre-run on a small pool of cheap GPUs". Differs: any GPU of the cluster, by a quota as every other.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from scheduler.core.errors import InvalidTransition, JobChanged
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.spec_units import parse_size_bytes
+from scheduler.live.lost import attempt_ask
+from scheduler.models import Attempt
+from scheduler.models.job import AttemptKind
+from scheduler.services.settings import cluster_row
+
+GPUS = 1
+
+
+def smoke_sized(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a job's columns as a round sees them: on one GPU, with its share of what the gang asks for, when due."""
+    if not row["smoke_due"]:
+        return row
+    frac = GPUS / row["num_gpus"]
+    cpus, memory = row["spec__resources__cpus"], row["spec__resources__memory"]
+    return {
+        **row,
+        "num_gpus": GPUS,
+        "spec__resources__cpus": cpus * frac if isinstance(cpus, int | float) else cpus,
+        "spec__resources__memory": memory if memory in (None, "auto") else f"{int(parse_size_bytes(memory) * frac)}B",
+    }
+
+
+def smoke_check(*, at: datetime) -> set[str]:
+    """Ask the smoke runs that lasted long enough to make room; return the ids of servers to tell."""
+    tell: set[str] = set()
+    running = Attempt.objects.filter(
+        job__state=JobState.RUNNING, job__smoke_due=True, kind=AttemptKind.SMOKE, wanted="run", ended_at=None
+    )
+    smoke_run_s = cluster_row().smoke_run_s
+    due = running.filter(started_at__lte=at - timedelta(seconds=smoke_run_s)).order_by("pk")
+    for attempt_id in due.values_list("pk", flat=True):
+        try:
+            tell |= set(attempt_ask(attempt_id, rule=EndCause.SMOKE_PASSED, at=at, data={"after_s": smoke_run_s}))
+        except (JobChanged, InvalidTransition):
+            continue  # somebody was faster
+    return tell
