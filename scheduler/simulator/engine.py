@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.core.config import SchedulerConfig
 from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.simulator.begun import Begun
 from scheduler.simulator.calm_rounds import calm_rounds
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob
@@ -47,6 +48,7 @@ def simulate(
     save_to: Path | None = None,
     save_every_s: float = math.inf,
     continue_from: Path | None = None,
+    begun: Begun | None = None,
 ) -> Outcome:
     """Return what happens to the jobs. Jobs that nothing will ever start are left over: their end is +inf.
 
@@ -87,6 +89,8 @@ def simulate(
         raise ValueError("a replay with introspection or resume_s cannot be interrupted")
     cpu_s = time.process_time()
     columns = Columns(jobs)
+    if begun:
+        begun.fill(columns)
     tally = Tally(
         servers,
         columns.queue,
@@ -109,7 +113,7 @@ def simulate(
     whole = WholeRounds(servers, queues, config, calm=calm)
     planner: Planner = whole
     if skip:
-        interrupted = bool(save_to or continue_from)
+        interrupted = bool(save_to or continue_from or begun)
         planner = planner_of(
             columns, servers, queues, config, whole=whole, interrupted=interrupted, compared=reasons or check
         )
@@ -121,6 +125,8 @@ def simulate(
         states.setting = setting_of(jobs, columns, servers, queues, config, how)
     if continue_from:
         replay.restore(continue_from, states.setting)
+    if begun:
+        replay.begin(begun, tally)
     replay.run(until_s, progress, states)
     num_gpus = int(servers.num_gpus.sum())
     return Outcome(
@@ -190,6 +196,12 @@ class _Replay:
         """Take up the state of a file."""
         waits = self._noted[0] if self._noted else None
         self._round_at_s, self.planned, self.digest = load(path, self._world, setting=setting, waits=waits)
+        self._planner.restore(self._world)
+
+    def begin(self, begun: Begun, tally: Tally) -> None:
+        """Take up the state of a cluster; the first round is now."""
+        begun.seat(self._world, tally)
+        self._round_at_s = self._world.now_s
         self._planner.restore(self._world)
 
     def run(self, until_s: float, progress: Callable[[int, int], None] | None, states: _States) -> None:
