@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from agents import events as ev
 from agents.ending import ENDS
+from agents.grant import Grant
 from agents.known import Known, Stage, known_from_disk, launch_on_disk
 from agents.lease import LeaseBook, lease_margin_s
 from agents.messages import AttemptWanted
@@ -124,6 +125,24 @@ class AttemptBook:
         cores = self._profile.cpu_ids
         return tuple(dict.fromkeys(cores[logical % len(cores)] for logical in cpu_ids)) if cores else ()
 
+    def _grant(self, known: Known) -> Grant | None:
+        """Return what an attempt may use: by the newest desired state that names it, else as before."""
+        wanted = known.wanted
+        if wanted is None:
+            return known.control.grant if known.control is not None else None
+        cores = self._cores(wanted.cpu_ids)
+        idle: tuple[int, ...] = ()
+        if wanted.measure_above is not None and cores:
+            busy = {core for other in self.known.values() if other is not known for core in _cores_of(other)}
+            idle = tuple(core for core in self._profile.cpu_ids if core not in cores and core not in busy)
+        return Grant(
+            num_cpus=max(1, len(wanted.cpu_ids)),
+            memory_bytes=wanted.memory_bytes,
+            cores=cores,
+            idle_cores=idle,
+            measure_above=wanted.measure_above,
+        )
+
     def _control(self, known: Known) -> Control:
         until_s = self._lease.until_s
         if not known.is_named and known.control is not None:
@@ -138,6 +157,7 @@ class AttemptBook:
             grace_s=known.grace_s,
             lease_until_s=until_s,
             lease_margin_s=lease_margin_s(self._lease.ttl_s),
+            grant=self._grant(known),
             gang_version=gang.version if gang is not None else 0,
             members=gang.members if gang is not None else (),
         )
@@ -286,6 +306,15 @@ class AttemptBook:
                 self._out.add(ev.Fence(attempt_id=attempt_id, content=encode(known.fence)))
             elif known.control is None and known.stage is Stage.WATCHED and self._lease.ttl_s > 0:
                 self._bring_in_line(known)
+
+
+def _cores_of(known: Known) -> tuple[int, ...]:
+    """Return the cores of the machine that an attempt may still run on."""
+    if known.stage is Stage.ENDED:
+        return ()
+    if known.control is not None and known.control.grant is not None:
+        return known.control.grant.cores
+    return known.launch.cpu_ids if known.launch is not None else ()
 
 
 def _failed(known: Known, detail: str) -> SupervisorState:

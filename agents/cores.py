@@ -10,7 +10,8 @@ from agents.tree import descendants
 def pin_tree(root_pid: int, cores: Iterable[int], *, with_root: bool = True) -> None:
     """Limit every thread of a process and of all below it to these cores; what they start later inherits it.
 
-    Without its root only those below. A thread that ends meanwhile, and a core that was taken offline, are no reason to fail.
+    Without its root only those below. A thread that ends meanwhile, and a core that was taken offline, are no reason to
+    fail.
     """
     wanted = set(cores)
     below = [stat.pid for stat in descendants(root_pid, thorough=False)]

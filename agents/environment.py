@@ -3,7 +3,16 @@
 import os
 from collections.abc import Mapping
 
-from agents.records import CHECKPOINT_DIR, GANG_FILE, REPORT_FILE, REQUEST_FILE, WORK_DIR, Launch
+from agents.records import (
+    CHECKPOINT_DIR,
+    DATASETS_DIR,
+    GANG_FILE,
+    GRANT_FILE,
+    REPORT_FILE,
+    REQUEST_FILE,
+    WORK_DIR,
+    Launch,
+)
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -13,7 +22,7 @@ def _may_set(name: str) -> bool:
 
 
 def job_environment(
-    launch: Launch, *, attempt_path: str, resume_path: str, interpreter: str, code_path: str
+    launch: Launch, *, attempt_path: str, resume_path: str, interpreter: str, code_path: str, cache_path: str
 ) -> Mapping[str, str]:
     """Return all variables of the training process.
 
@@ -23,6 +32,7 @@ def job_environment(
         resume_path: Checkpoint to start from; empty to start new.
         interpreter: Path of the Python that ``python`` is to mean.
         code_path: Directory from which ``agents.runtime`` can be imported.
+        cache_path: Directory in memory where the jobs of this server keep items of datasets.
     """
     order = launch.order
     threads = str(max(1, len(order.cpu_ids)))
@@ -40,6 +50,9 @@ def job_environment(
         "CLUSTERWEB_REPORT_FILE": os.path.join(attempt_path, REPORT_FILE),
         "CLUSTERWEB_REQUEST_FILE": os.path.join(attempt_path, REQUEST_FILE),
         "CLUSTERWEB_CHECKPOINT_DIR": os.path.join(attempt_path, CHECKPOINT_DIR),
+        "CLUSTERWEB_GRANT_FILE": os.path.join(attempt_path, GRANT_FILE),
+        "CLUSTERWEB_CACHE_DIR": cache_path,
+        "CLUSTERWEB_DATASETS_DIR": os.path.join(os.path.dirname(os.path.dirname(attempt_path)), DATASETS_DIR),
         "CLUSTERWEB_JOB_ID": order.job_id,
         "CLUSTERWEB_ATTEMPT_ID": order.attempt_id,
         "CLUSTERWEB_NUM_GPUS": str(len(order.gpu_indexes)),

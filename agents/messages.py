@@ -23,6 +23,7 @@ from agents.fields import (
     read_strings,
 )
 from agents.gangs import GangOrder
+from agents.profiler.record import Measured
 
 Wanted = Literal["run", "park", "preempt", "suspend", "cancel"]
 WANTED: tuple[Wanted, ...] = ("run", "park", "preempt", "suspend", "cancel")
@@ -51,8 +52,10 @@ class AttemptWanted:
         files: Small files to lay into its working directory: name to text.
         grace_s: Time from the request to checkpoint until TERM, and again from TERM until KILL, seconds.
         max_duration_s: Run time after which it is ended, seconds; None for no limit.
+        stall_s: Time without progress, after the first, after which it is ended, seconds; None for no limit.
         resume_attempt_id: Attempt of the same job whose checkpoint it starts from; empty for none.
         resume_name: Name of the checkpoint; empty for none.
+        measure_above: Its speed is to be measured where it can use more cores than this; None when it is not.
         gang: Its place among the processes that train together; None for one that trains alone.
     """
 
@@ -71,9 +74,11 @@ class AttemptWanted:
     files: dict[str, str]
     grace_s: float
     max_duration_s: float | None
+    stall_s: float | None = None
     resume_attempt_id: str
     resume_name: str
     gang: GangOrder | None = None
+    measure_above: int | None = None
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptWanted":
@@ -104,8 +109,10 @@ class AttemptWanted:
             files=files,
             grace_s=read_float(data, "grace_s", high=86_400),
             max_duration_s=read_opt_float(data, "max_duration_s"),
+            stall_s=read_opt_float(data, "stall_s"),
             resume_attempt_id=resume_attempt_id,
             resume_name=resume_name,
+            measure_above=read_opt_int(data, "measure_above"),
             gang=GangOrder.read(data.get("gang")),
         )
 
@@ -168,16 +175,18 @@ class AttemptReport:
         gang_version, gang_size, switch_s: Of a gang's leader: newest membership that it is done with, ranks that train,
             and how long training stood still for the newest change of their number, seconds.
         cpu_frac: Used cores over granted cores of the last second, 0 to 1 (a little more is clipped).
-        memory_bytes, peak_memory_bytes: Resident memory of the process tree.
+        memory_bytes: Resident memory of the process tree, and the items of datasets that it keeps in shared memory.
+        peak_memory_bytes: Most that its processes used, without such items.
+        measured: How its speed depends on cores, once that is measured.
         gpu_frac: Mean utilization of its devices, 0 to 1; None when not measured.
         log_bytes: Bytes of log written so far, those dropped by rotation included.
     """
 
     attempt_id: str
     phase: AttemptPhase
+    generation: int = 0
     pid: int | None = None
     run_s: float = 0.0
-    generation: int = 0
     end_cause: str = ""
     end_detail: str = ""
     exit_code: int | None = None
@@ -199,6 +208,7 @@ class AttemptReport:
     peak_memory_bytes: int | None = None
     gpu_frac: float | None = None
     log_bytes: int = 0
+    measured: Measured | None = None
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptReport":
@@ -212,11 +222,11 @@ class AttemptReport:
         return AttemptReport(
             attempt_id=read_str(data, "attempt_id", pattern=ULID),
             phase=phase,
+            generation=read_opt_int(data, "generation") or 0,  # a supervisor of before has none
             pid=read_opt_int(data, "pid"),
             run_s=read_float(data, "run_s"),
             end_cause=read_str(data, "end_cause", most=20),
             end_detail=read_str(data, "end_detail", most=300),
-            generation=read_opt_int(data, "generation") or 0,  # a supervisor of before has none
             exit_code=read_opt_int(data, "exit_code", low=-(2**31), high=2**31),
             exit_signal=read_opt_int(data, "exit_signal", high=128),
             # An agent of the release before does not say it.
@@ -237,6 +247,7 @@ class AttemptReport:
             peak_memory_bytes=read_opt_int(data, "peak_memory_bytes"),
             gpu_frac=read_opt_float(data, "gpu_frac", high=1.0),
             log_bytes=read_int(data, "log_bytes"),
+            measured=None if data.get("measured") is None else Measured.parse(data["measured"]),
         )
 
 

@@ -4,6 +4,7 @@
     control.json   agent -> supervisor: how the attempt is to go on, and until when the lease runs
     state.json     supervisor -> agent: what is true; also made with exclusive create, so that nothing starts twice
     gang.json      supervisor -> job, for the leader of a gang: who is to be in it
+    grant.json     supervisor -> job: cores and memory that it may use now
     request.json   supervisor -> job: checkpoint, park, continue or stop
     reports.jsonl  job -> supervisor: one line a report
 
@@ -13,7 +14,7 @@ A hostile job may write any of them, so every reader checks; what does not parse
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agents.errors import Malformed
 from agents.fields import (
@@ -29,16 +30,21 @@ from agents.fields import (
     read_strings,
 )
 from agents.gangs import read_members
+from agents.grant import Grant
 from agents.messages import WANTED, AttemptReport, AttemptWanted, Wanted
 from agents.ports import ProcessIdentity
+from agents.profiler.record import Measured
 
 LAUNCH_FILE = "launch.json"
 CONTROL_FILE = "control.json"
 STATE_FILE = "state.json"
 REQUEST_FILE = "request.json"
+GRANT_FILE = "grant.json"
 GANG_FILE = "gang.json"
 REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
+# Beside the directory of all attempts: what jobs learned about datasets.
+DATASETS_DIR = "datasets"
 WORK_DIR = "work"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.
@@ -46,8 +52,8 @@ EXIT_STOPPED = 75
 
 _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
-JobEvent = Literal["started", "progress", "checkpoint", "parked", "resized", "stopped", "completed"]
-JOB_EVENTS: tuple[JobEvent, ...] = ("started", "progress", "checkpoint", "parked", "resized", "stopped", "completed")
+JobEvent = Literal["started", "progress", "measured", "checkpoint", "parked", "resized", "stopped", "completed"]
+JOB_EVENTS: tuple[JobEvent, ...] = get_args(JobEvent)
 
 
 def encode(record: Any) -> bytes:  # any of the dataclasses below
@@ -92,6 +98,7 @@ class Control:
         grace_s: From the request to stop until TERM, and from TERM until KILL, seconds.
         lease_until_s: CLOCK_BOOTTIME at which the job is frozen unless the lease is renewed.
         lease_margin_s: How long before that it is asked for a checkpoint, seconds.
+        grant: What it may use; None where it is as at the launch.
         gang_version, members: Newest membership of the gang that it leads; no members for one that leads none.
     """
 
@@ -100,6 +107,7 @@ class Control:
     grace_s: float
     lease_until_s: float
     lease_margin_s: float
+    grant: Grant | None = None
     gang_version: int = 0
     members: tuple[str, ...] = ()
 
@@ -114,6 +122,7 @@ class Control:
             grace_s=read_float(data, "grace_s"),
             lease_until_s=read_float(data, "lease_until_s"),
             lease_margin_s=read_float(data, "lease_margin_s"),
+            grant=None if data.get("grant") is None else Grant.read(data["grant"]),
             gang_version=read_opt_int(data, "gang_version") or 0,
             members=read_members(data) if "members" in data else (),
         )
@@ -212,6 +221,7 @@ class JobLine:
     total_steps: int | None = None
     loss: float | None = None
     steps_per_s: float | None = None
+    measured: Measured | None = None
     request: int | None = None
     name: str = ""
     version: int | None = None
@@ -232,6 +242,7 @@ class JobLine:
                 total_steps=read_opt_int(data, "total_steps"),
                 loss=_finite(data.get("loss"), low=-1e18),
                 steps_per_s=_finite(data.get("steps_per_s"), low=0.0),
+                measured=Measured.parse(data["measured"]) if data["event"] == "measured" else None,
                 request=read_opt_int(data, "request"),
                 name=name,
                 version=read_opt_int(data, "version"),

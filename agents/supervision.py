@@ -17,11 +17,12 @@ from agents.records import JobLine, Launch, SupervisorState
 
 # A cancelled job, and one over its time, gets at most so long between TERM and KILL, seconds.
 SHORT_GRACE_S = 10.0
+# So long a job may use more memory than it is granted after its grant shrank, seconds.
+SHRINK_GRACE_S = 30.0
 # A frozen job is stopped again so often: a process that was being forked may have been missed, or woken by another.
 STOP_AGAIN_S = 1.0
 
 
-class Supervision:
 @dataclass(slots=True, kw_only=True)
 class _Parking:
     """A job that has left its devices, or is asked to.
@@ -39,6 +40,7 @@ class _Parking:
     is_stopped: bool = False
 
 
+class Supervision:
     """State machine of one attempt under its supervisor."""
 
     def __init__(self, *, launch: Launch, supervisor: ProcessIdentity, clock: Clock) -> None:
@@ -49,11 +51,13 @@ class _Parking:
         self._trainer: ProcessIdentity | None = None
         self._report = AttemptReport(attempt_id=launch.order.attempt_id, phase="starting")
         self._dropped_log_bytes = 0
+        self._memory_limit = launch.order.memory_bytes
+        self._shrunk_at_s = 0.0
         self._started_at_s: float | None = None
         self._exit: Exit | None = None
         self._stop: Stop | None = None
-        self._frozen_at_s: float | None = None
         self._parking: _Parking | None = None
+        self._frozen_at_s: float | None = None
         self._stopped_again_at_s = 0.0
         self._warned_until_s = -1.0  # the lease end that the job was last warned of
         self._requests = 0
@@ -61,6 +65,7 @@ class _Parking:
         self._said_stopped = False
         self._said_completed = False
         self._saw_disk_full = False
+        self._progress_at_s: float | None = None  # when it last came further, or could not
         self._out: list[ev.Command] = []
 
     @property
@@ -81,7 +86,6 @@ class _Parking:
         """Return whether the job is stopped because its lease ran out."""
         return self._frozen_at_s is not None
 
-    def handle(self, event: ev.Event) -> list[ev.Command]:
     @property
     def is_parked(self) -> bool:
         """Return whether the job is off its devices."""
@@ -97,6 +101,7 @@ class _Parking:
         parked_at_s = self._parking.since_s if self._parking is not None else None
         return max(0.0, (self._clock.mono_s() if parked_at_s is None else parked_at_s) - started_at_s)
 
+    def handle(self, event: ev.Event) -> list[ev.Command]:
         """Take in one event and return what is to be done, in order."""
         self._out = []
         if self._report.phase == "ended":
@@ -117,7 +122,7 @@ class _Parking:
             case ev.EndAsked():
                 self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
             case ev.MemorySampled():
-                self._on_memory(event.memory_bytes)
+                self._on_memory(event)
             case ev.Measured():
                 self._on_measured(event)
             case ev.JobReported():
@@ -134,13 +139,19 @@ class _Parking:
             self._end("launch_failed", "The lease ran out before the job could be started.")
         else:
             self._tell_members()
+            if self._control.grant is not None:
+                self._out.append(ev.Give(grant=self._control.grant))
             self._out.append(ev.StartChild())
 
     def _on_control(self, event: ev.ControlChanged) -> None:
-        is_newer = event.control.gang_version > self._control.gang_version
-        self._control = event.control
-        if is_newer:
+        before, self._control = self._control, event.control
+        if event.control.gang_version > before.gang_version:
             self._tell_members()
+        grant = event.control.grant
+        if grant is not None and grant != before.grant:
+            if grant.memory_bytes < self._memory_limit:
+                self._shrunk_at_s = self._clock.mono_s()
+            self._out.append(ev.Give(grant=grant))
 
     def _tell_members(self) -> None:
         """Tell the leader of a gang who is to be in it; when the gang changes is up to the leader."""
@@ -200,10 +211,19 @@ class _Parking:
         self._report = replace(self._report, phase=phase)
         self._out.append(ev.WriteState(durable=True))
 
-    def _on_memory(self, memory_bytes: int) -> None:
-        peak = max(memory_bytes, self._report.peak_memory_bytes or 0)
+    def _granted_memory(self, used_bytes: int) -> int:
+        """Return the memory that the job is held to: after a grant shrank it has some time to give memory back."""
+        granted = self._order.memory_bytes if self._control.grant is None else self._control.grant.memory_bytes
+        is_late = self._clock.mono_s() - self._shrunk_at_s >= SHRINK_GRACE_S
+        if granted >= self._memory_limit or used_bytes <= granted or is_late:
+            self._memory_limit = granted
+        return self._memory_limit
+
+    def _on_memory(self, event: ev.MemorySampled) -> None:
+        memory_bytes = event.memory_bytes + event.cached_bytes
+        peak = max(event.memory_bytes, self._report.peak_memory_bytes or 0)
         self._report = replace(self._report, memory_bytes=memory_bytes, peak_memory_bytes=peak)
-        granted = self._order.memory_bytes
+        granted = self._granted_memory(memory_bytes)
         if 0 < granted < memory_bytes:
             self._break_limit(
                 "out_of_memory", f"Its processes used {size_text(memory_bytes)} of {size_text(granted)} granted memory."
@@ -231,6 +251,8 @@ class _Parking:
                 self._uses_runtime = True
                 report = replace(report, first_step=line.step if report.first_step is None else report.first_step)
             case "progress":
+                if line.step is not None and line.step > (self._report.step or 0):
+                    self._progress_at_s = self._clock.mono_s()
                 report = replace(report, loss=line.loss, steps_per_s=line.steps_per_s)
             case "checkpoint":
                 report = replace(report, checkpoint_name=line.name, checkpoint_step=line.step)
@@ -238,18 +260,21 @@ class _Parking:
             case "resized":
                 report = replace(report, gang_version=line.version, gang_size=line.ranks, switch_s=line.pause_s)
                 self._out.append(ev.WriteState(durable=False))
+            case "measured":
+                report = replace(report, measured=line.measured)
+                self._out.append(ev.WriteState(durable=False))
             case "stopped":
                 self._said_stopped = True
             case "completed":
                 self._said_completed = True
         self._report = report
+        if line.event == "parked" and self._parking is not None and line.request == self._parking.request:
+            self._is_off(self._parking, is_stopped=False)
 
     def _advance(self) -> None:
         """Bring about what the present time, lease and wish ask for."""
         if self._started_at_s is None or self._exit is not None:
             return
-        if line.event == "parked" and self._parking is not None and line.request == self._parking.request:
-            self._is_off(self._parking, is_stopped=False)
         now_s = self._clock.mono_s()
         limit_s = self._order.max_duration_s
         if self._stop is None and limit_s is not None and self._run_s(self._started_at_s) >= limit_s:
@@ -257,13 +282,25 @@ class _Parking:
         if self._control.wanted not in ("run", "park"):
             self._begin_stop(ENDS[self._control.wanted], "", is_gentle=self._control.wanted != "cancel")
         self._keep_lease(now_s)
+        if self._stop is None and not self.is_frozen:
+            self._keep_place(now_s)
+        self._watch_progress(now_s)
         if self._stop is not None:
             self._press(self._stop, now_s)
 
+    def _watch_progress(self, now_s: float) -> None:
+        """End a job that came further once and then not for too long; while it is kept from going on none is due."""
+        if self._order.stall_s is None or self._progress_at_s is None:
+            return
+        if self.is_frozen or self._parking is not None or self._stop is not None or self._said_completed:
+            self._progress_at_s = now_s
+        elif now_s - self._progress_at_s >= self._order.stall_s:
+            self._break_limit(
+                "stalled", f"It reported no progress for {self._order.stall_s:.0f} s, after step {self._report.step}."
+            )
+
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
         """Begin an end, or hurry one that has begun. A gentle one asks for a checkpoint and waits for it."""
-        if self._stop is None and not self.is_frozen:
-            self._keep_place(now_s)
         if self._started_at_s is None or self._exit is not None:
             return
         now_s = self._clock.mono_s()
@@ -275,13 +312,13 @@ class _Parking:
         else:
             # Nobody in there reads requests: waiting for an answer would only waste the grace.
             term_at_s, kill_at_s = now_s, now_s + grace_s
+        if self._parking is not None and self._parking.is_stopped:
+            kill_at_s = now_s  # to let it end by itself it would have to run, on devices that are somebody else's
         if self._stop is None:
             self._stop = Stop(cause=cause, detail=detail, term_at_s=term_at_s, kill_at_s=kill_at_s)
             if is_gentle:
                 self._request("stop")
             self._set_phase("frozen" if self.is_frozen else "stopping")
-        if self._parking is not None and self._parking.is_stopped:
-            kill_at_s = now_s  # to let it end by itself it would have to run, on devices that are somebody else's
         elif self._stop.cause != cause and self._stop.cause in ENDS.values():
             self._stop.cause, self._stop.detail = cause, detail
             if not is_gentle:
@@ -310,13 +347,13 @@ class _Parking:
         elif self._stop is not None:
             # Asked to end already and out of its lease: the devices may be somebody else's soon.
             self._stop.kill_at_s = min(self._stop.kill_at_s, now_s)
+        elif self.is_parked:
+            return  # on no device, and nobody lets it go on without a lease
         elif not self.is_frozen:
             self._frozen_at_s = self._stopped_again_at_s = now_s
             self._out += [ev.Signal(number=signal.SIGSTOP, whole_tree=True), ev.Journal(event="stop")]
             self._set_phase("frozen")
         elif now_s - self._stopped_again_at_s >= STOP_AGAIN_S:
-        elif self.is_parked:
-            return  # on no device, and nobody lets it go on without a lease
             self._stopped_again_at_s = now_s
             self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
 

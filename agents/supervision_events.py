@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agents.ending import Exit
+from agents.grant import Grant
 from agents.ports import ProcessIdentity
 from agents.records import Control, JobLine
 
@@ -57,9 +58,10 @@ class EndAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySampled:
-    """Resident bytes of the whole process tree."""
+    """Resident bytes of the whole process tree, and items of datasets that the job keeps in shared memory."""
 
     memory_bytes: int
+    cached_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,13 @@ Event = (
     | JobReported
     | Tick
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Give:
+    """Keep the whole tree on its cores, and tell the job what it may use."""
+
+    grant: Grant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,4 +170,4 @@ class Finish:
     """All is said; the supervisor ends once the last state is on disk."""
 
 
-Command = StartChild | WriteRequest | WriteMembers | Signal | Journal | WriteState | ClearTree | Finish
+Command = Give | StartChild | WriteRequest | WriteMembers | Signal | Journal | WriteState | ClearTree | Finish

@@ -16,13 +16,16 @@ import time
 
 from agents import supervision_events as ev
 from agents.attemptdir import AttemptDir
+from agents.cacheowners import cache_folder, owner_bytes, sweep_apart
 from agents.child import ChildPlan, StartFailed, become_subreaper, start_child
 from agents.clock import SystemClock
+from agents.cores import pin_tree
 from agents.diagnosis import TAIL_BYTES
 from agents.disk import DiskMeter, is_full
 from agents.ending import Exit
 from agents.environment import job_environment
 from agents.gangs import membership_file
+from agents.grant import Grant
 from agents.identity import identity_of
 from agents.joblog import JobLog
 from agents.journal import journal_append
@@ -31,6 +34,7 @@ from agents.records import (
     CHECKPOINT_DIR,
     CONTROL_FILE,
     GANG_FILE,
+    GRANT_FILE,
     LAUNCH_FILE,
     REPORT_FILE,
     REQUEST_FILE,
@@ -85,6 +89,8 @@ class Supervisor:
         self._control_seen: tuple[int, int] | None = None
         self._tail = ReportTail(REPORT_FILE)
         self._meter = TreeMeter(me.pid)
+        self._num_cpus = max(1, len(launch.order.cpu_ids))
+        self._cache = cache_folder(launch.server_id)
         self._disk = DiskMeter((WORK_DIR, CHECKPOINT_DIR, REPORT_FILE))
         self._ooms_before = _kernel_ooms()
         self._due_s = {"memory": 0.0, "measure": 0.0}
@@ -148,7 +154,8 @@ class Supervisor:
         if self._is_due("measure", MEASURE_EVERY_S):
             self._measure()
         if self._is_due("memory", MEMORY_EVERY_S):
-            self._handle(ev.MemorySampled(memory_bytes=self._meter.memory_bytes()))
+            cached_bytes = owner_bytes(self._cache, self._launch.order.attempt_id)
+            self._handle(ev.MemorySampled(memory_bytes=self._meter.memory_bytes(), cached_bytes=cached_bytes))
         self._handle(ev.Tick())
         if self._is_state_due:
             self._write_state(durable=False)
@@ -193,6 +200,7 @@ class Supervisor:
 
     def _on_cleared(self) -> None:
         self._is_clearing = False
+        sweep_apart(self._cache)
         # All writers are gone, so an empty pipe has been read to its end.
         while self._pump():
             pass
@@ -228,7 +236,7 @@ class Supervisor:
 
     def _measure(self) -> None:
         cores = self._meter.cpu_cores()
-        granted = max(1, len(self._launch.order.cpu_ids))
+        granted = self._num_cpus
         self._disk.step(self._dir.fd, budget_s=DISK_BUDGET_S)
         self._handle(
             ev.Measured(
@@ -255,6 +263,8 @@ class Supervisor:
     def _handle(self, event: ev.Event) -> None:
         for command in self._core.handle(event):
             match command:
+                case ev.Give():
+                    self._give(command.grant)
                 case ev.StartChild():
                     self._start()
                 case ev.WriteRequest():
@@ -305,6 +315,7 @@ class Supervisor:
                         resume_path=resume_path,
                         interpreter=sys.executable,
                         code_path=CODE_PATH,
+                        cache_path=str(self._cache),
                     ),
                     work_fd=work_fd,
                     output_fd=self._output_write,
@@ -335,6 +346,14 @@ class Supervisor:
             self._dir.write(
                 GANG_FILE, membership_file(version=command.version, members=command.members), durable=False
             )
+
+    def _give(self, grant: Grant) -> None:
+        self._num_cpus = grant.num_cpus
+        if grant.cores and self._trainer is not None:
+            pin_tree(os.getpid(), grant.cores, with_root=False)
+        # Without the file the job goes on with what it was told before.
+        with contextlib.suppress(OSError):
+            self._dir.write(GRANT_FILE, grant.encode(), durable=False)
 
     def _write_state(self, *, durable: bool) -> None:
         try:

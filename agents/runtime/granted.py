@@ -134,14 +134,15 @@ class Granted:
         num_bytes = after.num_bytes - self._began.num_bytes
         if not datasets or num_bytes <= 0 or after.miss_s <= 0:
             return {}
+        readers = max(1, len(active_children()))  # each of them waits for itself
         found = {
             "read_bytes_per_step": num_bytes / self._steps,
             "dataset_bytes": float(sum(dataset.total_bytes() for dataset in datasets)),
-            "disk_bytes_per_s": after.miss_bytes / after.miss_s,
+            "disk_bytes_per_s": readers * after.miss_bytes / after.miss_s,
             "cache_bytes": float(sum(dataset.figures().used_bytes for dataset in datasets)),
         }
         if after.hit_s > 0:
-            found["memory_bytes_per_s"] = after.hit_bytes / after.hit_s
+            found["memory_bytes_per_s"] = readers * after.hit_bytes / after.hit_s
         return found
 
 
