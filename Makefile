@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
 export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 
-.PHONY: run setup test test-browser bench reproduce lint pictures clean
+.PHONY: run setup test test-browser bench reproduce fidelity lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -47,6 +47,10 @@ bench: $(VENV)/dev.stamp
 
 reproduce: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks.reproduce
+
+# Runs 40 real jobs twice, about 15 minutes; best on a quiet machine.
+fidelity: $(VENV)/dev.stamp
+	@$(BIN)/python -m benchmarks.reproduce fidelity
 
 pictures: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.browser.pictures

@@ -1,6 +1,7 @@
 """Runs every reproduction and writes ``docs/results.md``: ``python -m benchmarks.reproduce [paper ...]``.
 
-With names only those papers run and the page keeps the others as they were.
+With names only those papers run and the page keeps the others as they were. ``fidelity`` measures this machine, so it
+runs alone and only when it is named.
 """
 
 import json
@@ -15,6 +16,8 @@ from pathlib import Path
 from benchmarks.reproduce.part import Part, run_paper
 
 PAPERS = ("synergy", "drf_tetris", "philly", "tiresias", "gandiva", "afs", "themis", "optimus", "minio")
+FIDELITY = "fidelity"
+PAGE_ORDER = (*PAPERS, FIDELITY)
 PAGE = Path("docs/results.md")
 RESULTS = Path("benchmarks/results/reproduce.json")
 
@@ -29,7 +32,7 @@ Randomness is seeded: the same version gives the same page, timings aside.
 def page(parts: dict[str, Part]) -> str:
     """Return the page in Markdown."""
     text = [INTRODUCTION]
-    for name in PAPERS:
+    for name in PAGE_ORDER:
         if name not in parts:
             continue
         part = parts[name]
@@ -45,10 +48,12 @@ def page(parts: dict[str, Part]) -> str:
 
 def main(names: Sequence[str]) -> None:
     """Run the named papers, or all, and write the page."""
-    unknown = sorted(set(names) - set(PAPERS))
+    unknown = sorted(set(names) - set(PAGE_ORDER))
     if unknown:
-        sys.exit(f"There is no {', '.join(unknown)}. There is {', '.join(PAPERS)}.")
-    chosen = [name for name in PAPERS if not names or name in names]
+        sys.exit(f"There is no {', '.join(unknown)}. There is {', '.join(PAGE_ORDER)}.")
+    if FIDELITY in names and len(names) > 1:
+        sys.exit(f"{FIDELITY} measures this machine: run it alone.")
+    chosen = [name for name in PAGE_ORDER if name in (names or PAPERS)]
     new: dict[str, Part] = {}
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for name, part in zip(chosen, pool.map(run_paper, chosen), strict=True):
@@ -57,7 +62,9 @@ def main(names: Sequence[str]) -> None:
     # Read only now: another run may have written its papers meanwhile.
     old: dict[str, Part] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     parts = old | new
-    RESULTS.write_text(json.dumps({name: parts[name] for name in PAPERS if name in parts}, indent=1) + "\n", "utf-8")
+    RESULTS.write_text(
+        json.dumps({name: parts[name] for name in PAGE_ORDER if name in parts}, indent=1) + "\n", "utf-8"
+    )
     PAGE.write_text(page(parts), encoding="utf-8")
 
 

@@ -1,0 +1,75 @@
+"""Runs jobs on a whole product of its own, with one CPU slot on each of two agents."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.fidelity.workload import Planned, command
+from tests.e2e.stack import Client, Stack, wait_for
+
+ROUND_S = 2.0
+LOCALITY, MECHANISM = "consolidate", "proportional"
+
+
+@contextmanager
+def product() -> Iterator[Client]:
+    """Start the product with two servers of one slot and one core, and stop it again; yield an admin's client."""
+    with TemporaryDirectory(prefix="fidelity-") as folder:
+        stack = Stack(Path(folder) / "var", ROUND_S=str(ROUND_S), LEASE_TTL_S="30", LOST_GRACE_S="15")
+        try:
+            stack.start()
+            stack.interrupt()
+            for path in (stack.var_dir / "agents").glob("server-*.json"):
+                path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_slots": 1}))
+            stack.start()
+            client = stack.client("admin")
+            wait_for("two slots", lambda: _num_slots(client) == 2)
+            yield client
+        finally:
+            stack.destroy()
+
+
+def _num_slots(client: Client) -> int:
+    """Return the slots that the agents offer now; those of the first start count as broken."""
+    servers = client.get("/api/v1/servers")["results"]
+    return sum(int(row["num_gpus"]) - int(row["broken_gpus"]) for row in servers)
+
+
+def settings_set(client: Client, policy: str, options: Mapping[str, object]) -> None:
+    """Change how rounds decide."""
+    settings = {"policy": policy, "policy_options": options, "locality": LOCALITY, "mechanism": MECHANISM}
+    tag = client.call("GET", "/api/v1/settings").headers["ETag"]
+    answer = client.call("PATCH", "/api/v1/settings", settings, headers={"If-Match": tag})
+    assert answer.status == 200, answer.text
+
+
+def run_jobs(client: Client, jobs: Sequence[Planned], steps: Sequence[int]) -> list[dict[str, Any]]:
+    """Submit each job at its time; return all of them, with their attempts, when the last has ended."""
+    began_s = time.monotonic()
+    queue = next(row["name"] for row in client.get("/api/v1/queues")["results"] if row["is_leaf"])
+    ids = []
+    for number, (job, count) in enumerate(zip(jobs, steps, strict=True)):
+        time.sleep(max(0.0, began_s + job.arrival_s - time.monotonic()))
+        ids.append(
+            client.submit(
+                name=f"{job.kind}-{number}",
+                queue=queue,
+                command=command(job.kind, count),
+                resources={"gpus": 1, "cpus": 1, "memory": "1GiB"},
+                progress={"total_steps": count},
+            )
+        )
+    within_s = 60.0 + 5 * sum(job.training_s for job in jobs)
+    done = [client.wait_state(key, "completed", "failed", within_s=within_s) for key in ids]
+    assert all(ended["state"] == "completed" for ended in done), done
+    return [{**ended, "attempts": client.get(f"/api/v1/jobs/{ended['id']}/attempts")["results"]} for ended in done]
+
+
+def seconds(text: str) -> float:
+    """Return a time of the API as seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,65 @@
+"""The same jobs in the simulator, and how far the two are apart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+from benchmarks.fidelity.calibration import Measured
+from benchmarks.fidelity.live import LOCALITY, MECHANISM, seconds
+from benchmarks.fidelity.workload import Planned
+from scheduler.choices import build_config
+from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.jobs import SimJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of the workload, seconds."""
+
+    average_jct_s: float
+    makespan_s: float
+    preemptions: int
+
+
+def lived(jobs: Sequence[Mapping[str, Any]]) -> Outcome:
+    """Return what really happened."""
+    begun_s = [seconds(job["submitted_at"]) for job in jobs]
+    ended_s = [seconds(job["ended_at"]) for job in jobs]
+    return Outcome(
+        average_jct_s=mean(end_s - begin_s for begin_s, end_s in zip(begun_s, ended_s, strict=True)),
+        makespan_s=max(ended_s) - min(begun_s),
+        preemptions=sum(attempt["end_cause"] == "preempted" for job in jobs for attempt in job["attempts"]),
+    )
+
+
+def replayed(
+    planned: Sequence[Planned],
+    steps: Sequence[int],
+    jobs: Sequence[Mapping[str, Any]],
+    measured: Measured,
+    policy: str,
+    options: Mapping[str, object],
+) -> Outcome:
+    """Return what the simulator says, from the times of submission and from what was measured before."""
+    first_s = min(seconds(job["submitted_at"]) for job in jobs)
+    workload = [
+        SimJob(
+            arrival_s=seconds(job["submitted_at"]) - first_s,
+            num_gpus=1,
+            run_s=measured.run_s(plan.kind, count),
+            max_servers=1,
+        )
+        for plan, count, job in zip(planned, steps, jobs, strict=True)
+    ]
+    servers = server_table(Cluster(groups=(ServerGroup(count=2, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
+    queues = queue_table((QueueSpec(name="all"),), cluster_gpus=2)
+    config = build_config(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
+    restart_s = mean(measured.start_s.values()) + measured.stop_s
+    records = simulate(workload, servers, queues, config, restart_s=restart_s).records
+    return Outcome(
+        average_jct_s=float(records.jct_s.mean()),
+        makespan_s=float(records.end_s.max() - records.arrival_s.min()),
+        preemptions=int(records.preemptions.sum()),
+    )

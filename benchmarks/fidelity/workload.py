@@ -1,0 +1,50 @@
+"""The workload of the comparison: what is trained, for how many steps, and when each job arrives."""
+
+import sys
+from dataclasses import dataclass
+
+from scheduler.simulator.draws import Draws
+
+# Sizes that take a few milliseconds a step on one core.
+KINDS: dict[str, tuple[str, ...]] = {
+    "lstm": ("--batch", "16", "--width", "32", "--rows", "256"),
+    "m5": ("--batch", "8", "--width", "8", "--rows", "128"),
+    "mobilenet": ("--batch", "8", "--width", "8", "--rows", "128"),
+    "resnet": ("--batch", "8", "--width", "8", "--rows", "128"),
+    "transformer": ("--batch", "8", "--width", "32", "--rows", "256"),
+}
+# Training time of a job, drawn log-evenly between these, seconds.
+SHORTEST_S, LONGEST_S = 3.0, 30.0
+LOAD = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One job.
+
+    Attributes:
+        kind: A key of ``KINDS``.
+        arrival_s: Submission after the start, seconds.
+        training_s: Time that its steps should take, seconds.
+    """
+
+    kind: str
+    arrival_s: float
+    training_s: float
+
+
+def planned_jobs(num_jobs: int, *, num_slots: int, start_s: float, seed: int = 1) -> list[Planned]:
+    """Return jobs that keep the slots busy for ``LOAD`` of the time; ``start_s`` is what a start costs beside steps."""
+    lengths = Draws(seed, "lengths").uniform(num_jobs)
+    training_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** lengths
+    gap_s = float(training_s.mean() + start_s) / (num_slots * LOAD)
+    arrival_s = (Draws(seed, "arrivals").exponential(num_jobs) * gap_s).cumsum()
+    kinds = [*KINDS]
+    kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(kinds))
+    rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), strict=True)
+    return [Planned(kind=kinds[at], arrival_s=arrival, training_s=length) for at, arrival, length in rows]
+
+
+def command(kind: str, steps: int) -> list[str]:
+    """Return the command that trains so many steps."""
+    return [sys.executable, "-m", f"agents.workloads.{kind}", "--steps", str(steps), *KINDS[kind]]
