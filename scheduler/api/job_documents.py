@@ -194,6 +194,7 @@ class JobDocument(JobRow):
     queueing_s = real()
     preemptions = whole()
     failures = whole()
+    saved_gpu_s = real("GPU-seconds left unused because it was stopped early.", null=True)
     progress_at = moment()
     checkpoint = CheckpointDocument(allow_null=True)
     attempt = AttemptDocument(allow_null=True, help_text="The newest one.")

@@ -66,9 +66,17 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """``total_steps``: mini-batches of the whole training; None when unknown."""
+    """What the job reports, and what follows from it.
+
+    Attributes:
+        total_steps: Mini-batches of the whole training; None when unknown.
+        stall_s: Once it has reported progress it is ended when none follows for so long; None for never.
+        early_stop: Whether it is complete as soon as its loss has stopped falling.
+    """
 
     total_steps: int | None = None
+    stall_s: float | None = None
+    early_stop: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +152,11 @@ class JobSpec:
             },
             "checkpoint": {"grace": format_duration(self.checkpoint.grace_s)},
             "retry": {"max": self.retry.max},
-            "progress": {"total_steps": self.progress.total_steps},
+            "progress": {
+                "total_steps": self.progress.total_steps,
+                "stall": None if self.progress.stall_s is None else format_duration(self.progress.stall_s),
+                "early_stop": self.progress.early_stop,
+            },
             "profile": self.profile,
             "labels": dict(sorted(self.labels.items())),
         }
@@ -298,12 +310,19 @@ def _read_retry(reader: Reader, value: object) -> Retry:
 
 
 def _read_progress(reader: Reader, value: object) -> Progress:
-    data = reader.mapping(value, "/progress", label="progress", keys=("total_steps",))
-    steps = data.get("total_steps")
-    if steps is None:
-        return Progress()
-    pointer = "/progress/total_steps"
-    return Progress(total_steps=reader.whole(steps, pointer, "total_steps", limit.STEPS, default=1))
+    data = reader.mapping(value, "/progress", label="progress", keys=("total_steps", "stall", "early_stop"))
+    steps, stall, early_stop = data.get("total_steps"), data.get("stall"), data.get("early_stop")
+    return Progress(
+        total_steps=None
+        if steps is None
+        else reader.whole(steps, "/progress/total_steps", "total_steps", limit.STEPS, default=1),
+        stall_s=None
+        if stall is None
+        else reader.duration(stall, "/progress/stall", "stall", limit.STALL_S, default=3600.0),
+        early_stop=False
+        if early_stop is None
+        else reader.flag(early_stop, "/progress/early_stop", label="early_stop", default=False),
+    )
 
 
 def _read_profile(reader: Reader, value: object) -> str:

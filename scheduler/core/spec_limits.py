@@ -33,6 +33,7 @@ DISK_BYTES = (2**20, 2**50)
 PRIORITY = (0, 100)
 DURATION_S = (1.0, 365 * 24 * 3600.0)
 GRACE_S = (1.0, 3600.0)
+STALL_S = (5.0, 7 * 24 * 3600.0)
 RETRIES = (0, 100)
 STEPS = (1, 10**15)
 

@@ -99,6 +99,16 @@ def _how() -> Schema:
                 "anyOf": [{"type": "integer"} | _range(limit.STEPS), {"type": "null"}],
                 "default": None,
             },
+            stall={
+                "description": "It is ended when no progress follows its last for so long; null for never.",
+                "anyOf": [_duration(limit.STALL_S), {"type": "null"}],
+                "default": None,
+            },
+            early_stop={
+                "description": "Whether it is complete as soon as its loss has stopped falling.",
+                "type": "boolean",
+                "default": False,
+            },
         ),
         "profile": _text("Name of a measured profile, such as resnet18; empty for unknown.", most=limit.NAME_CHARS)
         | {"default": ""},

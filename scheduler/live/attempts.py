@@ -187,6 +187,8 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
 def _with_failure(end: Ending, attempt: Attempt) -> Ending:
     """Return the end with what failed: what we see of its devices, then its cause, then what its output says."""
     end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
+    if end.cause is EndCause.EARLY_STOPPED:
+        return replace(end, failure=None, line="", detail=_early_words(attempt.job))
     if end.cause not in (EndCause.EXIT_CODE, EndCause.SIGNAL):
         return replace(end, failure=class_of(end.cause), line="")
     broken = (
@@ -199,6 +201,12 @@ def _with_failure(end: Ending, attempt: Attempt) -> Ending:
         line = f"device {broken[0]} of {broken[1]} failed under it: {broken[2]}"
         return replace(end, failure=FailureClass.NODE, line=line, is_seen=True)
     return end if end.failure is not None else replace(end, failure=class_of(end.cause))
+
+
+def _early_words(job: Job) -> str:
+    of_total = f" of {job.total_steps}" if job.total_steps else ""
+    saved = "" if job.saved_gpu_s is None else f" {job.saved_gpu_s / 3600:.2f} GPU-hours were left unused."
+    return f"Its loss had stopped falling after step {job.step}{of_total}.{saved}"
 
 
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:

@@ -109,6 +109,7 @@ def _attempt(lease: Lease) -> AttemptWanted:
         files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING else {},
         grace_s=spec.checkpoint.grace_s,
         max_duration_s=spec.schedule.max_duration_s,
+        stall_s=spec.progress.stall_s,
         resume_attempt_id=attempt.resume_attempt_id,
         resume_name=attempt.resume_name,
     )

@@ -13,6 +13,7 @@ from scheduler.core.errors import InvalidTransition, JobChanged
 from scheduler.core.lifecycle import JobState
 from scheduler.core.plan import WaitReason
 from scheduler.live.desired import desired_send
+from scheduler.live.early import EVERY_S, early_check
 from scheduler.live.frames import Frames
 from scheduler.live.intake import Taken, refusals_record, reports_open
 from scheduler.live.lost import lost_after_s, lost_check, unconfirmed_check
@@ -38,7 +39,7 @@ class Engine:
         self.watch = Watch()
         self.telemetry = Telemetry()
         self.frames = Frames(ports.frames)
-        self._checked_s = self._renewed_s = -1e18
+        self._checked_s = self._renewed_s = self._settled_s = -1e18
 
     def server_ids(self) -> list[str]:
         """Return the servers whose reports are to be fetched."""
@@ -98,6 +99,9 @@ class Engine:
                 state=JobState.QUEUED, wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at
             ).exists():
                 request_round("backoff")
+        if now_s - self._settled_s >= EVERY_S:
+            self._settled_s = now_s
+            self._tell(early_check(at=at))
         if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
             self._renewed_s = now_s
             self._tell(self._present(now_s=now_s))

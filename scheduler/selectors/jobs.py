@@ -140,6 +140,7 @@ def job_detail(user: Actor, job: Job) -> Row:
         "queueing_s": job.queueing_s,
         "preemptions": job.preemptions,
         "failures": job.failures,
+        "saved_gpu_s": job.saved_gpu_s,
         "progress_at": iso(job.progress_at),
         "checkpoint": {
             "attempt": checkpoint.number,

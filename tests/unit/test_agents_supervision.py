@@ -395,3 +395,63 @@ def test_machine_that_goes_down_preempts() -> None:
 
     assert attempt.requests() == [(0, "stop")]
     assert report.end_cause == "preempted"
+
+
+def progress(step: int) -> ev.JobReported:
+    """Return a report of progress."""
+    return ev.JobReported(line=JobLine(event="progress", step=step, total_steps=100))
+
+
+def test_job_without_progress_for_its_limit_is_ended_as_stalled() -> None:
+    """Reports of the same step are no progress; before the first progress nothing is expected."""
+    attempt = Attempt(stall_s=20.0).started()
+    attempt.run(60)
+    attempt.with_runtime()
+    attempt.run(60)
+    attempt.handle(progress(8))
+    attempt.run(15)
+    attempt.handle(progress(9))
+    for _ in range(3):
+        attempt.run(5)
+        attempt.handle(progress(9))
+    assert attempt.signals(signal.SIGKILL) == []
+    attempt.run(6)
+    report = attempt.exit(number=signal.SIGKILL)
+
+    assert [number for _, number in attempt.signals()] == [signal.SIGKILL]
+    assert (report.end_cause, report.end_detail) == ("stalled", "It reported no progress for 20 s, after step 9.")
+
+
+def test_job_that_is_kept_from_going_on_is_not_stalled() -> None:
+    """Frozen time does not count, and neither does what a job does after its last step."""
+    frozen = Attempt(stall_s=20.0, lease_s=10.0).started()
+    frozen.handle(progress(1))
+    frozen.run(60)
+    frozen.want("run", lease_until_s=frozen.clock.mono_s() + 1e6)
+    frozen.run(15)
+    done = Attempt(stall_s=20.0).started()
+    done.handle(progress(1))
+    done.handle(ev.JobReported(line=JobLine(event="completed", step=100)))
+    done.run(60)
+
+    assert frozen.report.phase == "running"
+    assert done.report.phase == "running"
+
+
+def test_what_failed_is_reported_with_its_line_and_without_secrets() -> None:
+    """Only ends that say nothing themselves are looked into."""
+    env = {"HF_TOKEN": "abcdefgh"}
+    output = b"ModuleNotFoundError: No module named 'abcdefgh'\n"
+    failed = Attempt(env=env).started()
+    failed.handle(ev.ChildExited(exit=Exit(code=1, signal=None)))
+    failed.handle(ev.TreeGone(output=output))
+    hungry = Attempt(memory_bytes=MIB).started()
+    hungry.handle(ev.MemorySampled(memory_bytes=2 * MIB))
+    hungry.handle(ev.ChildExited(exit=Exit(code=None, signal=9)))
+    hungry.handle(ev.TreeGone(output=output))
+
+    assert (failed.report.failure, failed.report.failure_line) == (
+        "import",
+        "ModuleNotFoundError: No module named '***'",
+    )
+    assert (hungry.report.end_cause, hungry.report.failure, hungry.report.failure_line) == ("out_of_memory", "", "")

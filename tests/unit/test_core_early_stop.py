@@ -1,10 +1,13 @@
 """The rule that ends a training which has settled, and what it saves."""
 
+import math
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.early_stop import epochs_to_within, epochs_until_done, is_done, saving
+from scheduler.core.early_stop import epochs_to_within, epochs_until_done, is_done, is_settled, saving
 from scheduler.simulator.accuracy import Training, curve, draw_training
 from scheduler.simulator.draws import Draws
 
@@ -69,3 +72,23 @@ def test_drawn_trainings_settle_as_philly_saw() -> None:
     assert found.early_frac == pytest.approx(0.75, abs=0.05)
     assert 0 < found.lost_accuracy_frac < 0.001
     assert 0.3 < found.saved_gpu_s / found.gpu_s < 0.7
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_fitted_loss_settles_near_its_floor_and_not_while_it_falls(noise: float) -> None:
+    """The curve of a training is cut off late; noise does not end it, and few reports say nothing."""
+    draws = random.Random(7)
+    steps = list(range(0, 80_000, 40))
+    losses = [(1 / (0.01 * step + 0.5) + 0.5) * (1 + noise * draws.gauss(0, 1)) for step in steps]
+    settled_at = next(steps[at] for at in range(100, len(steps), 20) if is_settled(steps[:at], losses[:at]))
+
+    assert 20_000 <= settled_at <= 70_000
+    assert not is_settled(steps[:40], [0.5] * 40)
+    assert not is_settled([], [])
+
+
+def test_losses_that_are_no_numbers_end_nothing() -> None:
+    """A training that diverged has not settled."""
+    assert not is_settled(range(100), [math.nan] * 100)
+    assert not is_settled(range(100), [-1.0] * 100)
+    assert not is_settled([0] * 100, [1.0] * 100)

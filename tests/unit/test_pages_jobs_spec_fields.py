@@ -40,7 +40,7 @@ SPECS = st.fixed_dictionaries(
         ),
         "checkpoint": st.just({"grace": "45s"}),
         "retry": st.just({"max": 0}),
-        "progress": st.just({"total_steps": 600}),
+        "progress": st.just({"total_steps": 600, "stall": "10m", "early_stop": True}),
     },
 )
 

@@ -54,7 +54,7 @@ def test_smallest_spec_shows_every_default() -> None:
         "schedule": {"priority": 50, "preemptible": True, "max_duration": None},
         "checkpoint": {"grace": "30s"},
         "retry": {"max": 4},
-        "progress": {"total_steps": None},
+        "progress": {"total_steps": None, "stall": None, "early_stop": False},
         "profile": "",
         "labels": {},
     }
@@ -286,7 +286,9 @@ SPECS = st.fixed_dictionaries(
         ),
         "checkpoint": st.fixed_dictionaries({}, optional={"grace": st.integers(1, 60).map(lambda m: f"{m}m")}),
         "retry": st.fixed_dictionaries({}, optional={"max": st.integers(0, 100)}),
-        "progress": st.fixed_dictionaries({}, optional={"total_steps": st.none() | st.integers(1, 10**9)}),
+        "progress": st.fixed_dictionaries(
+            {}, optional={"total_steps": st.none() | st.integers(1, 10**9), "early_stop": st.booleans()}
+        ),
         "profile": st.just("resnet18"),
         "labels": st.dictionaries(st.from_regex(r"[a-z]{1,9}", fullmatch=True), TEXT, max_size=3),
     },

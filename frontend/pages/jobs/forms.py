@@ -14,7 +14,18 @@ from scheduler.core.errors import FieldError
 from scheduler.models import Queue
 
 # Fields that most jobs leave alone.
-FOLDED = ("total_steps", "max_duration", "grace", "priority", "retry", "profile", "env", "labels")
+FOLDED = (
+    "total_steps",
+    "max_duration",
+    "stall",
+    "early_stop",
+    "grace",
+    "priority",
+    "retry",
+    "profile",
+    "env",
+    "labels",
+)
 MOST_FILES = 80  # rows that are read; the spec allows fewer and says so
 
 
@@ -73,6 +84,8 @@ class SpecForm(forms.Form):
     max_duration = _line("Longest run", "Such as 48h. Empty: no limit.", placeholder="no limit")
     grace = _line("Time to checkpoint", "When asked to stop, such as 30s.", placeholder="30s")
     retry = _line("Retries", "After failures of its own.", inputmode="numeric", placeholder="4")
+    stall = _line("Longest silence", "Ended when no progress follows for so long, such as 10m.", placeholder="no limit")
+    early_stop = forms.BooleanField(label="Complete when the loss stops falling", required=False)
     profile = _line("Profile", "Name of a measured profile, such as resnet18.")
     labels = _area("Labels", "One label a line, as NAME=value.", 2, placeholder="model=resnet")
 

@@ -30,6 +30,8 @@ POINTERS: dict[str, str] = {
     "/checkpoint": "grace",
     "/retry": "retry",
     "/progress": "total_steps",
+    "/progress/stall": "stall",
+    "/progress/early_stop": "early_stop",
     "/profile": "profile",
     "/labels": "labels",
 }
@@ -73,7 +75,8 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         | ({} if values.get("preemptible") else {"preemptible": False}),
         "checkpoint": _part(values, texts=("grace",)),
         "retry": {"max": _number(values["retry"])} if _given(values, "retry") else {},
-        "progress": _part(values, numbers=("total_steps",)),
+        "progress": _part(values, numbers=("total_steps",), texts=("stall",))
+        | ({"early_stop": True} if values.get("early_stop") else {}),
     }
     return spec | {name: part for name, part in parts.items() if part}, errors
 
@@ -147,6 +150,8 @@ def fields_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
         "grace": _mapping(spec, "checkpoint").get("grace"),
         "retry": _mapping(spec, "retry").get("max"),
         "total_steps": _mapping(spec, "progress").get("total_steps"),
+        "stall": _mapping(spec, "progress").get("stall"),
+        "early_stop": "on" if _mapping(spec, "progress").get("early_stop") is True else "",
     }
     return {name: "" if value is None or value == "auto" else str(value) for name, value in texts.items()}
 

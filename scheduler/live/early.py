@@ -1,0 +1,48 @@
+"""Early stop: a job whose spec asks for it is complete as soon as its loss has stopped falling.
+
+Decides when to look and what that saves; the rule is in ``scheduler.core.early_stop``. The job writes a checkpoint and
+ends as when it is preempted.
+"""
+
+from datetime import datetime
+
+from scheduler.core.early_stop import is_settled
+from scheduler.core.errors import InvalidTransition, JobChanged
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.live.lost import attempt_ask
+from scheduler.models import Attempt, Job
+from scheduler.models.event import SampleScope
+from scheduler.models.job import AttemptKind
+from scheduler.selectors.samples import series_thinned
+
+EVERY_S = 10.0
+
+
+def early_check(*, at: datetime) -> set[str]:
+    """Ask the settled ones of the jobs that want it to end; return the ids of servers to tell."""
+    tell: set[str] = set()
+    attempts = Attempt.objects.filter(
+        job__state=JobState.RUNNING, job__spec__progress__early_stop=True, wanted="run", ended_at=None
+    ).exclude(kind=AttemptKind.SMOKE)
+    for attempt in attempts.select_related("job").order_by("pk"):
+        job = attempt.job
+        series = series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=("step", "loss"), since=None)
+        known = [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]
+        if not is_settled([step for step, _ in known], [loss for _, loss in known]):
+            continue
+        saved_gpu_s = _saved_gpu_s(job, attempt.num_gpus)
+        data = {"step": job.step or 0} | ({} if saved_gpu_s is None else {"saved_gpu_s": round(saved_gpu_s, 1)})
+        try:
+            told = attempt_ask(attempt.pk, rule=EndCause.EARLY_STOPPED, at=at, data=data)
+        except (JobChanged, InvalidTransition):
+            continue  # somebody was faster
+        if told:
+            Job.objects.filter(pk=job.pk).update(saved_gpu_s=saved_gpu_s)
+            tell |= set(told)
+    return tell
+
+
+def _saved_gpu_s(job: Job, num_gpus: int) -> float | None:
+    if not job.total_steps or not job.steps_per_s or job.step is None:
+        return None
+    return max(0, job.total_steps - job.step) / job.steps_per_s * num_gpus

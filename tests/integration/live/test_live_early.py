@@ -1,0 +1,49 @@
+"""A job that asks for it is complete as soon as its loss has stopped falling."""
+
+import pytest
+
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.models import Job
+from tests.world import World
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_settled_job_is_complete_and_says_what_it_saved(world: World, asks: bool) -> None:
+    """It leaves with a checkpoint; a job that does not ask trains on."""
+    agent = world.server("alpha", slots=2)
+    job = world.submit(gpus=2, progress={"total_steps": 100_000, "early_stop": asks})
+    world.until_state(job, JobState.RUNNING)
+    attempt = agent.attempt_of(job.pk)
+    for second in range(1, 121):
+        loss = 2.0 if second < 10 else 0.5
+        attempt.extra = {"loss": loss, "steps_per_s": 1.0, "total_steps": 100_000}
+        world.pass_time(1)
+        if world.state(job) == JobState.COMPLETED:
+            break
+
+    row = Job.objects.get(pk=job.pk)
+    if not asks:
+        assert row.state == JobState.RUNNING
+        return
+    [ended] = world.attempts(job)
+    assert (row.state, row.end_cause, ended.end_cause) == (
+        JobState.COMPLETED,
+        EndCause.EARLY_STOPPED,
+        EndCause.EARLY_STOPPED,
+    )
+    assert row.saved_gpu_s == pytest.approx(2 * (100_000 - (row.step or 0)), rel=0.01)
+    assert "GPU-hours were left unused" in row.end_detail
+    assert row.preemptions == 0
+
+
+def test_falling_loss_is_left_alone(world: World) -> None:
+    """It trains on as long as there is something to gain."""
+    agent = world.server("alpha")
+    job = world.submit(progress={"total_steps": 100_000, "early_stop": True})
+    world.until_state(job, JobState.RUNNING)
+    attempt = agent.attempt_of(job.pk)
+    for second in range(1, 121):
+        attempt.extra = {"loss": 0.5 + 10.0 / (second + 5), "steps_per_s": 1.0}
+        world.pass_time(1)
+
+    assert world.state(job) == JobState.RUNNING
