@@ -30,15 +30,33 @@ KEYS = (
     "labels",
 )
 
+RESOURCE_KEYS = ("gpus", "min_gpus", "max_gpus", "max_servers", "cpus", "memory", "disk")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the job holds while it runs, for the whole gang. None is ``auto``: as much as its profile can use."""
+    """What the job holds while it runs, for the whole gang. None is ``auto``: as much as its profile can use.
+
+    Attributes:
+        gpus: Of a rigid job, all or none; of an elastic one, those that ``cpus`` and ``memory`` are meant for.
+        min_gpus, max_gpus: Bounds of an elastic job's share; None where that is ``gpus``, both for a rigid job.
+        max_servers: Most servers that the GPUs may be spread over.
+        cpus, memory_bytes: Of all servers together.
+        disk_bytes: Of the working directory.
+    """
 
     gpus: int = 1
+    min_gpus: int | None = None
+    max_gpus: int | None = None
+    max_servers: int = 1
     cpus: float | None = None
     memory_bytes: int | None = None
-    disk_bytes: int = limit.DEFAULT_DISK_BYTES  # of the working directory
+    disk_bytes: int = limit.DEFAULT_DISK_BYTES
+
+    @property
+    def is_gang(self) -> bool:
+        """Return whether its command is started once for every GPU, to train together."""
+        return self.max_servers > 1 or self.min_gpus is not None or self.max_gpus is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +159,9 @@ class JobSpec:
             "env": dict(sorted(self.env.items())),
             "resources": {
                 "gpus": resources.gpus,
+                "min_gpus": resources.gpus if resources.min_gpus is None else resources.min_gpus,
+                "max_gpus": resources.gpus if resources.max_gpus is None else resources.max_gpus,
+                "max_servers": resources.max_servers,
                 "cpus": "auto" if resources.cpus is None else _plain_number(resources.cpus),
                 "memory": "auto" if resources.memory_bytes is None else format_size(resources.memory_bytes),
                 "disk": format_size(resources.disk_bytes),
@@ -268,10 +289,16 @@ def _read_labels(reader: Reader, value: object) -> dict[str, str]:
 
 
 def _read_resources(reader: Reader, value: object) -> Resources:
-    data = reader.mapping(value, "/resources", label="resources", keys=("gpus", "cpus", "memory", "disk"))
+    data = reader.mapping(value, "/resources", label="resources", keys=RESOURCE_KEYS)
     cpus, memory = data.get("cpus"), data.get("memory")
+    gpus = reader.whole(data.get("gpus"), "/resources/gpus", "GPUs", limit.GPUS, default=1)
     return Resources(
-        gpus=reader.whole(data.get("gpus"), "/resources/gpus", "GPUs", limit.GPUS, default=1),
+        gpus=gpus,
+        min_gpus=_read_bound(reader, data, "min_gpus", (limit.GPUS[0], gpus), gpus),
+        max_gpus=_read_bound(reader, data, "max_gpus", (gpus, limit.GPUS[1]), gpus),
+        max_servers=reader.whole(
+            data.get("max_servers"), "/resources/max_servers", "max_servers", limit.SERVERS, default=1
+        ),
         cpus=None
         if cpus in (None, "auto")
         else reader.number(cpus, "/resources/cpus", label="cpus", limits=limit.CPUS, default=1.0, whole=False),
@@ -282,6 +309,13 @@ def _read_resources(reader: Reader, value: object) -> Resources:
             data.get("disk"), "/resources/disk", "disk", limit.DISK_BYTES, default=limit.DEFAULT_DISK_BYTES
         ),
     )
+
+
+def _read_bound(
+    reader: Reader, data: Mapping[str, object], name: str, limits: tuple[int, int], gpus: int
+) -> int | None:
+    bound = reader.whole(data.get(name), f"/resources/{name}", name, limits, default=gpus)
+    return None if bound == gpus else bound
 
 
 def _read_schedule(reader: Reader, value: object) -> Schedule:

@@ -66,6 +66,15 @@ def _how() -> Schema:
         "resources": _section(
             "What the job holds while it runs, all its GPUs together.",
             gpus=_number("GPUs, all or none.", "integer", limit.GPUS, default=1),
+            min_gpus=_whole_number("Fewest GPUs that an elastic job goes on with; gpus when left out.", limit.GPUS),
+            max_gpus=_whole_number("Most GPUs that an elastic job can use; gpus when left out.", limit.GPUS),
+            max_servers=_number(
+                "Most servers that the GPUs may be spread over. Above 1, or with fewer min_gpus than max_gpus, the "
+                "command is started once for every GPU, as a rank of one gang.",
+                "integer",
+                limit.SERVERS,
+                default=1,
+            ),
             cpus=_or_auto("Cores; auto takes what the profile can use.", {"type": "number"} | _range(limit.CPUS)),
             memory=_or_auto("Memory with its unit, such as 64GiB; auto as for cpus.", _size(limit.MEMORY_BYTES)),
             disk=_size(limit.DISK_BYTES) | {"description": "Most bytes in the working directory.", "default": disk},
@@ -131,6 +140,10 @@ def _range(limits: tuple[float, float]) -> Schema:
 
 def _number(description: str, kind: str, limits: tuple[float, float], *, default: float) -> Schema:
     return {"description": description, "type": kind, "default": default} | _range(limits)
+
+
+def _whole_number(description: str, limits: tuple[int, int]) -> Schema:
+    return {"description": description, "type": "integer"} | _range(limits)
 
 
 def _or_auto(description: str, schema: Schema) -> Schema:

@@ -20,6 +20,7 @@ from scheduler.core.lifecycle import JobState
 from scheduler.core.plan import Plan, Preemption, WaitReason
 from scheduler.core.tables import NO_ROW
 from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
+from scheduler.live.gangs import gang_open
 from scheduler.live.room import ServerRoom, room_read
 from scheduler.live.snapshot import LiveSnapshot
 from scheduler.models import Cluster, Job, Lease, LeaseGpu
@@ -233,10 +234,12 @@ class _Applying:
             reason_data={"round": self.round_number, "gpus": evidence["granted_gpus"]},
         )
         try:
-            attempt_open(job=job, opening=opening, generations=generations, at=self.at)
+            attempt = attempt_open(job=job, opening=opening, generations=generations, at=self.at)
         except (JobChanged, InvalidTransition) as error:
             log.debug("launch_skipped", extra={"job": job.pk, "error": str(error)})
             return
+        if row in self.live.gangs:
+            gang_open(attempt, ids=self.ids, at=self.at)
         self.applied.launched.append(row)
 
     def _part(self, seat: Seat, indexes: tuple[int, ...]) -> Part:

@@ -4,7 +4,8 @@ Reads the database and sends. A message that gets lost is no error: the next ren
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -14,7 +15,9 @@ from django.db.models import F, Prefetch
 from agents.ports import Transport
 from agents.protocol import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec import JobSpec
+from scheduler.live.gangs import gang_order, members_on, membership_of
 from scheduler.models import Lease, LeaseGpu, Server
+from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
 from scheduler.services.settings import cluster_row
 
@@ -78,14 +81,45 @@ def _attempts(server_id: str) -> list[AttemptWanted]:
     )
     wanted: list[AttemptWanted] = []
     files_bytes = 0
-    for lease in leases:
-        attempt = _attempt(lease)
+    for attempt in _orders(leases, members_on(server_id)):
         files_bytes += sum(len(text.encode()) for text in attempt.files.values())
         # Launches that do not fit have not started, so leaving them out ends nothing; they follow when the others run.
         # In order of age, so that one that was named is never left out again.
         if not attempt.files or files_bytes <= FILES_MOST_BYTES or not any(other.files for other in wanted):
             wanted.append(attempt)
     return wanted
+
+
+def _orders(leases: Iterable[Lease], gangs: Mapping[str, Sequence[GangMember]]) -> Iterator[AttemptWanted]:
+    """Yield what the server is to run: one order a lease, of a gang one for each of its processes."""
+    for lease in leases:
+        members = gangs.get(lease.attempt_id)
+        if not hasattr(lease.attempt, "gang"):
+            yield _attempt(lease)
+        elif members:
+            yield from _members(_attempt(lease), lease, members)
+
+
+def _members(whole: AttemptWanted, lease: Lease, members: Sequence[GangMember]) -> Iterator[AttemptWanted]:
+    """Yield the order of each process of a gang on one server; they share cores and bytes evenly."""
+    membership = membership_of(members[0].gang)
+    size, cores = len(members), whole.cpu_ids
+    for place, member in enumerate(members):
+        own = cores[place * len(cores) // size : (place + 1) * len(cores) // size]
+        is_leader = member.pk == lease.attempt_id
+        yield replace(
+            whole,
+            attempt_id=member.pk,
+            gpu_indexes=(member.gpu.index,),
+            gpu_uuids=(member.gpu.uuid,),
+            cpu_ids=own or cores[place % len(cores) :][:1],
+            memory_bytes=whole.memory_bytes // size,
+            files=whole.files if member.started_at is None else {},
+            # The leader hands what it resumed to the others.
+            resume_attempt_id=whole.resume_attempt_id if is_leader else "",
+            resume_name=whole.resume_name if is_leader else "",
+            gang=gang_order(member, membership),
+        )
 
 
 def _attempt(lease: Lease) -> AttemptWanted:
@@ -106,7 +140,7 @@ def _attempt(lease: Lease) -> AttemptWanted:
         command=spec.command,
         env=dict(spec.env),
         # They lie in its directory once it has started.
-        files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING else {},
+        files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING or hasattr(attempt, "gang") else {},
         grace_s=spec.checkpoint.grace_s,
         max_duration_s=spec.schedule.max_duration_s,
         stall_s=spec.progress.stall_s,

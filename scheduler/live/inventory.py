@@ -52,6 +52,7 @@ def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> N
         "memory_bytes": report.memory_bytes,
         "isolation": report.isolation,
         "agent_version": report.agent_version,
+        "address": report.address,
     }
     changed = [name for name, value in offer.items() if getattr(server, name) != value]
     if changed:

@@ -43,6 +43,10 @@ _COLUMNS = (
     "profile_id",
     "spec__resources__cpus",
     "spec__resources__memory",
+    "spec__resources__gpus",
+    "spec__resources__min_gpus",
+    "spec__resources__max_gpus",
+    "spec__resources__max_servers",
     "smoke_due",
 )
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
@@ -132,6 +136,8 @@ def job_table(
         dtype = np.int64 if name in _INTS else np.bool_ if name in _BOOLS else np.float64
         columns[name] = np.array([values[name] for values in built], dtype=dtype)
     columns |= optional_columns(columns["num_gpus"])
+    for name in ("min_gpus", "max_gpus"):
+        columns[name] = np.array([_bound(row, name) for row in rows], dtype=np.int64)
     attempt_pks = {
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
     }
@@ -149,7 +155,8 @@ def _job_row(
     """Return the columns of one job."""
     is_running = bool(held)
     held_s = max(0.0, now_s - held[0].attempt_at.timestamp()) if held else 0.0
-    attained_gpu_s = max(0.0, row["attained_gpu_s"] - row["promoted_gpu_s"]) + held_s * row["num_gpus"]
+    held_gpus = sum(lease.num_gpus for lease in held)
+    attained_gpu_s = max(0.0, row["attained_gpu_s"] - row["promoted_gpu_s"]) + held_s * held_gpus
     demand = job_demand(
         num_gpus=row["num_gpus"],
         asked_cpus=row["spec__resources__cpus"],
@@ -162,8 +169,7 @@ def _job_row(
         "job_id": row["number"],
         "queue": queue_rows[row["queue_id"]],
         "num_gpus": row["num_gpus"],
-        # A gang runs on one server: its processes meet on the loopback of that server.
-        "max_servers": 1,
+        "max_servers": row["spec__resources__max_servers"] or 1,  # a spec of before has none
         "arrival_s": row["submitted_at"].timestamp(),
         "priority": row["priority"],
         "preemptible": row["preemptible"],
@@ -180,6 +186,12 @@ def _job_row(
         "held_at_s": held[0].attempt_at.timestamp() if held else math.inf,
         "unsaved_s": _unsaved_s(row, held[0], now_s=now_s) if held else 0.0,
     }
+
+
+def _bound(row: dict[str, Any], name: str) -> int:
+    """Return one bound of a job's share; a run on fewer GPUs than it asks for, as the first one, is rigid."""
+    is_whole = row["num_gpus"] == row["spec__resources__gpus"]
+    return (row[f"spec__resources__{name}"] if is_whole else None) or int(row["num_gpus"])
 
 
 def _remaining_s(row: dict[str, Any], *, is_running: bool) -> float:

@@ -14,6 +14,7 @@ from django.db.models import F
 
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close, attempt_stop
+from scheduler.live.gangs import attempts_of, members_lost
 from scheduler.live.inventory import WAS_DRAINING, server_move
 from scheduler.live.retry import Ending
 from scheduler.live.watch import UNCONFIRMED_AFTER_S, Watch
@@ -62,11 +63,12 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
         detail = f"{WAS_DRAINING}; {detail}"
     server_move(server, to=ServerState.LOST, at=at, actor="scheduler", reason="silent", detail=detail)
     ending = Ending(cause=EndCause.SERVER_LOST, detail=f"Server {server.name} was {detail}.")
-    attempts = Lease.objects.filter(server=server, closed_at=None).order_by("attempt_id")
+    tell = {server_id, *members_lost(server, detail=ending.detail, at=at)}
+    attempts = Lease.objects.filter(server=server, closed_at=None, attempt__gang=None).order_by("attempt_id")
     for attempt_id in list(attempts.values_list("attempt_id", flat=True)):
         attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
     log.warning("server_lost", extra={"server": server_id, "silent_s": round(silent_s, 1)})
-    return {server_id}
+    return tell
 
 
 def unconfirmed_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
@@ -75,7 +77,7 @@ def unconfirmed_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
     They are closed, and their GPUs free, only by a report on the generation that asks.
     """
     tell: set[str] = set()
-    for attempt_id in watch.unconfirmed(now_s=now_s):
+    for attempt_id in sorted(set(attempts_of(watch.unconfirmed(now_s=now_s)).values())):
         tell |= set(
             attempt_ask(attempt_id, rule=EndCause.LAUNCH_UNCONFIRMED, at=at, data={"after_s": UNCONFIRMED_AFTER_S})
         )

@@ -5,7 +5,7 @@ forward through its phases, only rising steps. What becomes of a job whose attem
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,14 +17,16 @@ from agents.protocol import AttemptReport
 from scheduler.core.failures import FailureClass
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close
+from scheduler.live.gangs import gang_done, is_whole, member_end, peak_of
 from scheduler.live.intake import Taken
 from scheduler.live.inventory import inventory_update, server_is_back
 from scheduler.live.retry import Ending
-from scheduler.models import Attempt, Job, Lease, Server
+from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import touch_job
 from scheduler.services.job_state import job_transition
 
+Row = Attempt | GangMember | Job
 CAUSES = frozenset(cause.value for cause in EndCause)
 SAID = frozenset(failure.value for failure in FailureClass) - {FailureClass.PREEMPTED}
 
@@ -85,15 +87,20 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
 def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datetime) -> None:
     leases = {
         lease.attempt_id: lease
-        for lease in Lease.objects.filter(server=server, closed_at=None)
+        for lease in Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
         .select_related("attempt__job")
         .defer("attempt__job__spec")  # may be large, and nothing here reads it
     }
     applied.job_of = {attempt_id: lease.attempt.job_id for attempt_id, lease in leases.items()}
+    members = _members(server)
+    applied.job_of |= {member.pk: member.gang.attempt.job_id for member in members.values()}
     strangers = []
     for said in taken.report.attempts:
         lease = leases.pop(said.attempt_id, None)
-        if lease is None:
+        member = members.pop(said.attempt_id, None)
+        if member is not None:
+            _member_apply(server, member, said, applied, at=at)
+        elif lease is None:
             strangers.append(said.attempt_id)
         else:
             _attempt_apply(server, lease.attempt, said, applied, at=at)
@@ -101,7 +108,47 @@ def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datet
     for attempt_id, lease in sorted(leases.items()):
         if lease.generation <= taken.stamp.generation:
             _attempt_is_missing(server, lease.attempt, attempt_id, applied, at=at)
+    generations = dict(Lease.objects.filter(server=server, closed_at=None).values_list("attempt_id", "generation"))
+    for member in members.values():
+        if generations.get(member.gang_id, taken.stamp.generation) <= taken.stamp.generation:
+            _member_is_missing(server, member, applied, at=at)
     applied.refused = +applied.refused
+
+
+def _members(server: Server) -> dict[str, GangMember]:
+    """Return the processes of gangs that are to be on a server, by the id that its agent knows."""
+    found = GangMember.objects.filter(gpu__server=server, ended_at=None, gang__attempt__ended_at=None)
+    rows = found.select_related("gang__attempt__job").defer("gang__attempt__job__spec").order_by("pk")
+    return {member.pk: member for member in rows}
+
+
+def _member_apply(server: Server, member: GangMember, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+    """Take in what is said of one process of a gang: its job runs once all of them do, and the leader speaks for it."""
+    actor, gang, attempt = f"agent {server.name}", member.gang, member.gang.attempt
+    if said.phase == "ended" and said.end_cause not in CAUSES:
+        applied.refused["unknown_cause"] += 1
+        return
+    peak_bytes = max(member.peak_memory_bytes or 0, said.peak_memory_bytes or 0) or None
+    _write(GangMember, member, {"peak_memory_bytes": peak_bytes, "log_bytes": max(member.log_bytes, said.log_bytes)})
+    if said.phase != "starting" and (said.phase != "ended" or said.run_s > 0):
+        if member.started_at is None:
+            _write(GangMember, member, {"started_at": at})
+        if is_whole(gang):
+            _started(attempt, said, at=at, actor=actor)
+    if member.pk == gang.attempt_id:
+        _progress(attempt, replace(said, peak_memory_bytes=peak_of(gang)), applied, at=at)
+        gang_done(gang, said, at=at)
+    if said.phase == "ended":
+        applied.tell |= set(member_end(member, _ending(said), at=at, actor=actor))
+
+
+def _member_is_missing(server: Server, member: GangMember, applied: Applied, *, at: datetime) -> None:
+    """Treat a process that an agent on this very generation does not know, as ``_attempt_is_missing``."""
+    if member.gang.attempt.wanted in ("run", "park"):
+        applied.missing.add(member.pk)
+        return
+    ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the process.")
+    applied.tell |= set(member_end(member, ending, at=at, actor=f"agent {server.name}"))
 
 
 def _foreign(server: Server, attempt_ids: list[str]) -> int:
@@ -109,6 +156,7 @@ def _foreign(server: Server, attempt_ids: list[str]) -> int:
     if not attempt_ids:
         return 0
     known = Lease.objects.filter(server=server, attempt_id__in=attempt_ids).values("attempt_id").distinct().count()
+    known += GangMember.objects.filter(gpu__server=server, pk__in=attempt_ids).exclude(number=0).count()
     return len(set(attempt_ids)) - known
 
 
@@ -134,15 +182,18 @@ def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applie
         _started(attempt, said, at=at, actor=actor)
     _progress(attempt, said, applied, at=at)
     if said.phase == "ended":
-        ending = Ending(
-            cause=EndCause(said.end_cause),
-            exit_code=said.exit_code,
-            exit_signal=said.exit_signal,
-            detail=said.end_detail,
-            failure=FailureClass(said.failure) if said.failure in SAID else None,
-            line=said.failure_line if said.failure in SAID else "",
-        )
-        applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=ending, at=at, actor=actor))
+        applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=_ending(said), at=at, actor=actor))
+
+
+def _ending(said: AttemptReport) -> Ending:
+    return Ending(
+        cause=EndCause(said.end_cause),
+        exit_code=said.exit_code,
+        exit_signal=said.exit_signal,
+        detail=said.end_detail,
+        failure=FailureClass(said.failure) if said.failure in SAID else None,
+        line=said.failure_line if said.failure in SAID else "",
+    )
 
 
 def _started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str) -> None:
@@ -211,9 +262,7 @@ def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
     return said.checkpoint_step >= (attempt.resume_step or 0)
 
 
-def _write(
-    model: type[Attempt | Job], row: Attempt | Job, columns: dict[str, Any], *, at: datetime | None = None
-) -> bool:
+def _write(model: type[Row], row: Row, columns: dict[str, Any], *, at: datetime | None = None) -> bool:
     """Update the columns that differ; True when any did."""
     changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
     if not changed:

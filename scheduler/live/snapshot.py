@@ -30,6 +30,7 @@ class LiveSnapshot:
         job_pks: Job ULID by row.
         server_pks: Server id by row.
         attempt_pks: Row of a job that holds GPUs to its open attempt.
+        gangs: Rows of jobs of which every GPU gets a process.
         epoch, round_number: Of the cluster when it was read; the round is applied only on top of this one.
     """
 
@@ -39,6 +40,7 @@ class LiveSnapshot:
     attempt_pks: dict[int, str]
     epoch: int
     round_number: int
+    gangs: frozenset[int] = frozenset()
 
     def digest(self) -> str:
         """Return a hex digest over every column, to tell equal snapshots."""
@@ -77,6 +79,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         attempt_pks=attempt_pks,
         epoch=cluster.epoch,
         round_number=cluster.round_number,
+        gangs=frozenset(np.flatnonzero((jobs.max_servers != 1) | (jobs.min_gpus < jobs.max_gpus)).tolist()),
     )
 
 

@@ -2,6 +2,7 @@
 
 from scheduler.models.cluster import Cluster
 from scheduler.models.event import Event, IdempotencyKey, Sample
+from scheduler.models.gang import Gang, GangMember
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Profile
 from scheduler.models.queue import Membership, Queue
@@ -14,6 +15,8 @@ __all__ = [
     "Attempt",
     "Cluster",
     "Event",
+    "Gang",
+    "GangMember",
     "Gpu",
     "IdempotencyKey",
     "Job",

@@ -26,6 +26,7 @@ class Server(models.Model):
     num_cpus = models.PositiveIntegerField(default=0)
     memory_bytes = models.PositiveBigIntegerField(default=0)
     isolation = models.CharField(max_length=40, default="none")
+    address = models.CharField(max_length=253, default="", blank=True)  # by which the other servers reach it
     agent_version = models.CharField(max_length=40, default="", blank=True)
     # Key for the MAC of both directions, hex. Never shown, logged or serialized.
     key_hex = models.CharField(max_length=64)

@@ -3,6 +3,7 @@
 What the spec alone says is checked in ``scheduler/core/spec.py``; here both are shown at once.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q
 
 from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
-from scheduler.core.spec import JobSpec
+from scheduler.core.spec import JobSpec, Resources
 from scheduler.core.spec_reading import shown
 from scheduler.core.spec_units import format_size
 from scheduler.models import Profile, Queue, Server
@@ -119,7 +120,7 @@ def _profile(name: str, errors: list[FieldError]) -> Profile | None:
 
 
 def _capacity_errors(spec: JobSpec) -> list[FieldError]:
-    """Refuse what no server could ever give, naming the most that one could; a gang runs on one server."""
+    """Refuse what the servers could never give, naming the most that they could, on as many as the job may use."""
     servers = list(
         Server.objects.filter(last_report_at__isnull=False)
         .annotate(num_gpus=Count("gpus", filter=Q(gpus__healthy=True)))
@@ -129,14 +130,44 @@ def _capacity_errors(spec: JobSpec) -> list[FieldError]:
     asked = spec.resources
     if not servers:
         return []  # nothing is known yet; the job waits with a reason
-    most_gpus = max(gpus for gpus, _, _ in servers)
-    if asked.gpus > most_gpus:
-        detail = f"GPUs must be between 1 and {most_gpus}. You asked for {asked.gpus}."
-        return [FieldError(pointer="/resources/gpus", code="capacity", detail=detail)]
+    most_gpus = sum(sorted((gpus for gpus, _, _ in servers), reverse=True)[: asked.max_servers])
+    field, least_gpus = ("gpus", asked.gpus) if asked.min_gpus is None else ("min_gpus", asked.min_gpus)
+    if least_gpus > most_gpus:
+        name = "GPUs" if field == "gpus" else field
+        more = _more_servers(asked, [gpus for gpus, _, _ in servers], least_gpus)
+        detail = f"{name} must be between 1 and {most_gpus}. You asked for {least_gpus}.{more}"
+        return [FieldError(pointer=f"/resources/{field}", code="capacity", detail=detail)]
+    if asked.max_servers > 1:
+        return _spread_errors(asked, servers)
     fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= asked.gpus]
     errors = []
     holder = f"no server with {asked.gpus} {'GPU' if asked.gpus == 1 else 'GPUs'} has more"
     most_cpus, most_memory = max(cpus for cpus, _ in fitting), max(memory_bytes for _, memory_bytes in fitting)
+    if asked.cpus is not None and asked.cpus > most_cpus:
+        detail = f"cpus must be at most {most_cpus}: {holder}. You asked for {shown(float(asked.cpus))}."
+        errors.append(FieldError(pointer="/resources/cpus", code="capacity", detail=detail))
+    if asked.memory_bytes is not None and asked.memory_bytes > most_memory:
+        most = f"{math.floor(most_memory / 2**30 * 10) / 10:g}GiB"
+        detail = f"memory must be at most {most}: {holder}. You asked for {format_size(asked.memory_bytes)}."
+        errors.append(FieldError(pointer="/resources/memory", code="capacity", detail=detail))
+    return errors
+
+
+def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:
+    """Return how many servers would do, if all together have that many GPUs."""
+    if sum(gpus) < least_gpus:
+        return ""
+    widest = itertools.accumulate(sorted(gpus, reverse=True))
+    needed = next(number for number, total in enumerate(widest, start=1) if total >= least_gpus)
+    return f" With max_servers of {needed} instead of {asked.max_servers} it fits."
+
+
+def _spread_errors(asked: Resources, servers: list[tuple[int, int, int]]) -> list[FieldError]:
+    """Check the cores and memory of a job that may use several servers against what so many of them have."""
+    errors = []
+    holder = f"no {asked.max_servers} servers have more"
+    most_cpus = sum(sorted((cpus for _, cpus, _ in servers), reverse=True)[: asked.max_servers])
+    most_memory = sum(sorted((memory for _, _, memory in servers), reverse=True)[: asked.max_servers])
     if asked.cpus is not None and asked.cpus > most_cpus:
         detail = f"cpus must be at most {most_cpus}: {holder}. You asked for {shown(float(asked.cpus))}."
         errors.append(FieldError(pointer="/resources/cpus", code="capacity", detail=detail))

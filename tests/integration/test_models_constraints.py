@@ -8,7 +8,20 @@ from django.apps import apps
 from django.db import IntegrityError, models, transaction
 
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, LeaseGpu, Membership, Queue, Server
+from scheduler.models import (
+    Attempt,
+    Cluster,
+    Event,
+    Gang,
+    GangMember,
+    Gpu,
+    Job,
+    Lease,
+    LeaseGpu,
+    Membership,
+    Queue,
+    Server,
+)
 from scheduler.models.queue import Role
 from tests.factories import (
     AT,
@@ -53,6 +66,13 @@ def _gpu_in_two_leases() -> None:
 def _second_lease_on_server() -> None:
     lease = attempt_make(job_make()).leases.get()
     _copy(lease)
+
+
+def _member() -> GangMember:
+    attempt = attempt_make(job_make())
+    gang = Gang.objects.create(attempt=attempt, address="127.0.0.1", port=20_000, secret="0" * 32)
+    gpu = LeaseGpu.objects.get(lease__attempt=attempt).gpu
+    return GangMember.objects.create(id=attempt.pk, gang=gang, number=0, gpu=gpu)
 
 
 def _token_twice() -> None:
@@ -119,6 +139,8 @@ BREAKS: dict[str, Callable[[], None]] = {
     "lease_has_a_gpu": lambda: _update(Lease.objects.filter(attempt=attempt_make(job_make())), num_gpus=0),
     "gpu_leased_once": _gpu_in_two_leases,
     "lease_gpu_once": lambda: _copy(LeaseGpu.objects.get(lease__attempt=attempt_make(job_make())), released_at=AT),
+    "gang_member_number_once": lambda: _copy(_member(), id=ulid_make()),
+    "gang_member_ended_has_cause": lambda: _update(GangMember.objects.filter(pk=_member().pk), ended_at=AT),
     "event_number_once": _event_twice,
     "event_of_job_is_numbered": lambda: _update(Event.objects.filter(job=job_make()), number=None),
     "idempotency_key_once": _key_twice,

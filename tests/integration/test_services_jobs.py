@@ -126,15 +126,21 @@ def test_all_that_is_wrong_is_named_at_once(member: User) -> None:
     ]
 
 
-def test_more_gpus_than_the_largest_server_has_are_refused(member: User) -> None:
-    """A gang runs on one server: more than its healthy GPUs can never be given, and the refusal says how many can."""
+def test_more_gpus_than_the_servers_have_are_refused(member: User) -> None:
+    """More than the healthy GPUs of as many servers as it may use: the refusal says how many those are."""
     server_make(gpus=2)
     server_make(gpus=8, broken=[3])
+    hint = "GPUs must be between 1 and 7. You asked for 8. With max_servers of 2 instead of 1 it fits."
 
-    assert refused(member, data(resources={"gpus": 8})) == [
-        ("/resources/gpus", "capacity", "GPUs must be between 1 and 7. You asked for 8.")
-    ]
+    assert refused(member, data(resources={"gpus": 8})) == [("/resources/gpus", "capacity", hint)]
     assert job_check(actor=member, data=data(resources={"gpus": 7})).resources.gpus == 7
+    assert job_check(actor=member, data=data(resources={"gpus": 9, "max_servers": 2})).resources.max_servers == 2
+    assert refused(member, data(resources={"gpus": 10, "max_servers": 4})) == [
+        ("/resources/gpus", "capacity", "GPUs must be between 1 and 9. You asked for 10.")
+    ]
+    assert refused(member, data(resources={"gpus": 12, "min_gpus": 8, "max_gpus": 16})) == [
+        ("/resources/min_gpus", "capacity", hint.replace("GPUs", "min_gpus", 1))
+    ]
 
 
 def test_any_size_is_accepted_before_a_server_has_reported(member: User) -> None:

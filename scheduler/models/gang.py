@@ -1,0 +1,55 @@
+"""The processes of one attempt that train together, one a GPU, on one server or on many."""
+
+from django.db import models
+from django.db.models import Q
+
+from scheduler.models.job import CAUSES, Attempt
+
+
+class Gang(models.Model):
+    """What the processes of an attempt share, and how many of them there are to be."""
+
+    attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, primary_key=True, related_name="gang")
+    # Where the leader listens, as the other servers reach it.
+    address = models.CharField(max_length=253)
+    port = models.PositiveIntegerField()
+    secret = models.CharField(max_length=32)  # known to its members alone
+    # Of the membership: raised with every change of the share; and the newest that the leader is done with.
+    version = models.PositiveIntegerField(default=0)
+    done_version = models.PositiveIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"gang of {self.attempt_id}"
+
+
+class GangMember(models.Model):
+    """One process of a gang: an attempt of its own to the agent that runs it."""
+
+    # ULID, as an attempt's; that of the leader is the attempt's own.
+    id = models.CharField(primary_key=True, max_length=26)
+    gang = models.ForeignKey(Gang, on_delete=models.CASCADE, related_name="members")
+    number = models.PositiveIntegerField()  # in the order of joining; ranks are places among those that stay
+    gpu = models.ForeignKey("scheduler.Gpu", on_delete=models.PROTECT, related_name="+")
+    version = models.PositiveIntegerField(default=0)  # of the membership that it was started for
+    leaving = models.BooleanField(default=False)  # in no newer membership: it ends at a boundary
+    started_at = models.DateTimeField(null=True)  # first report of its process
+    ended_at = models.DateTimeField(null=True)
+    end_cause = models.CharField(max_length=20, choices=CAUSES, default="", blank=True)
+    end_detail = models.CharField(max_length=300, default="", blank=True)
+    exit_code = models.IntegerField(null=True)
+    exit_signal = models.IntegerField(null=True)
+    peak_memory_bytes = models.PositiveBigIntegerField(null=True)
+    log_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["gang_id", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["gang", "number"], name="gang_member_number_once"),
+            models.CheckConstraint(
+                condition=(Q(ended_at__isnull=True) & Q(end_cause="")) | (Q(ended_at__isnull=False) & ~Q(end_cause="")),
+                name="gang_member_ended_has_cause",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"member {self.number} of {self.gang_id}"
