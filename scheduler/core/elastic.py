@@ -4,7 +4,7 @@ The policy says the number; everything after it treats the number as fixed. A ru
 resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,26 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.resize import Reseat, shrunk
 from scheduler.core.plan import Evidence, Waiting, WaitReason
-from scheduler.core.queues import QueueTree, fair_shares, subtree_sums
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, Snapshot
+from scheduler.core.queue_parts import (
+    beside_kept,
+    by_queue,
+    most_on_path,
+    pressing,
+    room_on_path,
+    taken_back,
+    whole_gpus,
+)
+from scheduler.core.queues import QueueTree
+from scheduler.core.tables import (
+    NO_ROW,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    JobTable,
+    Placements,
+    Snapshot,
+    only_jobs,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +74,16 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     most = _most_gpus(snapshot, config)
     held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs)).astype(np.int64)
     young = snapshot.now_s - jobs.held_at_s < config.min_run_s
-    fixed = jobs.running & (held >= jobs.min_gpus) & (held <= most)
-    fixed &= ~jobs.preemptible | young | (not config.preempt)
-    fixed &= ~_taken_back(snapshot, config, tree, fixed, held, (most >= jobs.min_gpus) & ~fixed)
-    asking = (most >= jobs.min_gpus) & ~fixed
-    shares, queue_gpus = _ask(replace(snapshot, jobs=replace(jobs, max_gpus=most)), policy, tree, asking, held * fixed)
-    given = np.bincount(jobs.queue, weights=shares, minlength=len(tree.quota)).astype(np.int64)
+    keeps = jobs.running & (held >= jobs.min_gpus) & (held <= most)
+    keeps &= ~jobs.preemptible | young | (not config.preempt)
+    could = replace(snapshot, jobs=replace(jobs, max_gpus=most))
+    capacity = int(snapshot.servers.num_gpus.sum())
+    wants = (most >= jobs.min_gpus) & ~keeps & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
+    guaranteed = pressing(tree, could.jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
+    keeps &= ~taken_back(tree, jobs, keeps, held, guaranteed, capacity)
+    asking = (most >= jobs.min_gpus) & ~keeps
+    shares, queue_gpus = _ask(could, policy, tree, asking, held * keeps, guaranteed)
+    given = by_queue(tree, jobs, shares)
     wanted = replace(snapshot, jobs=_with_num_gpus(jobs, np.where(shares > 0, shares, jobs.min_gpus)))
     seated = _reseated(wanted, config, tree, shares, held)
     elastic = jobs.min_gpus < jobs.max_gpus  # a rigid job that lost a server begins again elsewhere
@@ -73,36 +95,6 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
         queue_gpus=queue_gpus,
         given_gpus=given,
     )
-
-
-def _taken_back(
-    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, fixed: BoolArray, held: IntArray, asking: BoolArray
-) -> BoolArray:
-    """Return (n,) jobs that keep their GPUs otherwise, but borrow what a queue needs to get its quota.
-
-    From the queue that is furthest over what it is guaranteed; there the job that loses the least work, then the newest
-    placement, those that are not preemptible last.
-    """
-    jobs, size = snapshot.jobs, len(tree.quota)
-    taken = np.zeros_like(fixed)
-    if not fixed.any():
-        return taken
-    presses = asking & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
-    fixed_gpus = np.bincount(jobs.queue, weights=held * fixed, minlength=size).astype(np.int64)
-    demand = np.bincount(jobs.queue, weights=jobs.max_gpus * presses, minlength=size).astype(np.int64) + fixed_gpus
-    capacity = int(snapshot.servers.num_gpus.sum())
-    guaranteed = whole_gpus(replace(tree, cap=tree.quota), demand, capacity)
-    order = np.lexsort((jobs.job_id, -jobs.held_at_s, jobs.unsaved_s, ~jobs.preemptible))
-    rows = order[fixed[order]].tolist()
-    while np.maximum(fixed_gpus, guaranteed).sum() > capacity:
-        over = fixed_gpus - guaranteed
-        borrowers = [row for row in rows if not taken[row] and over[jobs.queue[row]] > 0]
-        if not borrowers:
-            break
-        row = max(borrowers, key=lambda row: over[jobs.queue[row]])  # the first of them in ``order``
-        taken[row] = True
-        fixed_gpus[jobs.queue[row]] -= held[row]
-    return taken
 
 
 def explained(waiting: list[Waiting], shared: Shared, tree: QueueTree) -> list[Waiting]:
@@ -153,78 +145,67 @@ def _with_num_gpus(jobs: JobTable, num_gpus: IntArray) -> JobTable:
 
 
 def _ask(
-    snapshot: Snapshot, policy: SharePolicy, tree: QueueTree, asking: BoolArray, fixed_gpus: IntArray
+    snapshot: Snapshot,
+    policy: SharePolicy,
+    tree: QueueTree,
+    asking: BoolArray,
+    kept_gpus: IntArray,
+    guaranteed: IntArray,
 ) -> tuple[IntArray, IntArray]:
     """Return (n,) shares, and (k,) GPUs that each queue could share out.
 
-    Every queue shares out its own part. What its jobs cannot use goes to the others.
+    Every queue shares out its own part. What its jobs cannot use goes to the others: first to a gang that is wider than
+    the part of its own queue, where it fits in what the queues around it leave, then to whoever can use more.
     """
-    jobs, num_queues = snapshot.jobs, len(tree.quota)
+    jobs, asking, shares = snapshot.jobs, asking.copy(), kept_gpus.copy()
     capacity = int(snapshot.servers.num_gpus.sum())
-    fixed = np.bincount(jobs.queue, weights=fixed_gpus, minlength=num_queues).astype(np.int64)
-    demand = np.bincount(jobs.queue, weights=jobs.max_gpus * asking, minlength=num_queues).astype(np.int64) + fixed
-    shares = fixed_gpus.copy()
-    asked = np.full(num_queues, -1, dtype=np.int64)
+    kept = by_queue(tree, jobs, kept_gpus)
+    demand = by_queue(tree, jobs, jobs.max_gpus * asking) + kept
+    asked = np.full(len(tree.quota), -1, dtype=np.int64)
     first = whole_gpus(tree, demand, capacity)
     while True:
-        gpus = _beside_fixed(whole_gpus(tree, demand, capacity), fixed, capacity)
+        gpus = beside_kept(tree, whole_gpus(tree, demand, capacity), kept, guaranteed, capacity)
         for queue in np.flatnonzero(gpus != asked).tolist():
             rows = np.flatnonzero(asking & (jobs.queue == queue))
             shares[rows] = _shares_in_queue(snapshot, policy, rows, int(gpus[queue])) if len(rows) else 0
         asked = gpus
-        used = np.bincount(jobs.queue, weights=shares, minlength=num_queues).astype(np.int64)
-        idle = (used < gpus + fixed) & (used < demand)
-        if not idle.any() or not (~idle & (demand > used)).any():
+        used = by_queue(tree, jobs, shares)
+        idle = (used < gpus + kept) & (used < demand)
+        wide = _wider_than_its_part(jobs, tree, asking & (shares == 0), gpus + kept - used, used, capacity)
+        if wide != NO_ROW:
+            asking[wide] = False
+            shares[wide] = jobs.min_gpus[wide]
+            kept[jobs.queue[wide]] += jobs.min_gpus[wide]
+            asked[jobs.queue[wide]] = -1
+        elif idle.any() and (~idle & (demand > used)).any():
+            demand = np.where(idle, used, demand)
+        else:
             return shares, np.maximum(first, used)
-        demand = np.where(idle, used, demand)
 
 
-def _beside_fixed(gpus: IntArray, fixed: IntArray, capacity: int) -> IntArray:
-    """Return (k,) what queues may give beside the GPUs of jobs that keep theirs; those may be more than their part."""
-    rest: IntArray = np.maximum(0, gpus - fixed)
-    over = int(rest.sum() + fixed.sum()) - capacity
-    while over > 0:
-        queue = int(rest.argmax())
-        rest[queue] -= 1
-        over -= 1
-    return rest
+def _wider_than_its_part(
+    jobs: JobTable, tree: QueueTree, unserved: BoolArray, left: IntArray, used: IntArray, capacity_gpus: int
+) -> int:
+    """Return the first job that its queue alone has no room for, but with what others leave; NO_ROW for none.
+
+    Whoever runs goes on; of the others the first to arrive starts, so that gangs of several queues take turns.
+    """
+    if len(tree.quota) == 1 or not unserved.any():
+        return NO_ROW
+    around = np.minimum(most_on_path(tree, left), room_on_path(tree, used, capacity_gpus))
+    rows = np.flatnonzero(unserved & (jobs.min_gpus > left[jobs.queue]) & (jobs.min_gpus <= around[jobs.queue]))
+    if not len(rows):
+        return NO_ROW
+    return int(rows[np.lexsort((jobs.job_id[rows], jobs.arrival_s[rows], ~jobs.running[rows]))[0]])
 
 
 def _shares_in_queue(snapshot: Snapshot, policy: SharePolicy, rows: IntArray, num_gpus: int) -> IntArray:
-    part = snapshot if len(rows) == len(snapshot.jobs) else _only(snapshot, rows)
+    part = snapshot if len(rows) == len(snapshot.jobs) else only_jobs(snapshot, rows)
     shares = policy.shares(part, num_gpus)
     bounded = (shares == 0) | ((shares >= part.jobs.min_gpus) & (shares <= part.jobs.max_gpus))
     if not bounded.all() or int(shares.sum()) > num_gpus:
         raise PlanInvariantError(f"{policy.name} gives {shares.tolist()} of {num_gpus} GPUs")
     return shares
-
-
-def _only(snapshot: Snapshot, rows: IntArray) -> Snapshot:
-    """Return the snapshot with these jobs alone."""
-    jobs, held = snapshot.jobs, snapshot.held
-    columns = {f.name: getattr(jobs, f.name)[rows] for f in fields(jobs) if f.name != "profiles"}
-    number = np.full(len(jobs), -1, dtype=np.int64)
-    number[rows] = np.arange(len(rows))
-    theirs = number[held.job] >= 0
-    picked = {f.name: getattr(held, f.name)[theirs] for f in fields(held)}
-    picked["job"] = number[picked["job"]]
-    return replace(snapshot, jobs=JobTable(**columns, profiles=jobs.profiles), held=Placements(**picked))
-
-
-def whole_gpus(tree: QueueTree, demand: IntArray, capacity_gpus: int) -> IntArray:
-    """Return (k,) whole GPUs for the jobs submitted to each queue itself: its fair share, largest remainders first."""
-    shares = fair_shares(tree, demand, capacity_gpus)
-    own = np.array([shares[row] - shares[tree.children[row]].sum() for row in range(len(shares))])
-    own = np.minimum(np.maximum(own, 0.0), demand)
-    gpus: IntArray = np.floor(own + 1e-9).astype(np.int64)
-    left = int(np.floor(own.sum() + 1e-9) - gpus.sum())
-    for queue in np.argsort(-np.round(own - gpus, 9), kind="stable").tolist():  # float dust breaks no tie
-        inside = subtree_sums(tree, np.arange(len(gpus)), gpus)
-        full = gpus[queue] >= demand[queue] or any(inside[node] >= tree.cap[node] for node in tree.paths[queue])
-        if left > 0 and not full:
-            gpus[queue] += 1
-            left -= 1
-    return gpus
 
 
 def _reseated(

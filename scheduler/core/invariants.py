@@ -24,9 +24,9 @@ def check(plan: Plan, snapshot: Snapshot) -> None:
     _check_queues(plan, snapshot, granted_gpus)
 
 
-def _need(holds: bool | np.bool_, rule: str, facts: object = "") -> None:
+def _need(holds: bool | np.bool_, rule: str, facts: object = None) -> None:
     if not holds:
-        raise PlanInvariantError(f"{rule}: {facts}" if facts != "" else rule)
+        raise PlanInvariantError(rule if facts is None else f"{rule}: {facts}")
 
 
 def _check_capacity(plan: Plan, snapshot: Snapshot) -> None:

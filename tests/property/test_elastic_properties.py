@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scheduler.core.config import SchedulerConfig, SharePolicy
 from scheduler.core.plan import PreemptRule
 from scheduler.core.round import plan_round
-from scheduler.core.tables import IntArray, Placements, Snapshot
+from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.strategies import carried_out, snapshots
+from tests.strategies import NO_LIMIT, NOW_S, JobRow, QueueRow, ServerRow, carried_out, snapshot_of, snapshots
 
 SHARING = [name for name, policy in POLICIES.items() if isinstance(policy(), SharePolicy)]
 EVERY = {
@@ -46,6 +46,76 @@ def elastic_snapshots(draw: st.DrawFn, *, tight: bool = True) -> Snapshot:
             total_s=np.where(np.isfinite(jobs.remaining_s), jobs.remaining_s + jobs.executed_s, np.inf),
         ),
     )
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Snapshot:
+    """Queues below queues that may hold little, full of running jobs of which half may not be stopped."""
+    sizes = draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3))
+    queues: list[QueueRow] = []
+    for row in range(draw(st.integers(1, 5))):
+        quota = draw(st.integers(0, 6))
+        limit = draw(st.sampled_from([NO_LIMIT, quota + 2, max(quota, sum(sizes) // 2)]))
+        borrows = draw(st.sampled_from([True, True, False]))
+        queues.append(
+            QueueRow(parent=draw(st.integers(NO_ROW, row - 1)), quota_gpus=quota, may_borrow=borrows, max_gpus=limit)
+        )
+    free = list(sizes)
+    jobs = [draw(_kept_or_waiting(len(queues), free)) for _ in range(draw(st.integers(1, 9)))]
+    return snapshot_of(jobs, [ServerRow(num_gpus=size, num_cpus=3.0 * size) for size in sizes], queues)
+
+
+@st.composite
+def _kept_or_waiting(draw: st.DrawFn, num_queues: int, free: list[int]) -> JobRow:
+    gpus = draw(st.sampled_from([1, 1, 2, 3, 4]))
+    seats: list[tuple[int, int]] = []
+    if sum(free) >= gpus and draw(st.sampled_from([True, True, False])):
+        for server, left in enumerate(free):
+            count = min(left, gpus - sum(held for _, held in seats))
+            free[server] -= count
+            seats += [(server, count)] if count else []
+    return JobRow(
+        queue=draw(st.integers(0, num_queues - 1)),
+        num_gpus=gpus,
+        min_gpus=draw(st.sampled_from([1, gpus])),
+        max_gpus=gpus * draw(st.sampled_from([1, 2, 4])),
+        max_servers=0,
+        preemptible=draw(st.booleans()),
+        waited_s=0.0 if seats else draw(st.sampled_from([10.0, 1_000.0])),
+        first_start_s=0.0 if seats else float("inf"),
+        remaining_s=draw(st.sampled_from([60.0, 600.0, float("inf")])),
+        unsaved_s=draw(st.sampled_from([0.0, 30.0])) if seats else 0.0,
+        held_at_s=NOW_S - draw(st.sampled_from([10.0, 1_000.0])),
+        seats=tuple(seats),
+    )
+
+
+@pytest.mark.parametrize("policy", SHARING)
+@quick
+@given(
+    snapshot=crowded(),
+    locality=st.sampled_from(sorted(LOCALITIES)),
+    preempt=st.booleans(),
+    min_run_s=st.sampled_from([0.0, 100.0]),
+    reclaim_after_s=st.sampled_from([0.0, 100.0]),
+)
+def test_limits_of_queues_hold_beside_jobs_that_keep_their_gpus(
+    policy: str, snapshot: Snapshot, *, locality: str, preempt: bool, min_run_s: float, reclaim_after_s: float
+) -> None:
+    """Four rounds one after another: ``plan_round`` finds no broken rule, and says the same twice."""
+    config = SchedulerConfig(
+        policy=POLICIES[policy](),
+        locality=LOCALITIES[locality](),
+        mechanism=MECHANISMS["proportional"](),
+        preempt=preempt,
+        min_run_s=min_run_s,
+        reclaim_after_s=reclaim_after_s,
+    )
+    for _ in range(4):
+        plan = plan_round(snapshot, config)
+
+        assert plan.plan_hash == plan_round(snapshot, config).plan_hash
+        snapshot = carried_out(snapshot, plan)
 
 
 def _gpus(snapshot: Snapshot, placements: Placements) -> IntArray:

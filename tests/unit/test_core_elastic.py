@@ -2,12 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from scheduler.core.config import SchedulerConfig
-from scheduler.core.elastic import whole_gpus
 from scheduler.core.plan import Plan, PreemptRule, WaitReason
-from scheduler.core.queues import queue_tree
 from scheduler.core.round import plan_round
 from scheduler.core.tables import Snapshot
 from scheduler.mechanisms.proportional import Proportional
@@ -89,17 +85,6 @@ def test_queues_share_by_quota_first() -> None:
     small = snapshot_of([_elastic(1), _elastic(8, queue=1)], [ServerRow()], queues)
 
     assert _seats(small, plan_round(small, CONFIG)) == {0: [(0, 1)], 1: [(0, 7)]}
-
-
-def test_parts_of_queues_are_whole_and_complete() -> None:
-    """Three equal queues of 8 GPUs get 3, 3 and 2: largest remainders first, nothing lost, no cap broken."""
-    queues = [QueueRow(), QueueRow(), QueueRow(max_gpus=2)]
-    tree = queue_tree(snapshot_of([], [ServerRow()], [QueueRow()] * 3).queues)
-    capped = queue_tree(snapshot_of([], [ServerRow()], queues).queues)
-
-    assert whole_gpus(tree, np.array([8, 8, 8]), 8).tolist() == [3, 3, 2]
-    assert whole_gpus(capped, np.array([8, 8, 8]), 8).tolist() == [3, 3, 2]
-    assert whole_gpus(tree, np.array([1, 8, 8]), 8).tolist() == [1, 4, 3]
 
 
 def test_a_job_that_starts_takes_what_fits_on_its_servers() -> None:
