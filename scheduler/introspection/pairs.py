@@ -37,13 +37,19 @@ def is_whole(snapshot: Snapshot, host: int, guest: int) -> bool:
 
 
 def bound_together(snapshot: Snapshot, riding: Mapping[int, int], trials: Iterable[Trial]) -> Snapshot:
-    """Return the snapshot in which hosts ask for what both need, and are not stopped while their pair is measured."""
+    """Return the snapshot in which hosts ask for what both need, and are not stopped while their pair is measured.
+
+    A host has no more and no fewer GPUs than its guest can run on.
+    """
     if not riding:
         return snapshot
     jobs = snapshot.jobs
     guests, hosts = list(riding), list(riding.values())
     preemptible, max_servers = jobs.preemptible.copy(), jobs.max_servers.copy()
     min_cpus, min_memory = jobs.min_cpus.copy(), jobs.min_memory_bytes.copy()
+    min_gpus, max_gpus = jobs.min_gpus.copy(), jobs.max_gpus.copy()
+    min_gpus[hosts] = np.maximum(min_gpus[hosts], min_gpus[guests])
+    max_gpus[hosts] = np.minimum(max_gpus[hosts], max_gpus[guests])
     measured = {trial.jobs[0] for trial in trials if is_in_force(trial) and trial.verdict is Verdict.TRYING}
     preemptible[hosts] &= ~np.isin(jobs.job_id[hosts], list(measured))
     most = np.where(max_servers == 0, np.iinfo(np.int64).max, max_servers)
@@ -54,7 +60,13 @@ def bound_together(snapshot: Snapshot, riding: Mapping[int, int], trials: Iterab
     return replace(
         snapshot,
         jobs=replace(
-            jobs, preemptible=preemptible, max_servers=max_servers, min_cpus=min_cpus, min_memory_bytes=min_memory
+            jobs,
+            preemptible=preemptible,
+            max_servers=max_servers,
+            min_cpus=min_cpus,
+            min_memory_bytes=min_memory,
+            min_gpus=min_gpus,
+            max_gpus=max_gpus,
         ),
     )
 
@@ -80,7 +92,8 @@ def least_busy_first(snapshot: Snapshot, hosts: list[int], guests: list[int]) ->
 def fits(snapshot: Snapshot, plan: Plan, host: int, guest: int, *, num_servers: int) -> bool:
     """Return whether the guest may use the seats, and half of the cores and bytes are enough for both."""
     jobs, mine = snapshot.jobs, plan.grants.job == host
-    if 0 < jobs.max_servers[guest] < num_servers:
+    gpus = plan.grants.num_gpus[mine].sum()
+    if 0 < jobs.max_servers[guest] < num_servers or not jobs.min_gpus[guest] <= gpus <= jobs.max_gpus[guest]:
         return False
     half_cpus, half_memory = plan.grants.cpus[mine].sum() / 2, plan.grants.memory_bytes[mine].sum() / 2
     return bool(
