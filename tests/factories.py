@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from scheduler.core.lifecycle import HOLDING, TERMINAL, EndCause, JobState
+from scheduler.core.lifecycle import HOLDING, OPEN, TERMINAL, EndCause, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.core.spec import JobSpec
 from scheduler.models import (
@@ -45,6 +45,7 @@ WALKS: dict[JobState, tuple[JobState, ...]] = {
     JobState.QUEUED: (),
     JobState.LAUNCHING: (JobState.LAUNCHING,),
     JobState.RUNNING: (JobState.LAUNCHING, JobState.RUNNING),
+    JobState.PARKED: (JobState.LAUNCHING, JobState.RUNNING, JobState.PARKED),
     JobState.PREEMPTING: (JobState.LAUNCHING, JobState.RUNNING, JobState.PREEMPTING),
     JobState.SUSPENDING: (JobState.LAUNCHING, JobState.RUNNING, JobState.SUSPENDING),
     JobState.SUSPENDED: (JobState.SUSPENDED,),
@@ -200,7 +201,7 @@ def job_move(job: Job, to: JobState, *, at: datetime, actor: str = "scheduler", 
         changes["end_cause"] = _CAUSES.get(to, EndCause.CANCELLED)
     if to is JobState.RUNNING and job.first_started_at is None:
         changes["first_started_at"] = at
-    if open_attempt is not None and to not in HOLDING:
+    if open_attempt is not None and to not in OPEN:
         start = open_attempt.created_at
         run_s = (at - start).total_seconds()
         changes["executed_s"] = job.executed_s + run_s
@@ -216,6 +217,10 @@ def _follow(attempt: Attempt, to: JobState, *, at: datetime) -> None:
     elif to in (JobState.PREEMPTING, JobState.SUSPENDING):
         attempt.state, attempt.stop_requested_at = AttemptState.STOPPING, at
         attempt.wanted = "preempt" if to is JobState.PREEMPTING else "suspend"
+    elif to is JobState.PARKED:
+        attempt.state, attempt.wanted = AttemptState.PARKED, "park"
+        Lease.objects.filter(attempt=attempt, closed_at__isnull=True).update(num_gpus=0, cpus=0.0)
+        LeaseGpu.objects.filter(lease__attempt=attempt, released_at__isnull=True).update(released_at=at)
     elif to not in HOLDING:
         attempt.state, attempt.ended_at = AttemptState.ENDED, at
         attempt.end_cause = _CAUSES.get(to, EndCause.PREEMPTED)

@@ -169,8 +169,11 @@ class FakeAttempt:
 
     wanted: AttemptWanted
     phase: str = "starting"
+    generation: int = 0
     run_s: float = 0.0
     step: int | None = None
+    steps_per_s: float = 1.0
+    peak_memory_bytes: int = GIB
     checkpoint_step: int | None = None
     cause: str = ""
     exit_code: int | None = None
@@ -217,8 +220,12 @@ class FakeAgent:
             if pk not in self.attempts and not self.launches:
                 continue
             attempt = self.attempts.setdefault(pk, FakeAttempt(wanted=wanted))
-            attempt.wanted = wanted
-            if wanted.wanted != "run" and attempt.phase != "ended":
+            attempt.wanted, attempt.generation = wanted, self.stamp.generation
+            if wanted.wanted == "run" and attempt.phase == "parked":
+                attempt.phase = "running"
+            elif wanted.wanted == "park" and attempt.phase == "running" and self.stops_at_once:
+                attempt.phase = "parked"
+            elif wanted.wanted not in ("run", "park") and attempt.phase != "ended":
                 attempt.phase = "stopping"
                 if self.stops_at_once:
                     self._stop(attempt)
@@ -230,7 +237,7 @@ class FakeAgent:
         attempt.phase, attempt.cause = "ended", ends[attempt.wanted.wanted]
 
     def work(self, seconds: float) -> None:
-        """Let everything that runs run: one step a second."""
+        """Let everything that runs run."""
         for attempt in self.attempts.values():
             if attempt.phase == "starting":
                 attempt.phase = "running"
@@ -238,7 +245,7 @@ class FakeAgent:
                 attempt.step = int(resumed.removeprefix("step-").removesuffix(".pt")) if resumed else 0
             elif attempt.phase == "running":
                 attempt.run_s += seconds
-                attempt.step = (attempt.step or 0) + int(seconds)
+                attempt.step = (attempt.step or 0) + int(seconds * attempt.steps_per_s)
 
     def end(self, job_id: str, *, cause: str, exit_code: int | None = None, detail: str = "") -> None:
         """Let the attempt of a job end."""
@@ -302,12 +309,15 @@ def _attempt_report(pk: str, attempt: FakeAttempt) -> AttemptReport:
     return AttemptReport(
         attempt_id=pk,
         phase=attempt.phase,  # type: ignore[arg-type]  # tests may lie
+        generation=attempt.generation,
         pid=None if attempt.phase == "starting" else 4711,
         run_s=attempt.run_s,
         end_cause=attempt.cause,
         end_detail=attempt.detail,
         exit_code=attempt.exit_code,
         step=attempt.step,
+        steps_per_s=attempt.steps_per_s if attempt.step is not None else None,
+        peak_memory_bytes=attempt.peak_memory_bytes if attempt.step is not None else None,
         checkpoint_name=f"step-{attempt.checkpoint_step:06d}.pt" if is_saved else "",
         checkpoint_step=attempt.checkpoint_step,
         **attempt.extra,

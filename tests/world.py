@@ -14,7 +14,7 @@ from scheduler.models import Attempt, Job, Queue, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.jobs import job_check, job_submit
-from scheduler.services.settings import cluster_row
+from scheduler.services.settings import cluster_row, settings_change
 from tests import factories
 from tests.fakes import FakeAgent, MemoryBell, memory_ports
 
@@ -60,6 +60,13 @@ class World:
             lambda: job_submit(
                 actor=actor, spec=job_check(actor=actor, data=data), at=self.clock.now(), ids=self.ports.ids
             )
+        )
+
+    def settings(self, **changes: Any) -> None:
+        """Change settings by the real service."""
+        version = cluster_row().settings_version
+        self.do(
+            lambda: settings_change(actor=self.admin, changes=changes, expected_version=version, at=self.clock.now())
         )
 
     def do(self, call: Callable[[], T]) -> T:

@@ -101,7 +101,8 @@ def _failed(row: Row) -> str:
 _MOVES: dict[str, Callable[[Row], str]] = {
     JobState.QUEUED: _queued,
     JobState.LAUNCHING: lambda row: "launches.",
-    JobState.RUNNING: lambda row: "runs.",
+    JobState.RUNNING: lambda row: "has its turn." if row["reason"] == "turn" else "runs.",
+    JobState.PARKED: lambda row: f"is parked: {RULES.get(row['reason'], row['reason'])}.",
     JobState.PREEMPTING: lambda row: f"is preempted: {RULES.get(row['reason'], row['reason'])}.",
     JobState.SUSPENDING: lambda row: "saves a checkpoint to be suspended.",
     JobState.SUSPENDED: lambda row: "is suspended.",

@@ -18,6 +18,7 @@ JOB_LOOKS: dict[str, Look] = {
     JobState.QUEUED: Look(tone="mute", icon="clock", word="Queued"),
     JobState.LAUNCHING: Look(tone="teal", icon="circle-arrow-up", word="Launching"),
     JobState.RUNNING: Look(tone="info", icon="play", word="Running"),
+    JobState.PARKED: Look(tone="mute", icon="pause", word="Parked"),
     JobState.PREEMPTING: Look(tone="warn", icon="log-out", word="Preempting"),
     JobState.SUSPENDING: Look(tone="warn", icon="log-out", word="Suspending"),
     JobState.SUSPENDED: Look(tone="warn", icon="pause", word="Suspended"),

@@ -23,6 +23,8 @@ FIELDS = (
     "locality_options",
     "mechanism",
     "mechanism_options",
+    "introspection",
+    "introspection_options",
     "paused",
     "smoke_run_s",
 )
@@ -72,6 +74,10 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     locality_options = serializers.DictField()
     mechanism = serializers.CharField(help_text="How CPU and memory are given.")
     mechanism_options = serializers.DictField()
+    introspection = serializers.ListField(
+        child=serializers.CharField(), help_text="What is tried on running jobs, in the order in which it acts."
+    )
+    introspection_options = serializers.DictField(child=serializers.DictField(), help_text="Options by name.")
     paused = serializers.BooleanField(help_text="Whether nothing new starts.")
     smoke_run_s = serializers.FloatField(help_text="Jobs of several GPUs run so long on one first; 0: they do not.")
     version = serializers.IntegerField(help_text="The number in the ETag.")
@@ -86,6 +92,8 @@ class SettingsBody(Body):
     locality_options = serializers.DictField(required=False)
     mechanism = serializers.CharField(max_length=40, required=False)
     mechanism_options = serializers.DictField(required=False)
+    introspection = serializers.ListField(child=serializers.CharField(max_length=40), max_length=20, required=False)
+    introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
     paused = serializers.BooleanField(required=False)
     smoke_run_s = serializers.FloatField(required=False)
 

@@ -23,9 +23,13 @@ class GpuAssignment:
 
 
 def assign_gpu_ids(
-    plan: Plan, *, held: Mapping[Place, Sequence[int]], free: Mapping[int, Sequence[int]]
+    plan: Plan,
+    *,
+    held: Mapping[Place, Sequence[int]],
+    free: Mapping[int, Sequence[int]],
+    before: Mapping[Place, Sequence[int]] | None = None,
 ) -> GpuAssignment:
-    """Return the GPU indexes of every grant, in the order of the policy; lowest free indexes first.
+    """Return the GPU indexes of every grant, in the order of the policy; those it had before, then the lowest free.
 
     Jobs that share GPUs get the same indexes: those that one of them has already, else those of the host.
 
@@ -33,6 +37,7 @@ def assign_gpu_ids(
         plan: What the round decided.
         held: Indexes that running jobs of the snapshot hold now, by (job row, server row).
         free: Healthy indexes that nobody holds now, by server row; GPUs of jobs that are leaving are not among them.
+        before: Indexes that waiting jobs would like to have again, by (job row, server row).
     """
     places: dict[int, list[tuple[int, int]]] = {}
     for job, server, count in zip(
@@ -62,6 +67,8 @@ def assign_gpu_ids(
             deferred[job] = missing
             continue
         for server, count in seats:
-            gpus[job, server] = tuple(left[server][:count])
-            left[server] = left[server][count:]
+            liked = (before or {}).get((job, server), ())
+            chosen = sorted(left[server], key=lambda index: (index not in liked, index))[:count]
+            gpus[job, server] = tuple(sorted(chosen))
+            left[server] = [index for index in left[server] if index not in chosen]
     return GpuAssignment(gpus=gpus, deferred=deferred)

@@ -188,7 +188,7 @@ def pairs_in_force(snapshot: Snapshot) -> dict[int, int]:
 
 def _change(before: Seats, after: Seats, *, is_resized: bool) -> str:
     if before == after:
-        return "kept"
+        return "kept" if after else "stopped"  # its server is gone, and there is no other for it
     sizes = sum(gpus for _, gpus in before), sum(gpus for _, gpus in after)
     return "resized" if is_resized and after and sizes[0] != sizes[1] else "stopped"
 

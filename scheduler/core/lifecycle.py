@@ -11,6 +11,7 @@ class JobState(StrEnum):
     QUEUED = "queued"  # waits for a round; has no open lease; carries a wait reason
     LAUNCHING = "launching"  # has open leases and an open attempt; its process is not seen yet
     RUNNING = "running"  # its process is seen by the agent
+    PARKED = "parked"  # its process waits for its turn, off its GPUs; keeps memory on its server; carries a wait reason
     PREEMPTING = "preempting"  # asked to checkpoint and end; keeps its leases until it has ended
     SUSPENDING = "suspending"  # its owner asked to pause; like preempting, but goes to suspended
     SUSPENDED = "suspended"  # paused by its owner: no lease, not planned until resumed
@@ -34,7 +35,19 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     ),
     JobState.RUNNING: frozenset(
         {
+            JobState.PARKED,
             JobState.PREEMPTING,
+            JobState.SUSPENDING,
+            JobState.QUEUED,  # server lost, or a retry
+            JobState.COMPLETED,
+            JobState.FAILED,
+            JobState.CANCELLED,
+        }
+    ),
+    JobState.PARKED: frozenset(
+        {
+            JobState.RUNNING,  # its turn, on the same server
+            JobState.PREEMPTING,  # it goes on elsewhere, or its memory is needed
             JobState.SUSPENDING,
             JobState.QUEUED,  # server lost, or a retry
             JobState.COMPLETED,
@@ -61,8 +74,12 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 TERMINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
 # States in which a job holds leases: the GPUs are not free until it leaves them.
 HOLDING = frozenset({JobState.LAUNCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.SUSPENDING})
+# States in which an attempt of the job is open.
+OPEN = HOLDING | {JobState.PARKED}
+# States in which a job waits for GPUs and carries the reason.
+WAITING = frozenset({JobState.QUEUED, JobState.PARKED})
 # States that a round may decide about.
-PLANNABLE = frozenset({JobState.QUEUED, JobState.LAUNCHING, JobState.RUNNING})
+PLANNABLE = frozenset({JobState.QUEUED, JobState.LAUNCHING, JobState.RUNNING, JobState.PARKED})
 
 
 def check_transition(before: JobState, after: JobState) -> None:

@@ -7,6 +7,7 @@ refuses the whole of it when another scheduler was first.
 
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,18 +18,21 @@ from agents.ports import Ids
 from scheduler.core.errors import InvalidTransition, JobChanged
 from scheduler.core.gpus import GpuAssignment, assign_gpu_ids
 from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import Plan, Preemption, WaitReason
+from scheduler.core.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.tables import NO_ROW
 from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
 from scheduler.live.gangs import gang_open
+from scheduler.live.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
 from scheduler.live.room import ServerRoom, room_read
 from scheduler.live.snapshot import LiveSnapshot
-from scheduler.models import Cluster, Job, Lease, LeaseGpu
+from scheduler.models import Attempt, Cluster, Job, Lease, LeaseGpu
 from scheduler.notify import touch_cluster
 from scheduler.services.job_state import Wait, job_transition, job_waits_record
 
 log = logging.getLogger(__name__)
 
+# Rules by which a job waits for its next turn; by the others it goes on elsewhere, or not for long.
+PARKED_BY = frozenset({PreemptRule.POLICY_ORDER, PreemptRule.UNPACKED})
 # A change of cores below this is not worth telling an agent.
 CPUS_STEP = 0.05
 
@@ -43,14 +47,16 @@ class Applied:
 
     Attributes:
         tell: Servers whose desired state changed.
-        launched, preempted: Job rows that did so.
+        launched, continued, preempted, parked: Job rows that did so; the last are asked to.
         deferred: Job rows with a grant that waits, with the evidence.
         changed_waits: Ids of jobs whose reason to wait changed.
     """
 
     tell: set[str] = field(default_factory=set)
     launched: list[int] = field(default_factory=list)
+    continued: list[int] = field(default_factory=list)
     preempted: list[int] = field(default_factory=list)
+    parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
     changed_waits: list[str] = field(default_factory=list)
 
@@ -76,23 +82,32 @@ def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
     return live.round_number + 1
 
 
-def plan_apply(live: LiveSnapshot, plan: Plan, *, round_number: int, ids: Ids, at: datetime) -> Applied:
-    """Write what the plan decided; call it in the transaction of ``round_claim``."""
-    applying = _Applying(live=live, plan=plan, round_number=round_number, ids=ids, at=at)
+def plan_apply(
+    live: LiveSnapshot, plan: Plan, *, round_number: int, ids: Ids, at: datetime, parks: bool = False
+) -> Applied:
+    """Write what the plan decided; call it in the transaction of ``round_claim``.
+
+    Args:
+        parks: Whether jobs that make room for the next turn stay in memory.
+    """
+    applying = _Applying(live=live, plan=plan, round_number=round_number, ids=ids, at=at, parks=parks)
     return applying.run()
 
 
 class _Applying:
     """One plan on its way into the database."""
 
-    def __init__(self, *, live: LiveSnapshot, plan: Plan, round_number: int, ids: Ids, at: datetime) -> None:
+    def __init__(
+        self, *, live: LiveSnapshot, plan: Plan, round_number: int, ids: Ids, at: datetime, parks: bool
+    ) -> None:
         self.live, self.plan, self.round_number, self.ids, self.at = live, plan, round_number, ids, at
+        self.parks, self.parked = parks, parked_read(live)
         self.applied = Applied()
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
         self.seats = self._planned_seats()
         moving = {preemption.job for preemption in plan.preemptions}
-        wanted = {*moving, *(row for row in self.seats if row not in plan.kept)}
+        wanted = {*moving, *live.parked_on, *(row for row in self.seats if row not in plan.kept)}
         wanted |= {p.by_job for p in plan.preemptions if p.by_job != NO_ROW}
         # Without their specs: those may be large, and nothing here reads them.
         self.jobs = Job.objects.defer("spec").in_bulk([live.job_pks[row] for row in sorted(wanted)])
@@ -104,13 +119,17 @@ class _Applying:
         self.rooms = room_read()
         held = self._held()
         self._resize_kept(held, only_shrink=True)
-        assignment = assign_gpu_ids(self.plan, held=self._held_indexes(), free=self._free_indexes())
+        assignment = assign_gpu_ids(
+            self.plan, held=self._held_indexes(), free=self._free_indexes(), before=self.parked.indexes
+        )
         for row in self.plan.order:
             if row in self.seats and row not in self.plan.kept:
                 self._launch(row, assignment)
+            elif row in self.live.parked_on and not self.rooms.keys() >= set(self.live.parked_on[row]):
+                self._send_away(row, rule=PreemptRule.SERVER_GONE)
         self._resize_kept(held, only_shrink=False)
         self._record_waits()
-        if self.applied.launched or self.applied.preempted:
+        if self.applied.launched or self.applied.continued or self.applied.preempted:
             touch_cluster()
         return self.applied
 
@@ -142,6 +161,8 @@ class _Applying:
         by = self.jobs.get(self.live.job_pks[preemption.by_job]) if preemption.by_job != NO_ROW else None
         receipt = {"preempt_rule": preemption.rule, "preempted_by": by}
         data = {**preemption.evidence, "by_job": by.number if by else None}
+        if self._park(preemption, receipt):
+            return
         try:
             with transaction.atomic():
                 job_transition(
@@ -157,6 +178,17 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.preempted.append(preemption.job)
 
+    def _park(self, preemption: Preemption, receipt: Mapping[str, object]) -> bool:
+        """Ask a job that waits for its next turn off its GPUs, where its server has the memory for it."""
+        attempt = Attempt.objects.get(pk=self.live.attempt_pks[preemption.job])
+        is_gang = preemption.job in self.live.gangs  # its processes would have to leave one by one
+        if not self.parks or is_gang or preemption.rule not in PARKED_BY or not has_room_to_park(attempt):
+            return False
+        tell = attempt_park(attempt_id=attempt.pk, at=self.at, receipt=receipt)
+        self.applied.tell |= set(tell)
+        self.applied.parked += [preemption.job] if tell else []
+        return bool(tell)
+
     def _held(self) -> dict[tuple[int, str], Lease]:
         """Return the open leases of kept jobs by (job row, server id)."""
         row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
@@ -168,7 +200,7 @@ class _Applying:
         row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
         server_rows = {pk: row for row, pk in enumerate(self.live.server_pks)}
         found: dict[tuple[int, int], list[int]] = defaultdict(list)
-        held = LeaseGpu.objects.filter(lease__attempt_id__in=row_of).order_by("gpu__index")
+        held = LeaseGpu.objects.filter(lease__attempt_id__in=row_of, released_at=None).order_by("gpu__index")
         for attempt_pk, server_pk, index in held.values_list("lease__attempt_id", "gpu__server_id", "gpu__index"):
             found[row_of[attempt_pk], server_rows[server_pk]].append(index)
         return found
@@ -213,9 +245,14 @@ class _Applying:
         if row in assignment.deferred:
             self.applied.deferred[row] = {**evidence, "missing_gpus": assignment.deferred[row]}
             return
+        kept = {seat.server_pk: self.parked.kept_bytes.get((row, seat.server_pk), 0) for seat in seats}
+        if row in self.live.parked_on and not self._can_go_on(row, assignment):
+            self._send_away(row, rule=PreemptRule.MOVED)
+            self.applied.deferred[row] = {**evidence, "missing_gpus": 0}
+            return
         if not all(
             seat.server_pk in self.rooms
-            and self.rooms[seat.server_pk].has(cpus=seat.cpus, memory_bytes=seat.memory_bytes)
+            and self.rooms[seat.server_pk].has(cpus=seat.cpus, memory_bytes=seat.memory_bytes - kept[seat.server_pk])
             for seat in seats
         ):
             self.applied.deferred[row] = {**evidence, "missing_gpus": 0}
@@ -225,7 +262,12 @@ class _Applying:
             return  # its owner was faster
         # Raised before the savepoint of the attempt: what is undone with that must not undo the generation.
         generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
-        parts = tuple(self._part(seat, assignment.gpus[row, seat.server]) for seat in seats)
+        for server_pk, kept_bytes in kept.items():
+            self.rooms[server_pk].give_back(cpus=0.0, memory_bytes=kept_bytes, cpu_ids=())
+        parts = tuple(self._part(row, seat, assignment.gpus[row, seat.server]) for seat in seats)
+        if row in self.live.parked_on:
+            self._continue(row, job, parts, generations)
+            return
         opening = Opening(
             attempt_id=self.ids.ulid(self.at),
             parts=parts,
@@ -242,7 +284,40 @@ class _Applying:
             gang_open(attempt, ids=self.ids, at=self.at)
         self.applied.launched.append(row)
 
-    def _part(self, seat: Seat, indexes: tuple[int, ...]) -> Part:
+    def _can_go_on(self, row: int, assignment: GpuAssignment) -> bool:
+        """Return whether a parked job may go on where it is: on its servers, and on GPUs that its process can reach."""
+        home = set(self.live.parked_on[row])
+        if {seat.server_pk for seat in self.seats[row]} != home or not home <= self.rooms.keys():
+            return False
+        return all(
+            self.rooms[seat.server_pk].device_kind == "cpu_slot"
+            or self.parked.indexes.get((row, seat.server)) == list(assignment.gpus[row, seat.server])
+            for seat in self.seats[row]
+        )
+
+    def _continue(self, row: int, job: Job, parts: tuple[Part, ...], generations: dict[str, int]) -> None:
+        """Let a parked job go on."""
+        data = {"round": self.round_number, "gpus": sum(len(part.gpu_pks) for part in parts)}
+        try:
+            if attempt_continue(
+                job=job, parts=parts, epoch=self.live.epoch, generations=generations, at=self.at, data=data
+            ):
+                self.applied.continued.append(row)
+        except (JobChanged, InvalidTransition) as error:
+            log.debug("continue_skipped", extra={"job": job.pk, "error": str(error)})
+
+    def _send_away(self, row: int, *, rule: PreemptRule) -> None:
+        """Let a parked job checkpoint and end, to go on elsewhere."""
+        job = self.jobs[self.live.job_pks[row]]
+        try:
+            tell = parked_stop(job=job, rule=rule, at=self.at, data={"round": self.round_number})
+        except (JobChanged, InvalidTransition) as error:
+            log.debug("move_skipped", extra={"job": job.pk, "error": str(error)})
+            return
+        self.applied.tell |= set(tell)
+        self.applied.preempted += [row] if tell else []
+
+    def _part(self, row: int, seat: Seat, indexes: tuple[int, ...]) -> Part:
         room = self.rooms[seat.server_pk]
         return Part(
             server_id=seat.server_pk,
@@ -250,6 +325,7 @@ class _Applying:
             cpus=seat.cpus,
             cpu_ids=room.take(cpus=seat.cpus, memory_bytes=seat.memory_bytes),
             memory_bytes=seat.memory_bytes,
+            slot=1 if row in self.plan.riding else 0,
         )
 
     def _record_waits(self) -> None:

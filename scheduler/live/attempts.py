@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.core.failures import FailureClass, class_of
-from scheduler.core.lifecycle import ENDS_BY_RULE, HOLDING, EndCause, JobState
+from scheduler.core.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.live.retry import Ending, Outcome, outcome_of
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
@@ -23,6 +23,7 @@ from scheduler.notify import request_round, touch_cluster
 from scheduler.services.job_state import job_transition
 
 CAUSE_OF_STOP = {
+    "park": EndCause.PREEMPTED,
     "preempt": EndCause.PREEMPTED,
     "suspend": EndCause.SUSPENDED,
     "cancel": EndCause.CANCELLED,
@@ -56,6 +57,7 @@ class Part:
     Attributes:
         server_id: Where.
         gpu_pks: Rows of ``Gpu``, at least one.
+        slot: Place on them: 1 beside a host, else 0.
         cpus: Cores.
         cpu_ids: Logical CPUs of the server.
         memory_bytes: Bytes.
@@ -66,6 +68,7 @@ class Part:
     cpus: float
     cpu_ids: tuple[int, ...]
     memory_bytes: int
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,15 @@ def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], 
         resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
         created_at=at,
     )
-    for part in opening.parts:
+    leases_open(attempt, opening.parts, epoch=opening.epoch, generations=generations, at=at)
+    return attempt
+
+
+def leases_open(
+    attempt: Attempt, parts: Iterable[Part], *, epoch: int, generations: Mapping[str, int], at: datetime
+) -> None:
+    """Give an attempt its GPUs, cores and bytes."""
+    for part in parts:
         lease = Lease.objects.create(
             attempt=attempt,
             server_id=part.server_id,
@@ -111,23 +122,22 @@ def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], 
             cpus=part.cpus,
             cpu_ids=list(part.cpu_ids),
             memory_bytes=part.memory_bytes,
-            epoch=opening.epoch,
+            epoch=epoch,
             generation=generations[part.server_id],
             opened_at=at,
         )
-        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk) for pk in part.gpu_pks])
-    return attempt
+        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=part.slot) for pk in part.gpu_pks])
 
 
 @transaction.atomic
 def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: Mapping[str, Any] | None = None) -> list[str]:
-    """Ask an attempt to end. Only the first wish counts.
+    """Ask an attempt to end. Only the first wish for an end counts.
 
     Returns:
         Ids of the servers that must be told; empty when it was asked before or is over.
     """
     asked = (
-        Attempt.objects.filter(pk=attempt_id, wanted="run")
+        Attempt.objects.filter(pk=attempt_id, wanted__in=["run", "park"])
         .exclude(state=AttemptState.ENDED)
         .update(wanted=wanted, state=AttemptState.STOPPING, stop_requested_at=at, **(receipt or {}))
     )
@@ -153,8 +163,8 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
         return []
     job = attempt.job
     cause = _cause(ending.cause, attempt)
-    held_s = _seconds(attempt.created_at, at)
-    run_s = _seconds(attempt.started_at, at) if attempt.started_at else 0.0
+    held_s, used_s = _service(attempt, at=at)
+    run_s = seconds_between(attempt.started_at, at) if attempt.started_at else 0.0
     end = _with_failure(replace(ending, cause=cause, run_s=run_s), attempt)
     outcome = outcome_of(
         endings=[end, *_earlier_endings(attempt)],
@@ -172,7 +182,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
         actor=actor,
         service={
             "attained_gpu_s": job.attained_gpu_s + held_s * attempt.num_gpus,
-            "executed_s": job.executed_s + run_s,
+            "executed_s": job.executed_s + used_s,
             "preemptions": job.preemptions + (cause is EndCause.PREEMPTED),
             "failures": outcome.failures,
             "smoke_due": job.smoke_due and cause is not EndCause.SMOKE_PASSED,
@@ -220,9 +230,19 @@ def _cause(said: EndCause, attempt: Attempt) -> EndCause:
     return CAUSE_OF_STOP[attempt.wanted]
 
 
-def _seconds(since: datetime, until: datetime) -> float:
-    # The wall clock may have stepped back.
+def seconds_between(since: datetime, until: datetime) -> float:
+    """Return the seconds from one moment to another, never negative: the wall clock may have stepped back."""
     return max(0.0, (until - since).total_seconds())
+
+
+def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
+    """Return how long it has held its GPUs, and run on them, since it got them last, seconds."""
+    leases = Lease.objects.filter(attempt=attempt, closed_at=None, num_gpus__gte=1)
+    opened_at = leases.order_by("opened_at").values_list("opened_at", flat=True).first()
+    if opened_at is None:
+        return 0.0, 0.0
+    used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
+    return seconds_between(opened_at, at), used_s
 
 
 def _earlier_endings(attempt: Attempt) -> list[Ending]:
@@ -232,7 +252,7 @@ def _earlier_endings(attempt: Attempt) -> list[Ending]:
             cause=EndCause(row.end_cause),
             exit_code=row.exit_code,
             exit_signal=row.exit_signal,
-            run_s=_seconds(row.started_at, row.ended_at) if row.started_at and row.ended_at else 0.0,
+            run_s=seconds_between(row.started_at, row.ended_at) if row.started_at and row.ended_at else 0.0,
             failure=FailureClass(row.failure) if row.failure else None,
             line=row.failure_line,
             is_smoke=row.kind == AttemptKind.SMOKE,
@@ -250,7 +270,7 @@ def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
     own = job.checkpoint_attempt_id == attempt.id and job.checkpoint_at is not None
     if own and job.checkpoint_step is not None and attempt.last_step == job.checkpoint_step:
         return 0.0
-    return _seconds(job.checkpoint_at if own and job.checkpoint_at else attempt.started_at, at)
+    return seconds_between(job.checkpoint_at if own and job.checkpoint_at else attempt.started_at, at)
 
 
 def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | None) -> None:
@@ -268,7 +288,7 @@ def _move_job(
     attempt: Attempt, *, end: Ending, outcome: Outcome, at: datetime, actor: str, service: dict[str, Any]
 ) -> None:
     job = attempt.job
-    if JobState(job.state) not in HOLDING:  # an attempt is open exactly while its job holds leases
+    if JobState(job.state) not in OPEN:  # an attempt is open exactly while its job holds leases
         raise AssertionError(f"job {job.number} is {job.state} with attempt {attempt.number} open")
     data = {
         "attempt": attempt.number,

@@ -1,10 +1,12 @@
 """What is kept of a round's decisions, as JSON, so that any past decision can be read and explained.
 
 Shape of ``Round.decisions`` (jobs by number, servers by number):
-    grants: [{job, state: kept | launched | reconfiguring | skipped, seats: [{server, gpus, cpus, memory_bytes}]}]
-    preemptions: [{job, rule, by_job, evidence}]
+    grants: [{job, state: kept | launched | continued | reconfiguring | skipped, riding: its host or absent,
+        seats: [{server, gpus, cpus, memory_bytes}]}]
+    preemptions: [{job, rule, by_job, evidence, parks: true or absent}]
     waiting: [{job, position, reason, evidence}], the first ``WAITING_MOST`` in the order of the policy
     waiting_by_reason: {reason: count}, all of them
+    trials: what introspection tried or judged, see ``trials.Tried``; absent when nothing
 or ``{"same_as": number}`` when they equal those of an earlier round, word for word.
 """
 
@@ -25,6 +27,7 @@ Decisions = dict[str, Any]  # JSON of the shape above
 def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
     """Return what a round decided and what became of it."""
     numbers = live.tables.jobs.job_id.tolist()
+    parked = set(applied.parked)
     waiting = [
         {"job": numbers[w.job], "position": w.position, "reason": str(w.reason), "evidence": w.evidence}
         for w in plan.waiting
@@ -42,6 +45,7 @@ def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
                 "by_job": None if p.by_job == NO_ROW else numbers[p.by_job],
                 "evidence": p.evidence,
             }
+            | ({"parks": True} if p.job in parked else {})
             for p in plan.preemptions
         ],
         "waiting": waiting[:WAITING_MOST],
@@ -65,9 +69,10 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]
             {"server": server_numbers[server], "gpus": gpus, "cpus": round(cpus, 3), "memory_bytes": int(memory)}
         )
     states = dict.fromkeys(applied.launched, "launched") | dict.fromkeys(applied.deferred, "reconfiguring")
-    states |= dict.fromkeys(plan.kept, "kept")
+    states |= dict.fromkeys(applied.continued, "continued") | dict.fromkeys(plan.kept, "kept")
     return [
         {"job": numbers[row], "state": states.get(row, "skipped"), "seats": seats[row]}
+        | ({"riding": numbers[plan.riding[row]]} if row in plan.riding else {})
         for row in plan.order
         if row in seats
     ]

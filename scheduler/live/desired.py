@@ -27,7 +27,13 @@ log = logging.getLogger(__name__)
 LOG_BYTES = 64 * 1024**2
 # Left free in a message for everything but files, so that many launches with large files still fit one after another.
 FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
-WANTED: dict[str, Wanted] = {"run": "run", "preempt": "preempt", "suspend": "suspend", "cancel": "cancel"}
+WANTED: dict[str, Wanted] = {
+    "run": "run",
+    "park": "park",
+    "preempt": "preempt",
+    "suspend": "suspend",
+    "cancel": "cancel",
+}
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:

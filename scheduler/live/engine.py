@@ -5,8 +5,9 @@ apply a round on top of the same state: the counter of rounds is moved by a guar
 """
 
 import logging
+import math
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 from django.db import transaction
@@ -17,11 +18,13 @@ from scheduler.core.config import Promotes, SchedulerConfig
 from scheduler.core.errors import PlanInvariantError
 from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.round import plan_round
+from scheduler.introspection.slicing import Slicing
 from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.decisions import decisions_of, shortened
 from scheduler.live.desired import desired_send
 from scheduler.live.job_table import plannable
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
+from scheduler.live.trials import Tried, trials_write
 from scheduler.live.wants import wants_apply
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
@@ -80,6 +83,8 @@ def _config(cluster: Cluster) -> SchedulerConfig:
         locality_options=cluster.locality_options,
         mechanism=cluster.mechanism,
         mechanism_options=cluster.mechanism_options,
+        introspection=cluster.introspection,
+        introspection_options=cluster.introspection_options,
     )
 
 
@@ -117,8 +122,13 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
         return _refused(begun, error, ports), Applied()
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())
-        applied = plan_apply(begun.live, plan, round_number=number, ids=ports.ids, at=begun.at)
+        applied = plan_apply(
+            begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=_takes_turns(begun.config)
+        )
+        tried = _remember(begun, plan, round_number=number)
         round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
+        if tried:
+            round_.decisions = {**round_.decisions, "trials": tried}
         round_.save(force_insert=True)
     log.info(
         "round_finished",
@@ -134,13 +144,28 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
     return round_, applied
 
 
+def _takes_turns(config: SchedulerConfig) -> bool:
+    return any(isinstance(part, Slicing) for part in config.introspection)
+
+
+def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
+    """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
+    jobs = begun.live.tables.jobs
+    rates = dict(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True))
+    tried = trials_write(plan, rates=rates, round_number=round_number, at=begun.at)
+    again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
+    if again_at != begun.cluster.again_at:
+        Cluster.objects.filter(pk=1).update(again_at=again_at)
+    return tried
+
+
 def _round_row(begun: _Begun, plan: Plan, applied: Applied, *, number: int, duration_s: float) -> Round:
     jobs, servers = begun.live.tables.jobs, begun.live.tables.servers
     return Round(
         number=number,
-        num_running=len(plan.kept) + len(applied.launched),
+        num_running=len(plan.kept) + len(applied.launched) + len(applied.continued),
         num_launched=len(applied.launched),
-        num_preempted=len(applied.preempted),
+        num_preempted=len(applied.preempted) + len(applied.parked),
         num_waiting=len(plan.waiting) + len(applied.deferred),
         num_gpus_granted=int(plan.grants.num_gpus.sum()),
         plan_hash=plan.plan_hash,

@@ -37,6 +37,8 @@ _COLUMNS = (
     "step",
     "total_steps",
     "steps_per_s",
+    "progress_at",
+    "weight",
     "checkpoint_attempt_id",
     "checkpoint_step",
     "checkpoint_at",
@@ -56,12 +58,12 @@ _NAMES = [field.name for field in fields(JobTable) if field.name not in {*Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLease:
-    """One open lease."""
+    """One open lease; of a parked attempt, for memory alone."""
 
     attempt_pk: str
     job_pk: str
     wanted: str
-    attempt_at: datetime
+    opened_at: datetime
     started_at: datetime | None
     peak_memory_bytes: int | None
     server_pk: str
@@ -80,7 +82,7 @@ def held_leases(server_rows: dict[str, int]) -> list[HeldLease]:
             attempt_pk=row[1],
             job_pk=row[2],
             wanted=row[3],
-            attempt_at=row[4],
+            opened_at=row[4],
             started_at=row[5],
             peak_memory_bytes=row[6],
             server_pk=row[7],
@@ -94,7 +96,7 @@ def held_leases(server_rows: dict[str, int]) -> list[HeldLease]:
             "attempt_id",
             "attempt__job_id",
             "attempt__wanted",
-            "attempt__created_at",
+            "opened_at",
             "attempt__started_at",
             "attempt__peak_memory_bytes",
             "server_id",
@@ -111,7 +113,7 @@ def plannable(at: datetime) -> Q:
     A back-off that ends later than the longest one would is due: the wall clock has stepped back since.
     """
     is_due = Q(retry_after=None) | Q(retry_after__lte=at) | Q(retry_after__gt=at + timedelta(seconds=BACKOFF_MOST_S))
-    holds = Q(state__in=[JobState.LAUNCHING, JobState.RUNNING])
+    holds = Q(state__in=[JobState.LAUNCHING, JobState.RUNNING, JobState.PARKED])
     return Q(state__in=sorted(PLANNABLE), wanted="run") & (holds | is_due)
 
 
@@ -122,8 +124,10 @@ def job_table(
     held_by: dict[str, list[HeldLease]] = defaultdict(list)
     for lease in held:
         held_by[lease.job_pk].append(lease)
-    # A job whose attempt is asked to stop is neither waiting nor staying: it is on its way out, see ``releasing``.
-    stopping = {lease.job_pk for lease in held if lease.wanted != "run"}
+    # A job whose attempt is asked to stop is neither waiting nor staying: it is on its way out, see ``releasing``. One
+    # that is parked waits.
+    stopping = {lease.job_pk for lease in held if lease.wanted not in ("run", "park")}
+    stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
         smoke_sized(dict(zip(_COLUMNS, row, strict=True)))
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*_COLUMNS)
@@ -138,6 +142,8 @@ def job_table(
     columns |= optional_columns(columns["num_gpus"])
     for name in ("min_gpus", "max_gpus"):
         columns[name] = np.array([_bound(row, name) for row in rows], dtype=np.int64)
+    columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
+    columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
     attempt_pks = {
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
     }
@@ -153,8 +159,9 @@ def _job_row(
     now_s: float,
 ) -> dict[str, float]:
     """Return the columns of one job."""
+    held = [lease for lease in held if lease.num_gpus > 0]
     is_running = bool(held)
-    held_s = max(0.0, now_s - held[0].attempt_at.timestamp()) if held else 0.0
+    held_s = max(0.0, now_s - held[0].opened_at.timestamp()) if held else 0.0
     held_gpus = sum(lease.num_gpus for lease in held)
     attained_gpu_s = max(0.0, row["attained_gpu_s"] - row["promoted_gpu_s"]) + held_s * held_gpus
     demand = job_demand(
@@ -183,7 +190,7 @@ def _job_row(
         "min_cpus": demand.min_cpus,
         "min_memory_bytes": demand.min_memory_bytes,
         "running": is_running,
-        "held_at_s": held[0].attempt_at.timestamp() if held else math.inf,
+        "held_at_s": held[0].opened_at.timestamp() if held else math.inf,
         "unsaved_s": _unsaved_s(row, held[0], now_s=now_s) if held else 0.0,
     }
 
@@ -192,6 +199,13 @@ def _bound(row: dict[str, Any], name: str) -> int:
     """Return one bound of a job's share; a run on fewer GPUs than it asks for, as the first one, is rigid."""
     is_whole = row["num_gpus"] == row["spec__resources__gpus"]
     return (row[f"spec__resources__{name}"] if is_whole else None) or int(row["num_gpus"])
+
+
+def _rate(row: dict[str, Any], held: list[HeldLease]) -> float:
+    """Return the mini-batches a second that a job reports where it is now; NaN before it has."""
+    runs_since = [lease.opened_at for lease in held if lease.num_gpus > 0]
+    is_told = runs_since and row["steps_per_s"] is not None and row["progress_at"] is not None
+    return float(row["steps_per_s"]) if is_told and row["progress_at"] > max(runs_since) else math.nan
 
 
 def _remaining_s(row: dict[str, Any], *, is_running: bool) -> float:

@@ -22,7 +22,7 @@ from scheduler.live.smoke import smoke_check
 from scheduler.live.suspects import suspects_check
 from scheduler.live.telemetry import Telemetry, job_values
 from scheduler.live.watch import Watch
-from scheduler.models import Job, Server
+from scheduler.models import Cluster, Job, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
 
@@ -84,8 +84,10 @@ class Engine:
         return applied.tell
 
     def tick(self) -> None:
-        """Do what is due by the monotonic clock: checks each second, renewals, samples."""
+        """Do what is due: checks each second, renewals and samples by the monotonic clock, rounds by the wall clock."""
         at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
+        if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
+            request_round("introspection")
         if now_s - self._checked_s >= CHECK_EVERY_S:
             self._checked_s = now_s
             try:

@@ -20,6 +20,7 @@ from scheduler.live.attempts import attempt_close
 from scheduler.live.gangs import gang_done, is_whole, member_end, peak_of
 from scheduler.live.intake import Taken
 from scheduler.live.inventory import inventory_update, server_is_back
+from scheduler.live.parking import attempt_parked
 from scheduler.live.retry import Ending
 from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.models.job import AttemptKind, AttemptState
@@ -104,6 +105,8 @@ def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datet
             strangers.append(said.attempt_id)
         else:
             _attempt_apply(server, lease.attempt, said, applied, at=at)
+            if said.phase == "parked":
+                attempt_parked(attempt=lease.attempt, server=server, generation=said.generation, at=at)
     applied.refused["foreign_attempt"] += _foreign(server, strangers)
     for attempt_id, lease in sorted(leases.items()):
         if lease.generation <= taken.stamp.generation:
@@ -166,7 +169,7 @@ def _attempt_is_missing(server: Server, attempt: Attempt, attempt_id: str, appli
     If it was asked to stop, it is over: older messages are older than what the agent works on, so it never runs again.
     Otherwise it gets time to appear.
     """
-    if attempt.wanted == "run":
+    if attempt.wanted in ("run", "park"):
         applied.missing.add(attempt_id)
         return
     ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")

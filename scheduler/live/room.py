@@ -18,6 +18,7 @@ class ServerRoom:
     """What one server that is up has left.
 
     Attributes:
+        device_kind: ``gpu`` or ``cpu_slot``.
         num_cpus: Logical CPUs on offer, numbered from 0.
         free_cpus, free_memory_bytes: Not in any open lease.
         gpus: Primary key of each healthy GPU by index.
@@ -25,6 +26,7 @@ class ServerRoom:
         pinned: How many open leases are pinned to each logical CPU.
     """
 
+    device_kind: str
     num_cpus: int
     free_cpus: float
     free_memory_bytes: float
@@ -57,10 +59,15 @@ class ServerRoom:
 def room_read() -> dict[str, ServerRoom]:
     """Return what every server that is up has left, by its id."""
     rooms = {
-        pk: ServerRoom(num_cpus=num_cpus, free_cpus=float(num_cpus), free_memory_bytes=float(memory_bytes))
-        for pk, num_cpus, memory_bytes in Server.objects.filter(state=ServerState.UP)
+        pk: ServerRoom(
+            device_kind=device_kind,
+            num_cpus=num_cpus,
+            free_cpus=float(num_cpus),
+            free_memory_bytes=float(memory_bytes),
+        )
+        for pk, device_kind, num_cpus, memory_bytes in Server.objects.filter(state=ServerState.UP)
         .order_by("number")
-        .values_list("pk", "num_cpus", "memory_bytes")
+        .values_list("pk", "device_kind", "num_cpus", "memory_bytes")
     }
     for pk, server_id, index in Gpu.objects.filter(healthy=True, server_id__in=rooms).values_list(
         "pk", "server_id", "index"

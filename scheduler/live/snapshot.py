@@ -6,7 +6,7 @@ on broken GPUs, is left out, so that the core sees those jobs as having to move.
 
 import hashlib
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.db.models import Count, Q
 
 from scheduler.core.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.live.job_table import HeldLease, held_leases, job_table
+from scheduler.live.trials import trials_read
 from scheduler.models import Cluster, Queue, Server
 from scheduler.models.server import ServerState
 
@@ -29,7 +30,8 @@ class LiveSnapshot:
         tables: What ``plan_round`` reads.
         job_pks: Job ULID by row.
         server_pks: Server id by row.
-        attempt_pks: Row of a job that holds GPUs to its open attempt.
+        attempt_pks: Row of a job that holds GPUs, or is parked, to its open attempt.
+        parked_on: Row of a parked job to the servers that keep its memory.
         gangs: Rows of jobs of which every GPU gets a process.
         epoch, round_number: Of the cluster when it was read; the round is applied only on top of this one.
     """
@@ -38,6 +40,7 @@ class LiveSnapshot:
     job_pks: tuple[str, ...]
     server_pks: tuple[str, ...]
     attempt_pks: dict[int, str]
+    parked_on: dict[int, tuple[str, ...]]
     epoch: int
     round_number: int
     gangs: frozenset[int] = frozenset()
@@ -51,6 +54,7 @@ class LiveSnapshot:
                 column = getattr(table, field.name)
                 # Profiles are values with a complete repr; everything else is an array.
                 digest.update(repr(column).encode() if field.name == "profiles" else column.tobytes())
+        digest.update(repr(tables.trials).encode())
         return digest.hexdigest()
 
 
@@ -59,24 +63,32 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
     servers, server_pks = _servers()
     server_rows = {pk: row for row, pk in enumerate(server_pks)}
     queues, queue_rows = _queues()
-    held = held_leases(server_rows)
-    jobs, job_pks, attempt_pks = job_table(queue_rows, held, at=at)
+    every = held_leases(server_rows)
+    held, parked = [h for h in every if h.num_gpus > 0], [h for h in every if h.num_gpus == 0]
+    jobs, job_pks, attempt_pks = job_table(queue_rows, every, at=at)
     job_rows = {pk: row for row, pk in enumerate(job_pks)}
     keeping = [h for h in held if h.job_pk in job_rows and job_rows[h.job_pk] in attempt_pks]
     leaving = [h for h in held if h.job_pk not in job_rows]
     tables = Snapshot(
         now_s=at.timestamp(),
         jobs=jobs,
-        servers=servers,
+        servers=_without_parked(servers, parked, server_rows),
         queues=queues,
         held=_placements([(job_rows[h.job_pk], h) for h in _whole_gangs(keeping)], server_rows),
         releasing=_placements([(NO_ROW, h) for h in leaving if h.server_pk in server_rows], server_rows),
+        trials=trials_read(),
     )
+    parked_on: dict[int, tuple[str, ...]] = {}
+    for lease in parked:
+        if lease.job_pk in job_rows:
+            row = job_rows[lease.job_pk]
+            parked_on[row] = (*parked_on.get(row, ()), lease.server_pk)
     return LiveSnapshot(
         tables=tables,
         job_pks=tuple(job_pks),
         server_pks=tuple(server_pks),
         attempt_pks=attempt_pks,
+        parked_on=parked_on,
         epoch=cluster.epoch,
         round_number=cluster.round_number,
         gangs=frozenset(np.flatnonzero((jobs.max_servers != 1) | (jobs.min_gpus < jobs.max_gpus)).tolist()),
@@ -99,6 +111,15 @@ def _servers() -> tuple[ServerTable, list[str]]:
         rack=np.array([racks.setdefault(row[5], len(racks)) for row in rows], dtype=np.int64),
     )
     return table, [row[0] for row in rows]
+
+
+def _without_parked(servers: ServerTable, parked: list[HeldLease], server_rows: dict[str, int]) -> ServerTable:
+    """Return the servers without the memory that parked jobs keep on them."""
+    memory_bytes = servers.memory_bytes.copy()
+    for lease in parked:
+        if lease.server_pk in server_rows:
+            memory_bytes[server_rows[lease.server_pk]] -= lease.memory_bytes
+    return replace(servers, memory_bytes=np.maximum(memory_bytes, 0.0))
 
 
 def _queues() -> tuple[QueueTable, dict[int, int]]:

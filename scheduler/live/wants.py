@@ -15,7 +15,7 @@ from scheduler.services.job_state import job_transition
 def wants_apply(*, at: datetime) -> set[str]:
     """Ask the attempts of jobs that their owners paused or cancelled to end; return the ids of servers to tell."""
     tell: set[str] = set()
-    waiting = Attempt.objects.filter(wanted="run", job__wanted__in=["suspend", "cancel"])
+    waiting = Attempt.objects.filter(wanted__in=["run", "park"], job__wanted__in=["suspend", "cancel"])
     for attempt in waiting.exclude(state=AttemptState.ENDED).select_related("job").order_by("id"):
         try:
             tell |= _ask(attempt, at=at)
@@ -28,6 +28,6 @@ def wants_apply(*, at: datetime) -> set[str]:
 def _ask(attempt: Attempt, *, at: datetime) -> set[str]:
     job = attempt.job
     tell = set(attempt_stop(attempt_id=attempt.pk, wanted=job.wanted, at=at))
-    if tell and job.wanted == "suspend" and job.state in (JobState.LAUNCHING, JobState.RUNNING):
+    if tell and job.wanted == "suspend" and job.state in (JobState.LAUNCHING, JobState.RUNNING, JobState.PARKED):
         job_transition(job=job, to=JobState.SUSPENDING, at=at, actor="scheduler", reason="suspend")
     return tell

@@ -9,6 +9,7 @@ from scheduler.models.queue import Membership, Queue
 from scheduler.models.round import Round
 from scheduler.models.server import Gpu, Server
 from scheduler.models.token import ApiToken
+from scheduler.models.trial import Trial
 
 __all__ = [
     "ApiToken",
@@ -28,4 +29,5 @@ __all__ = [
     "Round",
     "Sample",
     "Server",
+    "Trial",
 ]

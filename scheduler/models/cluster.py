@@ -12,6 +12,7 @@ class Cluster(models.Model):
     epoch = models.PositiveBigIntegerField(default=1)
     round_number = models.PositiveBigIntegerField(default=0)
     round_finished_at = models.DateTimeField(null=True)
+    again_at = models.DateTimeField(null=True)  # when introspection wants the next round at the latest
     next_job_number = models.PositiveBigIntegerField(default=1)
     # Settings of the scheduler; the round reads them once at its start.
     policy = models.CharField(max_length=40, default="las")
@@ -20,6 +21,8 @@ class Cluster(models.Model):
     locality_options = models.JSONField(default=dict, blank=True)
     mechanism = models.CharField(max_length=40, default="tune")
     mechanism_options = models.JSONField(default=dict, blank=True)
+    introspection = models.JSONField(default=list, blank=True)  # names, in the order in which they act
+    introspection_options = models.JSONField(default=dict, blank=True)  # {name: {option: value}}
     paused = models.BooleanField(default=False)
     smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
     # Version of the settings, for ETag and If-Match.

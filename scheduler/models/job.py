@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from scheduler.core.failures import MACHINE, FailureClass
-from scheduler.core.lifecycle import TERMINAL, EndCause, JobState
+from scheduler.core.lifecycle import TERMINAL, WAITING, EndCause, JobState
 from scheduler.core.plan import WaitReason
 
 STATES = [(state.value, state.value) for state in JobState]
@@ -14,7 +14,8 @@ FAILURES = [(failure.value, failure.value) for failure in FailureClass]
 REASONS = [(reason.value, reason.value) for reason in WaitReason]
 ENDED = sorted(state.value for state in TERMINAL)
 WANTED_OF_JOB = ["run", "suspend", "cancel"]
-WANTED_OF_ATTEMPT = ["run", "preempt", "suspend", "cancel"]
+WANTED_OF_ATTEMPT = ["run", "park", "preempt", "suspend", "cancel"]
+WAITS = sorted(state.value for state in WAITING)
 
 
 class Job(models.Model):
@@ -37,6 +38,7 @@ class Job(models.Model):
     state_changed_at = models.DateTimeField()
     event_count = models.PositiveIntegerField(default=0)  # number of the newest event; leaves no gaps
     wanted = models.CharField(max_length=10, default="run")  # run | suspend | cancel: what its owner wants
+    weight = models.FloatField(default=1.0)  # share of GPU time beside its peers where jobs take turns
     # Why it waits, from the last round; empty exactly when it does not wait.
     wait_reason = models.CharField(max_length=30, choices=REASONS, default=WaitReason.NEW, blank=True)
     wait_evidence = models.JSONField(default=dict)
@@ -83,10 +85,10 @@ class Job(models.Model):
             models.CheckConstraint(condition=Q(state__in=[s.value for s in JobState]), name="job_state_known"),
             models.CheckConstraint(condition=Q(num_gpus__gte=1), name="job_asks_a_gpu"),
             models.CheckConstraint(
-                condition=Q(state=JobState.QUEUED.value) & ~Q(wait_reason="")
-                | ~Q(state=JobState.QUEUED.value) & Q(wait_reason=""),
-                name="job_reason_exactly_when_queued",
+                condition=Q(state__in=WAITS) & ~Q(wait_reason="") | ~Q(state__in=WAITS) & Q(wait_reason=""),
+                name="job_reason_exactly_when_waiting",
             ),
+            models.CheckConstraint(condition=Q(weight__gt=0), name="job_weight_positive"),
             models.CheckConstraint(
                 condition=Q(state__in=ENDED, ended_at__isnull=False) | ~Q(state__in=ENDED) & Q(ended_at__isnull=True),
                 name="job_end_time_exactly_when_ended",
@@ -117,6 +119,7 @@ class Job(models.Model):
 class AttemptState(models.TextChoices):
     LAUNCHING = "launching", "launching"  # leases are open, the agent has not reported it
     RUNNING = "running", "running"  # the agent reported its process
+    PARKED = "parked", "parked"  # off its GPUs, waits for its turn; its leases are for memory alone
     STOPPING = "stopping", "stopping"  # asked to checkpoint and end
     ENDED = "ended", "ended"  # its leases are closed
 
@@ -137,7 +140,7 @@ class Attempt(models.Model):
     num_gpus = models.PositiveIntegerField()
     epoch = models.PositiveBigIntegerField()
     round_number = models.PositiveBigIntegerField()
-    # What the agent is asked for: run | preempt | suspend | cancel. Only ever leaves "run" once.
+    # What the agent is asked for: run | park | preempt | suspend | cancel. The last three are never taken back.
     wanted = models.CharField(max_length=10, default="run")
     stop_requested_at = models.DateTimeField(null=True)
     resume_attempt_id = models.CharField(max_length=26, default="", blank=True)  # whose checkpoint it starts from
@@ -157,7 +160,7 @@ class Attempt(models.Model):
     last_step = models.PositiveBigIntegerField(null=True)
     peak_memory_bytes = models.PositiveBigIntegerField(null=True)
     log_bytes = models.PositiveBigIntegerField(default=0)
-    # Receipt of a preemption: by whom, by which rule, what was lost.
+    # Receipt of a preemption, or of the newest parking: by whom, by which rule, what was lost.
     preempted_by = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
     preempt_rule = models.CharField(max_length=20, default="", blank=True)
     lost_s = models.FloatField(null=True)
@@ -191,7 +194,10 @@ class Attempt(models.Model):
 
 
 class Lease(models.Model):
-    """What a round gave one attempt on one server: GPUs, cores, bytes. Open until ``closed_at``."""
+    """What a round gave one attempt on one server: GPUs, cores, bytes. Open until ``closed_at``.
+
+    A parked attempt holds bytes alone; when it goes on it gets another lease.
+    """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="leases")
     server = models.ForeignKey("scheduler.Server", on_delete=models.PROTECT, related_name="leases")
@@ -209,7 +215,7 @@ class Lease(models.Model):
             models.UniqueConstraint(
                 fields=["attempt", "server"], condition=Q(closed_at__isnull=True), name="lease_one_open_per_server"
             ),
-            models.CheckConstraint(condition=Q(num_gpus__gte=1), name="lease_has_a_gpu"),
+            models.CheckConstraint(condition=Q(num_gpus__gte=1) | Q(cpus=0), name="lease_has_a_gpu_or_only_memory"),
         ]
         indexes = [
             # what a server's desired state holds
@@ -223,11 +229,11 @@ class Lease(models.Model):
 
 
 class LeaseGpu(models.Model):
-    """One GPU of a lease. The database itself refuses a GPU in two open leases."""
+    """One GPU of a lease. The database itself refuses a GPU in two open leases but for a guest beside its host."""
 
     lease = models.ForeignKey(Lease, on_delete=models.CASCADE, related_name="gpus")
     gpu = models.ForeignKey("scheduler.Gpu", on_delete=models.PROTECT, related_name="leases")
-    slot = models.PositiveSmallIntegerField(default=0)  # place on a shared GPU; 0 while GPUs are not shared
+    slot = models.PositiveSmallIntegerField(default=0)  # place on a shared GPU: 1 for the guest of a packed pair
     released_at = models.DateTimeField(null=True)
 
     class Meta:

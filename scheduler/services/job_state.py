@@ -1,6 +1,6 @@
 """The one writer of a job's state: checked against the table, guarded against races, one event each.
 
-It keeps the bookkeeping that must agree with the state: the wait reason (exactly while queued), the end time (exactly
+It keeps the bookkeeping that must agree with the state: the wait reason (exactly while it waits), the end time (exactly
 when ended), the closed waiting time, and event numbers without gaps. When a job moves, and why, is decided elsewhere.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.lifecycle import TERMINAL, JobState, check_transition
+from scheduler.core.lifecycle import TERMINAL, WAITING, JobState, check_transition
 from scheduler.core.plan import Evidence, WaitReason
 from scheduler.models import Event, Job
 from scheduler.notify import touch_job, touch_queue
@@ -27,7 +27,7 @@ TOLD_EVERY = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Why one queued job waits after a round.
+    """Why one job waits after a round.
 
     Attributes:
         job_id: ULID.
@@ -123,10 +123,10 @@ def job_event(
 
 
 def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) -> list[str]:
-    """Write why the queued jobs wait after a round; a new reason is an event of kind ``job_wait``.
+    """Write why jobs wait after a round; a new reason is an event of kind ``job_wait``.
 
     The first reason of a wait is told at once, later ones at most once in TOLD_EVERY; one that lasts is told at last.
-    Jobs that are no longer queued are left alone. Of very many changes only the most telling reach live pages at once.
+    Jobs that no longer wait are left alone. Of very many changes only the most telling reach live pages at once.
 
     Returns:
         Ids of the jobs whose reason, numbers or position changed.
@@ -147,25 +147,22 @@ def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) 
 def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> dict[str, Any]:
     """Return the columns that follow from the move alone."""
     columns: dict[str, Any] = {"state_changed_at": at}
-    if to is JobState.QUEUED:
+    if to in WAITING:
         columns |= {
             "wait_reason": WaitReason.NEW,
             "wait_evidence": {},
             "wait_position": None,
             "wait_since": at,
-            "told_reason": WaitReason.NEW,
-            "told_at": at,
         }
-    elif before is JobState.QUEUED:
-        columns |= {
-            "wait_reason": "",
-            "wait_evidence": {},
-            "wait_position": None,
-            "wait_since": None,
-            "retry_after": None,
-            # The wall clock may have stepped back: a waiting time is never negative.
-            "queueing_s": job.queueing_s + max(0.0, (at - job.state_changed_at).total_seconds()),
-        }
+    else:
+        columns |= {"wait_reason": "", "wait_evidence": {}, "wait_position": None, "wait_since": None}
+    if to is JobState.QUEUED:  # turns come every minute: who waits for one has told its reason before
+        columns |= {"told_reason": WaitReason.NEW, "told_at": at}
+    if before in WAITING:
+        # The wall clock may have stepped back: a waiting time is never negative.
+        columns["queueing_s"] = job.queueing_s + max(0.0, (at - job.state_changed_at).total_seconds())
+    if before is JobState.QUEUED:
+        columns["retry_after"] = None
     if to in TERMINAL:
         columns["ended_at"] = at
     return columns
@@ -186,7 +183,7 @@ def _advance(job: Job, columns: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """The columns of a queued job that its wait is about."""
+    """The columns of a waiting job that its wait is about."""
 
     pk: str
     event_count: int
@@ -200,7 +197,7 @@ def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) ->
     """Write one batch of reasons; return the ids of the jobs that changed, and of those with an event."""
     changed: list[_Waiting] = []
     events: list[Event] = []
-    queued = Job.objects.select_for_update().filter(pk__in=waits, state=JobState.QUEUED)
+    queued = Job.objects.select_for_update().filter(pk__in=waits, state__in=sorted(WAITING))
     queued.update(wait_round=round_number)
     for pk, queue_id, number, since, told, told_at, *before in queued.order_by("number").values_list(
         *("pk", "queue_id", "event_count", "wait_since", "told_reason", "told_at"),

@@ -1,4 +1,4 @@
-"""Settings of the scheduler: policy, locality, mechanism, pause. A round reads them once, at its start."""
+"""Settings of the scheduler: what decides, what is tried, pause. A round reads them once, at its start."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,7 +17,8 @@ from scheduler.services.permission import Doer, require_admin
 # What is chosen by name, each with its options.
 CHOSEN = ("policy", "locality", "mechanism")
 PLAIN = ("paused", "smoke_run_s")
-FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), *PLAIN)
+# Introspections are a list of names; their options are given by name.
+FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), "introspection", "introspection_options", *PLAIN)
 LONGEST_SMOKE_RUN_S = 3_600.0
 
 
@@ -31,7 +32,8 @@ def settings_change(*, actor: Doer, changes: Mapping[str, Any], expected_version
 
     Args:
         changes: New values of some of FIELDS, as plain JSON data; a newly chosen policy, locality or mechanism begins
-            with its default options unless options are given with it.
+            with its default options unless options are given with it, and an introspection that is no longer chosen
+            takes its options along.
         expected_version: ``Cluster.settings_version`` as the actor saw it.
 
     Raises:
@@ -74,6 +76,9 @@ def _checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     for name in CHOSEN:
         if after[name] != before[name] and f"{name}_options" not in changes:
             after[f"{name}_options"] = {}
+    if "introspection_options" not in changes and isinstance(after["introspection"], list):
+        kept = before["introspection_options"]
+        after["introspection_options"] = {name: kept[name] for name in kept if name in after["introspection"]}
     if not isinstance(after["paused"], bool):
         errors.append(FieldError(pointer="/paused", code="type", detail="paused must be true or false."))
     smoke_run_s = after["smoke_run_s"]
@@ -98,6 +103,14 @@ def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
         for name in names
         if not isinstance(after[name], kind)
     ]
+    names, options = after["introspection"], after["introspection_options"]
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        errors.append(
+            FieldError(pointer="/introspection", code="type", detail="introspection must be a list of names.")
+        )
+    if not (isinstance(options, Mapping) and all(isinstance(chosen, Mapping) for chosen in options.values())):
+        detail = "introspection_options must be a mapping of names to mappings of options to values."
+        errors.append(FieldError(pointer="/introspection_options", code="type", detail=detail))
     if errors:
         return errors
     try:

@@ -122,8 +122,8 @@ BREAKS: dict[str, Callable[[], None]] = {
     "gpu_uuid_once": lambda: _copy(Gpu.objects.filter(server=server_make(gpus=1)).get(), index=9),
     "job_state_known": _job(state="sleeping", wait_reason=""),
     "job_asks_a_gpu": _job(num_gpus=0),
-    "job_reason_exactly_when_queued": _job(wait_reason=""),
-    "job_reason_exactly_when_queued while running": _running(wait_reason="no_capacity"),
+    "job_reason_exactly_when_waiting": _job(wait_reason=""),
+    "job_reason_exactly_when_waiting while running": _running(wait_reason="no_capacity"),
     "job_end_time_exactly_when_ended": _job(ended_at=AT),
     "job_end_time_exactly_when_ended without time": _running(state=JobState.COMPLETED),
     "job_wanted_known": _job(wanted="sleep"),
@@ -136,7 +136,10 @@ BREAKS: dict[str, Callable[[], None]] = {
         Attempt.objects.filter(pk=attempt_make(job_make()).pk), ended_at=AT
     ),
     "lease_one_open_per_server": _second_lease_on_server,
-    "lease_has_a_gpu": lambda: _update(Lease.objects.filter(attempt=attempt_make(job_make())), num_gpus=0),
+    "job_weight_positive": _job(weight=0),
+    "lease_has_a_gpu_or_only_memory": lambda: _update(
+        Lease.objects.filter(attempt=attempt_make(job_make())), num_gpus=0
+    ),
     "gpu_leased_once": _gpu_in_two_leases,
     "lease_gpu_once": lambda: _copy(LeaseGpu.objects.get(lease__attempt=attempt_make(job_make())), released_at=AT),
     "gang_member_number_once": lambda: _copy(_member(), id=ulid_make()),

@@ -20,6 +20,7 @@ GROUPS: dict[str, tuple[str, tuple[JobState, ...]]] = {
     "": ("All", ()),
     "active": ("Active", tuple(state for state in JobState if state not in TERMINAL)),
     "queued": ("Queued", (JobState.QUEUED,)),
+    "parked": ("Parked", (JobState.PARKED,)),
     "running": ("Running", (JobState.LAUNCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.SUSPENDING)),
     "suspended": ("Suspended", (JobState.SUSPENDED,)),
     "completed": ("Completed", (JobState.COMPLETED,)),

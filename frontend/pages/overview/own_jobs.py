@@ -16,6 +16,7 @@ from scheduler.selectors.visibility import Actor
 MOST = 6
 ORDER = [
     JobState.RUNNING,
+    JobState.PARKED,
     JobState.LAUNCHING,
     JobState.PREEMPTING,
     JobState.SUSPENDING,
