@@ -9,5 +9,6 @@ urlpatterns = [
     path("", include("frontend.pages.queues.urls")),
     path("", include("frontend.pages.cluster.urls")),
     path("", include("frontend.pages.rounds.urls")),
+    path("", include("frontend.pages.whatif.urls")),
     path("", include("frontend.pages.admin.urls")),
 ]

@@ -13,7 +13,7 @@ from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.lifecycle import TERMINAL
 from scheduler.selectors.servers import device_kinds
-from scheduler.selectors.visibility import jobs_visible, queues_visible
+from scheduler.selectors.visibility import jobs_visible, may_ask_what_if, queues_visible
 from scheduler.services.settings import cluster_row
 
 
@@ -36,6 +36,8 @@ def _nav(request: HttpRequest, counts: dict[str, int]) -> list[NavItem]:
         ("/cluster", "server", "Cluster"),
         ("/rounds", "history", "Rounds"),
     ]
+    if may_ask_what_if(request.user):
+        items.append(("/whatif", "flask-conical", "What-if"))
     if getattr(request.user, "is_superuser", False):
         items.append(("/admin", "settings", "Admin"))
     return [

@@ -20,7 +20,8 @@ IMPLIED = {
     "jobs:read": frozenset({"jobs:read"}),
     "jobs:write": frozenset({"jobs:read", "jobs:write"}),
     "queues:admin": frozenset({"jobs:read", "queues:admin"}),
-    "admin": frozenset({"jobs:read", "jobs:write", "queues:admin", "admin"}),
+    "whatif": frozenset({"whatif"}),
+    "admin": frozenset({"jobs:read", "jobs:write", "queues:admin", "whatif", "admin"}),
 }
 
 

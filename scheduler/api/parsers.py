@@ -19,11 +19,11 @@ MOST_BODY_BYTES = 2 * 1024 * 1024
 TOO_LARGE = f"The body may have at most {MOST_BODY_BYTES // 1024} KiB."
 
 
-def refuse_large_body(request: Request) -> None:
+def refuse_large_body(request: Request, most_bytes: int) -> None:
     """Raise BodyTooLarge by the announced length, before anything is read."""
     announced = request.headers.get("Content-Length", "")
-    if announced.isdigit() and int(announced) > MOST_BODY_BYTES:
-        raise BodyTooLarge(TOO_LARGE)
+    if announced.isdigit() and int(announced) > most_bytes:
+        raise BodyTooLarge(f"The body may have at most {most_bytes // 1024} KiB.")
 
 
 def _read(stream: IO[bytes]) -> bytes:

@@ -42,6 +42,7 @@ SIGNED_IN = Rule()
 READ = Rule(scope="jobs:read")
 WRITE_JOBS = Rule(scope="jobs:write")
 WRITE_QUEUES = Rule(scope="queues:admin")
+WHAT_IF = Rule(scope="whatif")
 OWN_ACCESS = Rule(scope="admin")  # a token must not be able to make a stronger one
 ADMIN = Rule(scope="admin", admins_only=True)
 ADMIN_OR_LOCAL = Rule(scope="admin", admins_only=True, open_to_this_machine=True)

@@ -13,6 +13,8 @@ from scheduler.api import (
     servers,
     settings,
     tokens,
+    whatif,
+    whatif_files,
 )
 from scheduler.api.not_found import not_found
 
@@ -44,6 +46,12 @@ urlpatterns = [
     path("settings", settings.Settings.as_view(), name="api-settings"),
     path("tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("tokens/<int:token>", tokens.TokenDetail.as_view(), name="api-token"),
+    path("whatif", whatif.Scenarios.as_view(), name="api-scenarios"),
+    path("whatif/traces", whatif_files.TraceFiles.as_view(), name="api-trace-files"),
+    path("whatif/traces/<str:file>", whatif_files.TraceFileDetail.as_view(), name="api-trace-file"),
+    path("whatif/<str:scenario>", whatif.ScenarioDetail.as_view(), name="api-scenario"),
+    path("whatif/<str:scenario>/cancel", whatif.ScenarioCancel.as_view(), name="api-scenario-cancel"),
+    path("whatif/<str:scenario>/runs/<int:variant>/<int:seed>", whatif.ScenarioRun.as_view(), name="api-scenario-run"),
     path("overview", overview.Overview.as_view(), name="api-overview"),
     path("events", overview.Events.as_view(), name="api-events"),
     path("me", overview.Me.as_view(), name="api-me"),

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from scheduler.api.openapi import ApiSchema
 from scheduler.api.parameters import Parameter, parse_parameters
-from scheduler.api.parsers import JsonBody, refuse_large_body
+from scheduler.api.parsers import MOST_BODY_BYTES, JsonBody, refuse_large_body
 from scheduler.api.permissions import DenyUnlessAllowed, Rule
 from scheduler.api.throttling import MinuteThrottle
 
@@ -31,6 +31,7 @@ class ApiView(APIView):
         query: Query parameters of each method; any other is refused.
         repeatable: Methods that understand ``Idempotency-Key``; the others refuse it rather than ignore it.
         versioned: Methods that need ``If-Match``.
+        most_body_bytes: A longer body is refused before it is read.
     """
 
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]
@@ -43,11 +44,12 @@ class ApiView(APIView):
     query: ClassVar[Mapping[str, Sequence[Parameter]]] = {}
     repeatable: ClassVar[frozenset[str]] = frozenset()
     versioned: ClassVar[frozenset[str]] = frozenset()
+    most_body_bytes: ClassVar[int] = MOST_BODY_BYTES
     params: Mapping[str, Any]  # parsed query parameters; each parser knows its type
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Authenticate, check the rule, count the request, then read its query parameters."""
-        refuse_large_body(request)
+        refuse_large_body(request, self.most_body_bytes)
         super().initial(request, *args, **kwargs)
         method = "GET" if request.method == "HEAD" else str(request.method)
         if "Idempotency-Key" in request.headers and method not in self.repeatable:

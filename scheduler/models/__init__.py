@@ -7,6 +7,7 @@ from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Profile
 from scheduler.models.queue import Membership, Queue
 from scheduler.models.round import Round
+from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
 from scheduler.models.server import Gpu, Server
 from scheduler.models.token import ApiToken
 from scheduler.models.trial import Trial
@@ -28,6 +29,10 @@ __all__ = [
     "Queue",
     "Round",
     "Sample",
+    "Scenario",
+    "ScenarioRun",
     "Server",
+    "StartEstimate",
+    "TraceFile",
     "Trial",
 ]

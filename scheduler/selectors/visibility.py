@@ -11,7 +11,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
 from scheduler.core.errors import NotFound
-from scheduler.models import Job, Membership, Queue
+from scheduler.models import Job, Membership, Queue, Scenario
 from scheduler.models.queue import Role
 
 Actor = User | AnonymousUser
@@ -141,6 +141,36 @@ def require_queue(user: Actor, name: str) -> Queue:
     return queue
 
 
+def may_ask_what_if(user: Actor) -> bool:
+    """Return whether ``user`` may ask what-if questions at all: admins, and leads of any queue."""
+    access = access_of(user)
+    return access.is_admin or Role.LEAD in access.roles.values()
+
+
+def scenarios_visible(user: Actor) -> QuerySet[Scenario]:
+    """Return the what-if scenarios that ``user`` may see, without their large columns.
+
+    An admin sees all. A lead sees the own ones, except those that tell about jobs of the whole cluster.
+    """
+    scenarios = Scenario.objects.select_related("owner").defer("base")
+    if is_admin(user):
+        return scenarios
+    return scenarios.filter(owner_id=user.pk, of_cluster=False) if may_ask_what_if(user) else scenarios.none()
+
+
+def require_scenario(user: Actor, scenario_id: str) -> Scenario:
+    """Return the scenario with this ULID.
+
+    Raises:
+        NotFound: There is none, or ``user`` may not see it; the two look alike.
+    """
+    is_plain = _is_plain(scenario_id, longest=26)
+    scenario = scenarios_visible(user).filter(pk=scenario_id.upper()).first() if is_plain else None
+    if scenario is None:
+        raise NotFound("There is no such scenario that you may see.")
+    return scenario
+
+
 def may_act_on_job(user: Actor, job: Job) -> bool:
     """Return whether ``user`` may cancel, suspend and resume ``job``: its owner while a member, and every lead."""
     access = access_of(user)
@@ -150,7 +180,9 @@ def may_act_on_job(user: Actor, job: Job) -> bool:
 
 
 def groups_allowed(user: Actor, group_name: str) -> bool:
-    """Return whether ``user`` may listen to a WebSocket group: ``cluster``, ``queue.<pk>`` or ``job.<ulid>``.
+    """Return whether ``user`` may listen to a WebSocket group.
+
+    Groups are ``cluster``, ``queue.<pk>``, ``job.<ulid>`` and ``scenario.<ulid>``.
 
     Roles are read afresh, ``user`` is not: the caller reads it again before it checks a long-lived connection again.
     """
@@ -161,4 +193,6 @@ def groups_allowed(user: Actor, group_name: str) -> bool:
         return queues_visible(user).filter(pk=int(key)).exists()
     if kind == "job" and _is_plain(key, longest=26):
         return jobs_visible(user).filter(pk=key).exists()
+    if kind == "scenario" and _is_plain(key, longest=26):
+        return scenarios_visible(user).filter(pk=key).exists()
     return group_name == "cluster"

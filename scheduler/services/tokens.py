@@ -14,7 +14,7 @@ from scheduler.selectors.visibility import Actor, is_admin
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
 
-SCOPES = ("jobs:read", "jobs:write", "queues:admin", "admin")
+SCOPES = ("jobs:read", "jobs:write", "queues:admin", "whatif", "admin")
 PREFIX = "cw_"
 SHOWN_CHARS = 8  # of the text, to tell tokens apart
 NAME_CHARS = 80

@@ -11,6 +11,7 @@ SCOPE_WORDS = {
     "jobs:read": "Read jobs, logs and metrics",
     "jobs:write": "Submit, suspend, resume and cancel jobs",
     "queues:admin": "Change quotas and members",
+    "whatif": "Ask what-if questions",
     "admin": "Change servers and settings",
 }
 

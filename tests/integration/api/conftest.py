@@ -13,11 +13,13 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.lifecycle import JobState
-from scheduler.models import ApiToken, Job, Queue, Round, Server
+from scheduler.models import ApiToken, Job, Queue, Round, Scenario, Server, TraceFile
 from scheduler.models.queue import Role
+from scheduler.models.scenario import ScenarioState
 from scheduler.services.tokens import token_create
 from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.fakes import MemoryBell
+from tests.scenarios import scenario_make, trace_file_make
 
 ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
 
@@ -30,6 +32,9 @@ class World:
         users: One for each role but anonymous; roles are held in ``vision``, the outsider is a member of ``speech``.
         job: Of the member, in ``vision``, running on ``server``.
         tokens: Of each user, one that no test uses to sign in.
+        asked: A what-if scenario of the lead that has ended.
+        asking: One that waits for a worker.
+        trace_file: Of the lead.
     """
 
     users: dict[str, User]
@@ -40,6 +45,9 @@ class World:
     job: Job
     round: Round
     tokens: dict[str, ApiToken]
+    asked: Scenario
+    asking: Scenario
+    trace_file: TraceFile
 
     def actor(self, role: str) -> User | AnonymousUser:
         """Return the user of a role."""
@@ -97,6 +105,9 @@ def world_make() -> World:
         job=job,
         round=round_make(1),
         tokens=tokens,
+        asked=scenario_make(users["lead"], state=ScenarioState.COMPLETED),
+        asking=scenario_make(users["lead"]),
+        trace_file=trace_file_make(users["lead"]),
     )
 
 

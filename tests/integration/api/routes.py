@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.views import APIView
 
 from tests.integration.api.conftest import World, spec
+from tests.scenarios import TRACE, scenario_body
 
 # Plain functions among the routes: they hold no rule because they tell nothing.
 PLAIN = {"healthz", "readyz", "version", "api-no-such-path", "api-no-such-version"}
@@ -82,6 +83,10 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "server": world.server.pk,
         "number": 1,
         "token": world.tokens[role].pk if role in world.tokens else 1,
+        "scenario": (world.asking if route.name == "api-scenario-cancel" else world.asked).pk,
+        "variant": 0,
+        "seed": 1,
+        "file": world.trace_file.pk,
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
@@ -91,6 +96,8 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-server-drain": {"reason": "new fans"},
         "patch-api-settings": {"paused": True},
         "post-api-tokens": {"name": "mine", "scopes": ["jobs:read"]},
+        "post-api-scenarios": scenario_body(),
+        "post-api-trace-files": TRACE,
     }
     headers = {"If-Match": "*"} if route.method == "patch" else {}
     return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)

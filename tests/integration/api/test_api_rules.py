@@ -21,6 +21,8 @@ IN_QUEUE = (401, 404, 200, 200, 200, 200)  # what one may not see is not found
 ACTS_ON_JOB = (401, 404, 403, 200, 200, 200)  # the job is the member's
 LEADS = (401, 404, 403, 403, 200, 200)
 ADMINS = (401, 403, 403, 403, 403, 200)
+ASKERS = (401, 403, 403, 403, 200, 200)  # who may ask what-if questions
+OWN_QUESTION = (401, 404, 404, 404, 200, 200)  # the scenario is the lead's
 
 EXPECTED: dict[str, tuple[int, ...]] = {
     "get-metrics": EVERYBODY,  # the test client calls from this machine
@@ -56,6 +58,15 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "get-api-tokens": SIGNED_IN,
     "post-api-tokens": (401, 201, 201, 201, 201, 201),
     "delete-api-token": (401, 204, 204, 204, 204, 204),
+    "get-api-scenarios": ASKERS,
+    "post-api-scenarios": (401, 403, 403, 403, 202, 202),
+    "get-api-scenario": OWN_QUESTION,
+    "delete-api-scenario": (401, 404, 404, 404, 204, 204),
+    "post-api-scenario-cancel": OWN_QUESTION,
+    "get-api-scenario-run": OWN_QUESTION,
+    "get-api-trace-files": ASKERS,
+    "post-api-trace-files": (401, 403, 403, 403, 201, 201),
+    "delete-api-trace-file": (401, 404, 404, 404, 204, 204),
     "get-api-overview": SIGNED_IN,
     "get-api-events": SIGNED_IN,
     "get-api-me": SIGNED_IN,
@@ -72,9 +83,11 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
     if str(route) == "post-api-server-undrain":
         at = datetime.now(UTC)
         server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
-    body: dict[str, Any] = (
-        {} if call.body is None else {"data": json.dumps(call.body), "content_type": "application/json"}
-    )
+    body: dict[str, Any] = {}
+    if isinstance(call.body, bytes):
+        body = {"data": call.body, "content_type": "application/octet-stream"}
+    elif call.body is not None:
+        body = {"data": json.dumps(call.body), "content_type": "application/json"}
     return client.generic(
         route.method.upper(),
         reverse(route.name, kwargs=call.kwargs),

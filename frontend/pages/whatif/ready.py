@@ -1,0 +1,91 @@
+"""Scenarios that are ready to be asked, shown where there are none yet; and the variant that is the live cluster."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.models import Cluster
+
+Json = dict[str, Any]  # a scenario as the service takes it
+POLICIES = ("srtf", "ftf", "fifo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A scenario with one button.
+
+    Attributes:
+        key: In the URL of the form.
+        title: The question.
+        text: What it compares, one sentence.
+        body: The scenario.
+        of_cluster: Whether only admins may ask it.
+    """
+
+    key: str
+    title: str
+    text: str
+    body: Json
+    of_cluster: bool
+
+
+def live_variant(cluster: Cluster) -> Json:
+    """Return the settings in force as a variant."""
+    return {
+        "policy": cluster.policy,
+        "policy_options": cluster.policy_options,
+        "locality": cluster.locality,
+        "locality_options": cluster.locality_options,
+        "mechanism": cluster.mechanism,
+        "mechanism_options": cluster.mechanism_options,
+        "introspection": list(getattr(cluster, "introspection", [])),
+        "introspection_options": dict(getattr(cluster, "introspection_options", {})),
+    }
+
+
+def ready_scenarios(cluster: Cluster) -> list[Ready]:
+    """Return three scenarios that begin with the settings in force."""
+    live = live_variant(cluster)
+    others = [{**_same(live), "policy": name} for name in POLICIES if name != cluster.policy]
+    week = "generate:philly?jobs=2000&load=0.9&queues=4"
+    return [
+        Ready(
+            key="policies",
+            title="Which policy ends the present jobs soonest?",
+            text=f"The jobs that run and wait now, under {cluster.policy} and {len(others)} other policies.",
+            body={"name": "Which policy now?", "start": {"kind": "live"}, "variants": [live, *others], "seeds": [1, 2]},
+            of_cluster=True,
+        ),
+        Ready(
+            key="servers",
+            title="What would two more servers change?",
+            text="A generated week at 90 % load on this cluster: as it is, with two servers more, with 20 % more jobs.",
+            body={
+                "name": "Two servers more",
+                "start": {"kind": "generator", "text": week, "cluster": None},
+                "variants": [live, {**live, "servers": 2}, {**live, "load": 1.2}],
+                "seeds": [1, 2, 3],
+            },
+            of_cluster=False,
+        ),
+        Ready(
+            key="week",
+            title="How do policies compare on a busy week?",
+            text="2 000 generated jobs of four teams on 16 servers of 8 GPUs, with three seeds.",
+            body={
+                "name": "Policies on a busy week",
+                "start": {
+                    "kind": "generator",
+                    "text": week,
+                    "cluster": {"servers": 16, "gpus": 8, "cpus": 24, "memory_gb": 500},
+                },
+                "variants": [live, *others],
+                "seeds": [1, 2, 3],
+            },
+            of_cluster=False,
+        ),
+    ]
+
+
+def _same(live: Json) -> Json:
+    """Return the variant without the options of its policy, which mean nothing to another."""
+    return {**live, "policy_options": {}}

@@ -1,0 +1,178 @@
+"""A finished scenario as its page shows it: the table of metrics, the charts, the title."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.components.charts import Chart
+from frontend.components.formats import MINUS, NBSP, duration, number, percent
+from frontend.pages.simulation.comparison import Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
+from frontend.pages.simulation.finding import finding, in_question
+from frontend.pages.simulation.single import arm_charts
+from scheduler.models import Scenario, ScenarioRun
+from scheduler.models.scenario import RunState
+from scheduler.simulator.figures import Figures, figures_from_json
+
+Row = dict[str, Any]  # selectors.whatif
+SHOWN = {
+    "avg_jct_s": "Mean JCT",
+    "p50_jct_s": "p50 JCT",
+    "p99_jct_s": "p99 JCT",
+    "avg_queueing_s": "Mean wait",
+    "makespan_s": "Makespan",
+    "avg_useful_gpu": "Useful",
+    "preemptions": "Preempted",
+    "max_rho": "Worst \u03c1",
+}
+TIMES = "\u00d7"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One metric of one variant. ``tone`` is ``ok``, ``bad`` or empty."""
+
+    title: str
+    text: str
+    spread: str
+    change: str
+    tone: str
+    wins: bool
+    sure: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantRow:
+    """One variant."""
+
+    name: str
+    cells: list[Cell]
+    unfinished: int
+    stroke: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantPart:
+    """What is shown of one variant while it is chosen."""
+
+    name: str
+    charts: list[Chart]
+    shown: bool
+
+    @property
+    def later(self) -> bool:
+        """Return whether its charts are drawn only when it is chosen."""
+        return not self.shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Everything a page needs of a finished scenario."""
+
+    title: str
+    heads: list[str]
+    rows: list[VariantRow]
+    chosen: int
+    charts: list[Chart]
+    parts: list[VariantPart]
+    hashes: list[tuple[str, str]]
+    seed: int
+
+
+def figures_read(scenario: Scenario, names: Sequence[str]) -> list[Figures]:
+    """Return the figures of every variant with the first seed; empty while one is missing."""
+    runs = ScenarioRun.objects.filter(scenario=scenario, seed=scenario.seeds[0], state=RunState.COMPLETED)
+    found = {variant: figures for variant, figures in runs.values_list("variant", "figures") if figures}
+    return [figures_from_json(found[variant]) for variant in sorted(found)] if len(found) == len(names) else []
+
+
+def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row], names: Sequence[str]) -> Shown:
+    """Return the page of a scenario whose runs have ended.
+
+    Args:
+        scenario: The scenario.
+        figures: Of its variants, with the first seed.
+        metrics: ``selectors.whatif.scenario_metrics``.
+        names: Of its variants.
+    """
+    summaries = [one.summary for one in figures]
+    chosen = in_question(summaries)
+    drawn = strokes(len(figures), chosen)
+    by_key = {metric["key"]: metric for metric in metrics}
+    return Shown(
+        title=finding(summaries, names, chosen),
+        heads=list(SHOWN.values()),
+        rows=_rows(by_key, names, drawn, chosen),
+        chosen=chosen,
+        charts=[
+            jct_chart(figures, names, drawn),
+            wait_chart(figures, names, drawn),
+            rho_chart(figures, names, drawn),
+            use_chart(figures, names),
+        ],
+        parts=[
+            VariantPart(name=name, charts=arm_charts(one, prefix=f"variant-{at}"), shown=at == chosen)
+            for at, (name, one) in enumerate(zip(names, figures, strict=True))
+        ],
+        hashes=[(name, one["plan_hash"]) for name, one in zip(names, summaries, strict=True)],
+        seed=scenario.seeds[0],
+    )
+
+
+def _rows(metrics: dict[str, Row], names: Sequence[str], drawn: Sequence[Stroke], chosen: int) -> list[VariantRow]:
+    rows = []
+    for at, name in enumerate(names):
+        left = metrics["unfinished"]["variants"][at]
+        cells = [_cell(metrics[key], title, at) for key, title in SHOWN.items()]
+        rows.append(
+            VariantRow(
+                name=name,
+                cells=cells,
+                unfinished=round(left["mean"] or 0),
+                stroke=drawn[at].kind,
+                chosen=0 < at == chosen,
+            )
+        )
+    return rows
+
+
+def _cell(metric: Row, title: str, at: int) -> Cell:
+    own, base = metric["variants"][at], metric["variants"][0]
+    wins = metric["winner"] == at
+    if not own["seeds"]:
+        return Cell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
+    change, tone = _change(metric, own["mean"], base["mean"]) if at and base["seeds"] else ("", "")
+    spread = f"\u00b1{NBSP}{_text(metric, own['half_width'])}" if own["seeds"] > 1 and own["half_width"] else ""
+    return Cell(
+        title=title,
+        text=_text(metric, own["mean"]),
+        spread=spread,
+        change=change,
+        tone=tone,
+        wins=wins,
+        sure=metric["sure"] if wins else None,
+    )
+
+
+def _text(metric: Row, value: float) -> str:
+    if metric["kind"] == "time":
+        return duration(value)
+    if metric["kind"] == "share":
+        return percent(value, 1)
+    return number(value) if metric["kind"] == "count" else number(value, 2)
+
+
+def _change(metric: Row, value: float, base: float) -> tuple[str, str]:
+    """Return the change against the baseline in words of the visual language, coloured where it is good or bad."""
+    if metric["kind"] == "share":
+        points = round(100 * (value - base))
+        text = f"{'+' if points > 0 else MINUS}{abs(points)}" if points else ""
+    elif base <= 0:
+        return "", ""
+    elif value / base >= 1.95:
+        text = f"{value / base:.1f}{NBSP}{TIMES}"
+    else:
+        per_cent = round(100 * (value / base - 1))
+        text = f"{'+' if per_cent > 0 else MINUS}{abs(per_cent)}{NBSP}%" if per_cent else ""
+    better = value < base if metric["best"] == "min" else value > base
+    return text, ("ok" if better else "bad") if text else ""

@@ -1,0 +1,41 @@
+/* Progress of one scenario: frames as they come, and a look at the API every second in case none does. */
+"use strict";
+
+(() => {
+  const card = document.getElementById("progress");
+  const id = card.dataset.scenario;
+  const part = (name) => document.querySelector(`[data-whatif="${name}"]`);
+  const bar = (element, frac) => {
+    element.setAttribute("aria-valuenow", String(Math.round(frac * 100)));
+    element.firstElementChild.style.setProperty("--at", `${(frac * 100).toFixed(2)}%`);
+  };
+  let heardAt = 0, isOver = false;
+
+  const take = (data) => {
+    heardAt = Date.now();
+    part("done").textContent = String(data.runs_done);
+    part("percent").textContent = Shell.percent(data.frac);
+    part("elapsed").textContent = Shell.duration(data.elapsed_s);
+    part("silent").hidden = !data.silent;
+    bar(part("all"), data.frac);
+    for (const run of data.runs) {
+      const row = document.querySelector(`[data-run="${run.variant}-${run.seed}"]`);
+      if (!row) continue;
+      Shell.setBadge(row.querySelector("[data-run-state]"), run.state);
+      bar(row.querySelector(".bar"), run.frac);
+      row.querySelector("[data-run-percent]").textContent = Shell.percent(run.frac);
+      if (run.num_jobs) row.querySelector("[data-run-jobs]").textContent = `${Shell.number(run.done_jobs)} of ${Shell.number(run.num_jobs)}`;
+    }
+    if (!isOver && data.state !== "queued" && data.state !== "running") {
+      isOver = true;
+      location.reload();
+    }
+  };
+
+  Live.connect([`scenario.${id}`], (kind, data) => { if (kind === "scenario" && data.id === id) take(data); });
+  setInterval(async () => {
+    if (isOver || document.hidden || Date.now() - heardAt < 950) return;
+    const response = await fetch(`/api/v1/whatif/${id}`, { headers: { Accept: "application/json" } }).catch(() => null);
+    if (response?.ok) take((await response.json()).progress);
+  }, 1000);
+})();

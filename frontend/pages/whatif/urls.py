@@ -1,0 +1,12 @@
+"""Routes of the what-if pages."""
+
+from django.urls import path
+
+from frontend.pages.whatif import views
+
+urlpatterns = [
+    path("whatif", views.scenarios, name="what-if"),
+    path("whatif/new", views.new, name="what-if-new"),
+    path("whatif/<str:scenario>", views.scenario_page, name="what-if-scenario"),
+    path("whatif/<str:scenario>/apply", views.apply, name="what-if-apply"),
+]

@@ -1,0 +1,212 @@
+"""The what-if pages: the list, the form, and one scenario with its progress and what it found."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from frontend.components.errors import page
+from frontend.components.viewer import now_utc
+from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
+from frontend.pages.whatif.ready import Ready, live_variant, ready_scenarios
+from frontend.pages.whatif.results import figures_read, shown
+from frontend.pages.whatif.words import fidelity_view, start_words
+from scheduler.core.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.models import Scenario
+from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
+from scheduler.selectors.visibility import is_admin, may_ask_what_if, require_scenario, scenarios_visible
+from scheduler.selectors.whatif import (
+    names_of,
+    scenario_metrics,
+    scenario_progress,
+    scenario_row,
+    trace_file_row,
+    trace_files_visible,
+)
+from scheduler.services.settings import FIELDS, cluster_row, settings_change
+from scheduler.services.whatif import scenario_cancel, scenario_create, scenario_delete
+from scheduler.services.whatif_checks import VARIANTS
+from scheduler.services.whatif_files import MOST_BYTES, trace_file_create
+from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.workloads import GENERATORS
+
+ON_A_PAGE = 50
+Json = dict[str, Any]  # a scenario as the service takes it
+
+
+def _require_asker(request: HttpRequest) -> None:
+    """The pages do not exist for others."""
+    if not may_ask_what_if(request.user):
+        raise NotFound("what-if")
+
+
+@page
+@require_safe
+def scenarios(request: HttpRequest) -> HttpResponseBase:
+    """Show scenarios, newest first; three ready ones where there are none."""
+    _require_asker(request)
+    at = now_utc()
+    found = list(scenarios_visible(request.user).order_by("-id")[:ON_A_PAGE])
+    rows = [
+        {
+            **scenario_row(one),
+            "words": start_words(one.start),
+            "progress": scenario_progress(one, at) if one.state in SCENARIO_OPEN else None,
+        }
+        for one in found
+    ]
+    context = {"rows": rows, "ready": _ready(request), "open": [one.pk for one in found if one.state in SCENARIO_OPEN]}
+    return render(request, "whatif/scenarios.html", context)
+
+
+def _ready(request: HttpRequest) -> list[Ready]:
+    return [one for one in ready_scenarios(cluster_row()) if is_admin(request.user) or not one.of_cluster]
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponseBase:
+    """Show the form; POST asks the question, or adds or removes a variant (field ``do``)."""
+    _require_asker(request)
+    if request.method != "POST":
+        return _form(request, _first_body(request))
+    doing = request.POST.get("do", "ask")
+    body = body_from(request.POST.dict())
+    if doing == "add" and len(body["variants"]) < VARIANTS[1]:
+        body["variants"].append(dict(body["variants"][-1]))
+        return _form(request, body)
+    if doing.startswith("remove-") and doing[7:].isdigit():
+        return _form(request, {**body, "variants": _without(body["variants"], int(doing[7:]))})
+    return _ask(request, body)
+
+
+def _without(variants: list[Json], index: int) -> list[Json]:
+    return [variant for at, variant in enumerate(variants) if at != index or len(variants) <= VARIANTS[0]]
+
+
+def _first_body(request: HttpRequest) -> Json:
+    """Return what the form begins with: a ready scenario, a copy of another, or two variants of the live settings."""
+    ready = {one.key: one for one in _ready(request)}
+    if (key := request.GET.get("ready", "")) in ready:
+        return ready[key].body
+    if copied := request.GET.get("from", ""):
+        other = require_scenario(request.user, copied)
+        return {"name": other.name, "start": other.start, "variants": other.variants, "seeds": other.seeds}
+    live = live_variant(cluster_row())
+    start: Json = {"kind": "live" if is_admin(request.user) else "generator"}
+    return {"name": "", "start": start, "variants": [live, {**live, "policy_options": {}}], "seeds": [1, 2, 3]}
+
+
+def _ask(request: HttpRequest, body: Json) -> HttpResponseBase:
+    at = now_utc()
+    try:
+        upload = request.FILES.get("upload")
+        if body["start"]["kind"] == "trace" and upload is not None:
+            if (upload.size or 0) > MOST_BYTES:
+                detail = f"The file has more than {MOST_BYTES // 2**20} MiB; gzip makes it smaller."
+                raise SpecInvalid([FieldError(pointer="/file", code="length", detail=detail)])
+            file = trace_file_create(actor=request.user, name=upload.name or "trace", content=upload.read(), at=at)
+            body["start"]["file"] = file.pk
+        scenario = scenario_create(actor=request.user, body=body, at=at)
+    except SpecInvalid as error:
+        return _form(request, body, errors=error.errors, status=422)
+    except (Conflict, NotAllowed) as error:
+        refused = [FieldError(pointer="", code="refused", detail=str(error))]
+        return _form(request, body, errors=refused, status=409)
+    return redirect("what-if-scenario", scenario=scenario.pk)
+
+
+def _form(
+    request: HttpRequest, body: Json, *, errors: list[FieldError] | None = None, status: int = 200
+) -> HttpResponse:
+    sent = request.POST.dict() if request.method == "POST" else {}
+    found = errors or []
+    context = {
+        "fields": {**fields_of(body), **{key: value for key, value in sent.items() if "." not in key}},
+        "variants": variant_views(body["variants"], found),
+        "num_variants": num_variants({"variants": str(len(body["variants"]))}),
+        "may_add": len(body["variants"]) < VARIANTS[1],
+        "may_remove": len(body["variants"]) > VARIANTS[0],
+        "errors": found,
+        "wrong": {entry.pointer.strip("/").rpartition("/")[2]: entry.detail for entry in found},
+        "is_admin": is_admin(request.user),
+        "files": [trace_file_row(file) for file in trace_files_visible(request.user)[:50]],
+        "generators": list(GENERATORS),
+        "most_mib": MOST_BYTES // 2**20,
+    }
+    return render(request, "whatif/new.html", context, status=status)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
+    """Show one scenario; POST cancels or deletes it (field ``do``)."""
+    found = require_scenario(request.user, scenario)
+    if request.method == "POST":
+        return _act(request, found)
+    at, names = now_utc(), names_of(found)
+    progress, metrics = scenario_progress(found, at), scenario_metrics(found)
+    figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else []
+    cluster = cluster_row()
+    context: dict[str, Any] = {
+        "scenario": found,
+        "row": scenario_row(found),
+        "names": names,
+        "progress": progress,
+        "bars": [{**run, "name": names[run["variant"]]} for run in progress["runs"]],
+        "is_open": found.state in SCENARIO_OPEN,
+        "words": start_words(found.start),
+        "about": found.about.get("text", ""),
+        "warnings": found.about.get("warnings", []),
+        "fidelity": fidelity_view(found.about.get("fidelity")),
+        "shown": shown(found, figures, metrics, names) if figures and found.state == ScenarioState.COMPLETED else None,
+        "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
+        "version": cluster.settings_version,
+        "applicable": _applicable(found, names),
+    }
+    return render(request, "whatif/scenario.html", context)
+
+
+def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
+    doing = request.POST.get("do", "")
+    try:
+        if doing == "cancel":
+            scenario_cancel(actor=request.user, scenario=found, at=now_utc())
+            messages.success(request, f"{found.name} is cancelled.")
+        elif doing == "delete":
+            scenario_delete(actor=request.user, scenario=found, at=now_utc())
+            messages.success(request, f"{found.name} is deleted.")
+            return redirect("what-if")
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("what-if-scenario", scenario=found.pk)
+
+
+def _applicable(found: Scenario, names: list[str]) -> list[dict[str, Any]]:
+    """Return the variants whose settings could be those of the cluster."""
+    return [
+        {"index": at, "name": name, "settings": " · ".join((v["policy"], v["locality"], v["mechanism"]))}
+        for at, (name, v) in enumerate(zip(names, found.variants, strict=True))
+    ]
+
+
+@page
+@require_POST
+def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
+    """Make the settings of one variant those of the cluster, from the next round on."""
+    found = require_scenario(request.user, scenario)
+    index, version = request.POST.get("variant", ""), request.POST.get("version", "")
+    if not (index.isdigit() and version.isdigit() and len(index) < 3 and int(index) < len(found.variants)):
+        raise NotFound("variant")
+    variant = found.variants[int(index)]
+    changes = {name: variant[name] for name in ARM_FIELDS if name in variant and name in FIELDS}
+    try:
+        cluster = settings_change(actor=request.user, changes=changes, expected_version=int(version), at=now_utc())
+    except (Conflict, SpecInvalid) as error:
+        messages.error(request, f"{error} Look at them again, then repeat it.")
+        return redirect("what-if-scenario", scenario=found.pk)
+    settings = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
+    messages.success(request, f"{settings} decide from round {cluster.round_number + 1}.")
+    return redirect("what-if-scenario", scenario=found.pk)

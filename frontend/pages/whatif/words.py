@@ -1,0 +1,67 @@
+"""Sentences of the what-if pages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from frontend.components.formats import duration, percent
+from scheduler.simulator.workloads import PREFIX
+
+FIGURES = {
+    "avg_jct_s": "Mean JCT",
+    "p99_jct_s": "p99 JCT",
+    "p50_wait_s": "Median wait",
+    "makespan_s": "Makespan",
+    "occupancy": "Allocated",
+}
+
+
+def start_words(start: Mapping[str, Any]) -> str:  # as the scenario keeps it
+    """Return where a scenario starts, as the beginning of a line."""
+    kind = start["kind"]
+    if kind == "live":
+        return "The live cluster"
+    if kind == "past":
+        since, until = (datetime.fromisoformat(start[name]) for name in ("since", "until"))
+        return f"Replay of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
+    if kind == "trace":
+        return "An uploaded trace"
+    return f"Generated: {start['text'].removeprefix(PREFIX).replace('?', ', ').replace('&', ', ')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FidelityView:
+    """How far the simulator is off on the chosen window.
+
+    Attributes:
+        title: The finding.
+        rows: Name, what happened, what was replayed, error.
+    """
+
+    title: str
+    rows: list[tuple[str, str, str, str]]
+
+
+def fidelity_view(rows: Sequence[Mapping[str, Any]] | None) -> FidelityView | None:
+    """Return the fidelity card; None where there is nothing to compare with."""
+    if not rows:
+        return None
+    errors = [abs(row["error_frac"]) for row in rows if row["error_frac"] is not None]
+    title = f"The replay is within {percent(max(errors), 1)} of reality" if errors else "Nothing to compare with"
+    return FidelityView(
+        title=title,
+        rows=[
+            (
+                FIGURES.get(row["key"], row["key"]),
+                _text(row, row["happened"]),
+                _text(row, row["replayed"]),
+                "not measured" if row["error_frac"] is None else percent(abs(row["error_frac"]), 1),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _text(row: Mapping[str, Any], value: float) -> str:
+    return duration(value) if row["kind"] == "time" else percent(value, 1)

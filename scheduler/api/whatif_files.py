@@ -1,0 +1,91 @@
+"""``/whatif/traces``: trace files that scenarios start from."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.exceptions import NotFound
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api import parameters
+from scheduler.api.errors import BodyTooLarge
+from scheduler.api.pagination import PAGE, Order, Page
+from scheduler.api.permissions import WHAT_IF
+from scheduler.api.view import ApiView
+from scheduler.api.whatif import refuse_others
+from scheduler.api.whatif_documents import TraceFilePage, TraceFileRow
+from scheduler.ports import live_ports
+from scheduler.selectors.whatif import trace_file_row, trace_files_visible
+from scheduler.services.whatif_files import MOST_BYTES, trace_file_create, trace_file_delete
+
+NEWEST_FIRST = Order(name="-id", column="id", tie="id")
+
+
+class RawBody(BaseParser):
+    """``application/octet-stream``: the file itself."""
+
+    media_type = "application/octet-stream"
+
+    def parse(  # type: ignore[override]  # a body is bytes here
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        """Return the bytes."""
+        content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise BodyTooLarge(f"A trace may have at most {MOST_BYTES // 2**20} MiB; gzip makes it smaller.")
+        return content
+
+
+class TraceFiles(ApiView):
+    """Uploaded traces."""
+
+    rules = {"GET": WHAT_IF, "POST": WHAT_IF}
+    query = {"GET": PAGE, "POST": (parameters.text("name", "What the file is called.", most=120),)}
+    parser_classes = [RawBody]
+    most_body_bytes = MOST_BYTES
+
+    @extend_schema(operation_id="trace_file_list", summary="List uploaded traces", responses={200: TraceFilePage})
+    def get(self, request: Request) -> Response:
+        """List the traces that you may use, newest first."""
+        refuse_others(request)
+        page = Page(rows=trace_files_visible(request.user), order=NEWEST_FIRST, params=self.params)
+        return Response(page.body(request, trace_file_row))
+
+    @extend_schema(
+        operation_id="trace_file_create",
+        summary="Upload a trace",
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses={201: TraceFileRow},
+    )
+    def post(self, request: Request) -> Response:
+        """Keep a trace in any format that is read, plain or gzip; its jobs are read when a scenario starts from it."""
+        content = request.data if isinstance(request.data, bytes) else b""
+        file = trace_file_create(
+            actor=request.user,
+            name=self.params["name"] or "trace",
+            content=content,
+            at=live_ports().clock.now(),
+        )
+        return Response(trace_file_row(file), status=201)
+
+
+class TraceFileDetail(ApiView):
+    """One uploaded trace."""
+
+    rules = {"DELETE": WHAT_IF}
+
+    @extend_schema(
+        operation_id="trace_file_delete",
+        summary="Delete a trace",
+        responses={204: OpenApiResponse(description="It is gone."), 409: OpenApiResponse(description="It is used.")},
+    )
+    def delete(self, request: Request, file: str) -> Response:
+        """Forget a trace that no scenario starts from."""
+        found = trace_files_visible(request.user).filter(pk=file.upper()).first() if len(file) == 26 else None
+        if found is None:
+            raise NotFound
+        trace_file_delete(actor=request.user, file=found, at=live_ports().clock.now())
+        return Response(status=204)

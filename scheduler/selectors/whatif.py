@@ -1,0 +1,176 @@
+"""Who sees which what-if scenarios, and what they show."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from scheduler.models import Scenario, ScenarioRun, TraceFile
+from scheduler.models.scenario import SCENARIO_OPEN, RunState
+from scheduler.selectors.times import iso, seconds_between
+from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if
+from scheduler.simulator.summary_text import METRICS, Metric, mean_of
+from scheduler.simulator.variants import variant_from, variant_names
+
+# A worker says every second that it works on a scenario.
+SILENT_AFTER_S = 15.0
+
+Row = dict[str, Any]  # JSON
+
+
+def trace_files_visible(user: Actor) -> QuerySet[TraceFile]:
+    """Return the uploaded traces that ``user`` may use, newest first, without their content."""
+    files = TraceFile.objects.select_related("owner").defer("content").order_by("-id")
+    if is_admin(user):
+        return files
+    return files.filter(owner_id=user.pk) if may_ask_what_if(user) else files.none()
+
+
+def trace_file_row(file: TraceFile) -> Row:
+    """Return one uploaded trace as plain JSON data."""
+    return {
+        "id": file.pk,
+        "name": file.name,
+        "owner": file.owner.username,
+        "bytes": file.num_bytes,
+        "created_at": iso(file.created_at),
+    }
+
+
+def scenario_row(scenario: Scenario) -> Row:
+    """Return one line of the list as plain JSON data."""
+    return {
+        "id": scenario.pk,
+        "name": scenario.name,
+        "owner": scenario.owner.username,
+        "state": scenario.state,
+        "error": scenario.error,
+        "created_at": iso(scenario.created_at),
+        "ended_at": iso(scenario.ended_at),
+        "start": scenario.start,
+        "variants": [
+            {"name": name, **variant} for name, variant in zip(names_of(scenario), scenario.variants, strict=True)
+        ],
+        "seeds": scenario.seeds,
+    }
+
+
+def names_of(scenario: Scenario) -> list[str]:
+    """Return the names of its variants."""
+    return variant_names([variant_from(variant) for variant in scenario.variants])
+
+
+def scenario_progress(scenario: Scenario, at: datetime) -> Row:
+    """Return how far it is: each run, and all of them as a share from 0 to 1."""
+    runs = list(ScenarioRun.objects.filter(scenario=scenario).defer("figures", "summary").order_by("seed", "variant"))
+    shares = [1.0 if run.state == RunState.COMPLETED else _share(run) for run in runs]
+    beats = [run.heartbeat_at for run in runs if run.heartbeat_at] + [scenario.heartbeat_at or scenario.created_at]
+    is_open = scenario.state in SCENARIO_OPEN
+    return {
+        "id": scenario.pk,
+        "state": scenario.state,
+        "error": scenario.error,
+        "frac": sum(shares) / len(shares) if shares else 0.0,
+        "runs_done": sum(run.state == RunState.COMPLETED for run in runs),
+        "num_runs": len(runs),
+        "silent": is_open and seconds_between(max(beats), at) > SILENT_AFTER_S,
+        "elapsed_s": seconds_between(scenario.created_at, scenario.ended_at or at),
+        "runs": [_run_row(run, share) for run, share in zip(runs, shares, strict=True)],
+    }
+
+
+def _share(run: ScenarioRun) -> float:
+    return run.done_jobs / run.num_jobs if run.num_jobs else 0.0
+
+
+def _run_row(run: ScenarioRun, share: float) -> Row:
+    return {
+        "variant": run.variant,
+        "seed": run.seed,
+        "state": run.state,
+        "error": run.error,
+        "frac": share,
+        "done_jobs": run.done_jobs,
+        "num_jobs": run.num_jobs,
+        "attempts": run.attempts,
+        "cpu_s": sum(run.costs.values()),
+    }
+
+
+def scenario_detail(scenario: Scenario, at: datetime) -> Row:
+    """Return one scenario with its progress and, for each metric, mean, uncertainty and winner."""
+    return {
+        **scenario_row(scenario),
+        "about": scenario.about.get("text", ""),
+        "warnings": scenario.about.get("warnings", []),
+        "progress": scenario_progress(scenario, at),
+        "metrics": scenario_metrics(scenario),
+        "fidelity": scenario.about.get("fidelity"),
+    }
+
+
+def run_detail(scenario: Scenario, *, variant: int, seed: int) -> Row | None:
+    """Return one run with its figures and curves; None when there is none."""
+    run = ScenarioRun.objects.filter(scenario=scenario, variant=min(variant, 2**15), seed=min(seed, 2**62)).first()
+    if run is None:
+        return None
+    share = 1.0 if run.state == RunState.COMPLETED else _share(run)
+    return {**_run_row(run, share), "summary": run.summary, "figures": run.figures, "costs": run.costs}
+
+
+def scenario_metrics(scenario: Scenario) -> list[Row]:
+    """Return for each metric a mean and the half width of its 95 % interval over seeds, by variant, and who wins.
+
+    A winner is told from the others only where the paired difference over seeds cannot be chance, or where there is
+    one seed and so nothing to know the chance by (``sure`` is null then).
+    """
+    summaries: dict[int, dict[int, Row]] = {}
+    runs = ScenarioRun.objects.filter(scenario=scenario, state=RunState.COMPLETED)
+    for variant, seed, summary in runs.values_list("variant", "seed", "summary"):
+        summaries.setdefault(variant, {})[seed] = summary or {}
+    return [_metric(metric, len(scenario.variants), summaries) for metric in METRICS]
+
+
+def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, Row]]) -> Row:
+    key, best = metric.key, metric.best
+    cells: list[Row] = []
+    for variant in range(variants):
+        values = [
+            float(summary[key]) for summary in summaries.get(variant, {}).values() if summary.get(key) is not None
+        ]
+        found = mean_of(values) if values else None
+        cells.append(
+            {
+                "mean": None if found is None else found.mean,
+                "half_width": None if found is None else found.half_width,
+                "seeds": len(values),
+            }
+        )
+    means = {variant: cell["mean"] for variant, cell in enumerate(cells) if cell["seeds"]}
+    winner = None
+    if best and len(means) == variants and len(set(means.values())) > 1:
+        winner = (min if best == "min" else max)(means, key=lambda variant: means[variant])
+    return {
+        "key": key,
+        "kind": metric.kind,
+        "best": best,
+        "variants": cells,
+        "winner": winner,
+        "sure": None if winner is None else _sure(key, winner, means, summaries),
+    }
+
+
+def _sure(key: str, winner: int, means: Mapping[int, float], summaries: Mapping[int, Mapping[int, Row]]) -> bool | None:
+    """Return whether the winner beats every other variant beyond chance, seed by seed; None with one seed."""
+    own = summaries[winner]
+    if len(own) < 2:
+        return None
+    for other in means:
+        if other == winner:
+            continue
+        # The same seed is the same workload: differences tell more than the two means.
+        found = mean_of([own[seed][key] - summaries[other][seed][key] for seed in own])
+        if abs(found.mean) <= found.half_width:
+            return False
+    return True

@@ -1,0 +1,124 @@
+"""What-if: who may ask what would happen, and how much of it.
+
+Admins ask about the cluster: as it is now, and as it was. Leads ask about what they bring along, a trace file or a
+generated workload, on a cluster of any size; nothing in it tells about jobs of others. A scenario about the cluster is
+for admins alone, also when its owner is one no longer. Runs are made by the simulations worker, which looks for them.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from scheduler.core.errors import Conflict, NotAllowed
+from scheduler.models import Scenario, ScenarioRun
+from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, ScenarioState
+from scheduler.ports import live_ports
+from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if, require_scenario
+from scheduler.services.events import event_record
+from scheduler.services.whatif_checks import Asked, scenario_checked
+
+MOST_OPEN_OF_USER = 2
+MOST_OPEN = 8
+MOST_KEPT_OF_USER = 200
+OF_CLUSTER = frozenset({"live", "past"})
+
+
+def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> Scenario:  # JSON, checked here
+    """Keep a scenario and its runs; a worker begins with them within a second.
+
+    Args:
+        body: ``name``, ``start``, ``variants``, ``seeds``, see ``whatif_checks``.
+
+    Raises:
+        NotAllowed: ``actor`` is neither an admin nor a lead, or a lead asks about the cluster.
+        SpecInvalid: One entry per bad field.
+        Conflict: Too many scenarios run already.
+    """
+    user = _asker(actor)
+    asked = scenario_checked(body, actor=user)
+    is_of_cluster = asked.start["kind"] in OF_CLUSTER
+    if is_of_cluster and not is_admin(user):
+        raise NotAllowed("Only an admin may ask about the jobs of the cluster. Take a trace or a generator.")
+    with transaction.atomic():
+        _refuse_too_many(user)
+        scenario = Scenario.objects.create(
+            id=live_ports().ids.ulid(at),
+            name=asked.name,
+            owner=user,
+            created_at=at,
+            start=asked.start,
+            of_cluster=is_of_cluster,
+            variants=asked.variants,
+            seeds=asked.seeds,
+            trace_file=asked.trace_file,
+        )
+        ScenarioRun.objects.bulk_create(
+            ScenarioRun(scenario=scenario, variant=variant, seed=seed)
+            for seed in asked.seeds
+            for variant in range(len(asked.variants))
+        )
+        _record(scenario, actor=user, at=at, reason="create", more=_told(asked))
+    return scenario
+
+
+def scenario_cancel(*, actor: Actor, scenario: Scenario, at: datetime) -> Scenario:
+    """Stop a scenario; what it has found so far stays.
+
+    Raises:
+        NotFound: ``actor`` may not see it.
+        Conflict: It has ended.
+    """
+    user = _asker(actor)
+    require_scenario(user, scenario.pk)
+    with transaction.atomic():
+        found = Scenario.objects.filter(pk=scenario.pk, state__in=SCENARIO_OPEN)
+        if found.update(state=ScenarioState.CANCELLED, ended_at=at) != 1:
+            raise Conflict(f"{scenario.name} has ended already.")
+        ScenarioRun.objects.filter(scenario=scenario, state__in=RUN_OPEN).update(state=RunState.CANCELLED, ended_at=at)
+        _record(scenario, actor=user, at=at, reason="cancel", more={})
+    scenario.refresh_from_db(fields=["state", "ended_at"])
+    return scenario
+
+
+def scenario_delete(*, actor: Actor, scenario: Scenario, at: datetime) -> None:
+    """Forget a scenario and all it found.
+
+    Raises:
+        NotFound: ``actor`` may not see it.
+        Conflict: It still runs.
+    """
+    user = _asker(actor)
+    require_scenario(user, scenario.pk)
+    with transaction.atomic():
+        if scenario.state in SCENARIO_OPEN:
+            raise Conflict(f"{scenario.name} still runs. Cancel it first.")
+        _record(scenario, actor=user, at=at, reason="delete", more={})
+        scenario.delete()
+
+
+def _asker(actor: Actor) -> User:
+    if not (isinstance(actor, User) and may_ask_what_if(actor)):
+        raise NotAllowed("Only admins and leads of a queue may ask what-if questions.")
+    return actor
+
+
+def _refuse_too_many(user: User) -> None:
+    is_open = Scenario.objects.filter(state__in=SCENARIO_OPEN)
+    if is_open.filter(owner=user).count() >= MOST_OPEN_OF_USER:
+        raise Conflict(f"{MOST_OPEN_OF_USER} of your scenarios still run. Wait for one, or cancel it.")
+    if is_open.count() >= MOST_OPEN:
+        raise Conflict(f"{MOST_OPEN} scenarios wait already. Try again when one has ended.")
+    if Scenario.objects.filter(owner=user).count() >= MOST_KEPT_OF_USER:
+        raise Conflict(f"You keep {MOST_KEPT_OF_USER} scenarios. Delete one first.")
+
+
+def _told(asked: Asked) -> dict[str, Any]:  # JSON of the event
+    return {"start": asked.start["kind"], "variants": len(asked.variants), "seeds": len(asked.seeds)}
+
+
+def _record(scenario: Scenario, *, actor: User, at: datetime, reason: str, more: Mapping[str, Any]) -> None:
+    data = {"scenario": scenario.pk, "name": scenario.name, **more}
+    event_record(kind="whatif", actor=actor, at=at, reason=reason, data=data)

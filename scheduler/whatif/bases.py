@@ -1,0 +1,108 @@
+"""Reads where a scenario starts, once, so that all its runs start from the same: servers, queues, jobs.
+
+A generator and a trace file are only named here; their jobs are read in the processes of the runs, which have limits.
+"""
+
+import gzip
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from scheduler.live.snapshot import snapshot_read
+from scheduler.models import Scenario
+from scheduler.services.settings import cluster_row
+from scheduler.simulator.cluster import GB, Cluster, ServerGroup, server_table
+from scheduler.simulator.errors import BadInput
+from scheduler.simulator.starting_points import columns_to_json, servers_from
+from scheduler.simulator.variants import servers_with, variant_from
+
+Json = dict[str, Any]  # a JSON object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A starting point.
+
+    Attributes:
+        content: What every run reads.
+        about: What pages say of it.
+    """
+
+    content: Json
+    about: Json = field(default_factory=dict)
+
+
+def base_read(scenario: Scenario, *, at: datetime) -> Base:
+    """Return where ``scenario`` starts.
+
+    Raises:
+        BadInput: With a sentence for its owner.
+    """
+    start = scenario.start
+    servers = _servers(start, at=at)
+    content: Json = {"servers": servers, "queues": None, "round_s": start["round_s"]}
+    if start["kind"] == "generator":
+        content["source"] = {"kind": "generator", "text": start["text"]}
+        text = start["text"]
+    else:
+        assert scenario.trace_file is not None
+        path = trace_path(scenario)
+        part = {name: start[name] for name in ("format", "window", "num_jobs") if name in start}
+        content["source"] = {"kind": "file", "path": str(path), **part}
+        text = scenario.trace_file.name
+    content["least_gpus"] = least_gpus(scenario, servers)
+    gpus = sum(servers["num_gpus"])
+    return Base(content=content, about={"text": f"{text} on {len(servers['num_gpus']):,} servers, {gpus:,} GPUs"})
+
+
+def _servers(start: Json, *, at: datetime) -> Json:
+    cluster = start.get("cluster")
+    if cluster is None:
+        table = snapshot_read(cluster_row(), at=at).tables.servers
+        if not len(table):
+            raise BadInput("No server of this cluster is up. Say how many servers it should have.")
+        return columns_to_json(table)
+    group = ServerGroup(
+        count=cluster["servers"],
+        gpus=cluster["gpus"],
+        cpus=cluster["cpus"],
+        memory_bytes=cluster["memory_gb"] * GB,
+    )
+    return columns_to_json(server_table(Cluster(groups=(group,))))
+
+
+def least_gpus(scenario: Scenario, servers: Json) -> int:
+    """Return the GPUs of the smallest cluster among the variants."""
+    table = servers_from(servers)
+    return min(int(servers_with(table, variant_from(variant).servers).num_gpus.sum()) for variant in scenario.variants)
+
+
+def trace_path(scenario: Scenario) -> Path:
+    """Return the file in which the runs find the uploaded trace."""
+    assert scenario.trace_file is not None
+    path = folder() / f"{scenario.trace_file.pk}.trace"
+    if not path.exists():
+        folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(bytes(scenario.trace_file.content))
+        partial.replace(path)
+    return path
+
+
+def folder() -> Path:
+    """Return where workers keep copies of what the database holds; it may be emptied at any time."""
+    return Path(settings.VAR_DIR) / "what-if"
+
+
+def packed(content: Json) -> bytes:
+    """Return a starting point as the database keeps it."""
+    return gzip.compress(json.dumps(content, allow_nan=False).encode(), mtime=0)
+
+
+def unpacked(blob: bytes) -> bytes:
+    """Return a starting point as a run reads it."""
+    return gzip.decompress(blob)

@@ -1,0 +1,122 @@
+"""One run in a process of its own: ``python -m scheduler.whatif.child``, a task in, progress and a result out.
+
+The task is one line of JSON on standard input; lines of JSON come back. The process ends at once when its standard
+input is closed, so that it never outlives the worker, and when it has used more CPU time or memory than the task
+allows: the workload may be a file that a stranger made. It has no database and no broker.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.errors import BadInput
+from scheduler.simulator.figures import figures_of, figures_to_json
+from scheduler.simulator.starting_points import ready
+from scheduler.simulator.study import Result
+from scheduler.simulator.summary import summarize
+from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.variants import variant_from
+
+TELL_EVERY_S = 0.25
+Json = dict[str, Any]  # one message
+
+
+class Told:
+    """Says on standard output how far the run is, now and then."""
+
+    def __init__(self) -> None:
+        self._said_s = 0.0
+
+    def say(self, message: Json) -> None:
+        """Write one message."""
+        sys.stdout.write(json.dumps(message, allow_nan=False) + "\n")
+        sys.stdout.flush()
+
+    def progress(self, done: int, total: int) -> None:
+        """Write how many jobs are done, unless that was written a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self._said_s >= TELL_EVERY_S:
+            self._said_s = now_s
+            self.say({"done": done, "total": total})
+
+
+def run(task: Mapping[str, Any], told: Told) -> Json:
+    """Return the result of a task.
+
+    Raises:
+        BadInput, TraceError: With a sentence for whoever asked.
+    """
+    begun_s = time.process_time()
+    base = json.loads(Path(task["base"]).read_bytes())
+    variant = variant_from(task["variant"])
+    readied = ready(base, variant, seed=int(task["seed"]))
+    prepared = readied.prepared
+    jobs = prepared.trace.jobs
+    if len(jobs) > task["most_jobs"]:
+        raise BadInput(f"{len(jobs):,} jobs are more than the {task['most_jobs']:,} that a run may have.")
+    told.say({"done": 0, "total": len(jobs)})
+    loaded_s = time.process_time()
+    outcome = simulate(
+        jobs,
+        prepared.servers,
+        prepared.queues,
+        variant.arm.config(),
+        round_s=base.get("round_s"),
+        restart_s=base.get("restart_s", 0.0),
+        series=True,
+        stays=True,
+        progress=told.progress,
+        begun=readied.begun,
+    )
+    simulated_s = time.process_time()
+    result = Result(arm=variant.arm, seed=int(task["seed"]), outcome=outcome, summary=summarize(outcome))
+    figures = figures_to_json(figures_of(result, prepared))
+    costs = {
+        "load_s": loaded_s - begun_s,
+        "simulate_s": simulated_s - loaded_s,
+        "figures_s": time.process_time() - simulated_s,
+    }
+    return {"figures": figures, "warnings": list(prepared.trace.warnings), "costs": costs}
+
+
+def limit(task: Mapping[str, Any]) -> None:
+    """Take away what the run may not use."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(task["most_cpu_s"]), int(task["most_cpu_s"]) + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (int(task["most_bytes"]), int(task["most_bytes"])))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(5)  # pages and rounds go first
+
+
+def end_with_parent() -> None:
+    """End this process when nobody is there to read what it finds."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+def main() -> int:
+    """Run one task."""
+    # Unbuffered: a thread that waits in a buffer would hold its lock at the end.
+    with open(0, "rb", buffering=0, closefd=False) as given:
+        task = json.loads(given.readline())
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    limit(task)
+    told = Told()
+    try:
+        told.say({"result": run(task, told)})
+    except (BadInput, TraceError) as error:
+        told.say({"error": str(error)})
+    except MemoryError:
+        told.say({"error": "It needs more memory than a run may have."})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Processes of runs as their owner sees them: started, followed, ended."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clusterweb.env import BASE_DIR
+
+MOST_JOBS = 200_000
+MOST_CPU_S = 900
+MOST_BYTES = 8 * 2**30
+END_WITHIN_S = 5.0
+
+Json = dict[str, Any]  # a task or a message
+MODULE = "scheduler.whatif.child"
+
+
+class Child:
+    """One process that makes one run.
+
+    Attributes:
+        done, total: Jobs ended, and all jobs, as it last said.
+        result: What it found; None until then.
+        error: A sentence, when it could not; empty until then.
+    """
+
+    def __init__(self, task: Mapping[str, Any]) -> None:
+        """Start it; ``task`` holds ``base`` (a path), ``variant`` and ``seed``."""
+        self.done = self.total = 0
+        self.result: Json | None = None
+        self.error = ""
+        limits = {"most_jobs": MOST_JOBS, "most_cpu_s": MOST_CPU_S, "most_bytes": MOST_BYTES}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(BASE_DIR),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        self._process = subprocess.Popen(  # noqa: S603  (our own module)
+            [sys.executable, "-m", MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=tempfile.gettempdir(),
+            env=environment,
+            start_new_session=True,
+        )
+        assert self._process.stdin
+        self._process.stdin.write((json.dumps({**task, **limits}) + "\n").encode())
+        self._process.stdin.flush()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            message = json.loads(line)
+            if "result" in message:
+                self.result = message["result"]
+            elif "error" in message:
+                self.error = str(message["error"])
+            else:
+                self.done, self.total = int(message["done"]), int(message["total"])
+        status = self._process.wait()
+        if self.result is None and not self.error:
+            self.error = _why(status)
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Return whether it has ended and all it said is read."""
+        return not self._reader.is_alive()
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self._reader.join(END_WITHIN_S)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream:
+                stream.close()
+
+
+def _why(status: int) -> str:
+    if status == -signal.SIGXCPU or status == -signal.SIGKILL:
+        return f"It needed more than {MOST_CPU_S} s of processor time, or was killed."
+    return f"Its process ended with status {status}."
+
+
+def base_file(folder: Path, scenario_id: str, content: bytes) -> Path:
+    """Return the file with a starting point, written once, whole or not at all."""
+    path = folder / f"{scenario_id}.json"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_bytes(content)
+        partial.replace(path)
+    return path

@@ -1,0 +1,188 @@
+"""Makes the runs of what-if scenarios: takes them from the database, each in a process, and keeps what they find.
+
+The database is the queue. A run that a worker took is its own while the worker says so every second; when it falls
+silent, because it was killed or the machine was lost, any worker puts the run back, at most so often. So nothing hangs
+and no message can be lost. One thread calls ``tick``.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler.models import Scenario, ScenarioRun
+from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, ScenarioState
+from scheduler.ports import Ports
+from scheduler.selectors.whatif import scenario_progress
+from scheduler.simulator.errors import BadInput
+from scheduler.whatif.bases import base_read, folder, packed, trace_path, unpacked
+from scheduler.whatif.children import Child, base_file
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 0.8
+LOST_AFTER = timedelta(seconds=15)
+MOST_ATTEMPTS = 3
+ERROR_CHARS = 500
+
+
+@dataclass(slots=True)
+class _Own:
+    """A run that this worker makes."""
+
+    run: ScenarioRun
+    child: Child
+    told_s: float
+
+
+class Runner:
+    """Makes runs side by side.
+
+    Attributes:
+        name: Of the worker; no two have the same.
+    """
+
+    def __init__(self, ports: Ports, *, name: str, slots: int) -> None:
+        """Make at most ``slots`` runs at once."""
+        self.name = name
+        self._ports, self._slots = ports, slots
+        self._own: dict[int, _Own] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether it makes no run."""
+        return not self._own
+
+    def tick(self) -> None:
+        """Do what is due: tell how far runs are, keep results, put lost runs back, take new ones."""
+        for own in list(self._own.values()):
+            self._follow(own)
+        if not self._own and not Scenario.objects.filter(state__in=SCENARIO_OPEN).exists():
+            return
+        at = self._ports.clock.now()
+        self._put_back(at)
+        self._read_bases(at)
+        while len(self._own) < self._slots and self._take(at):
+            pass
+
+    def stop(self) -> None:
+        """End all processes and give their runs back, so that another worker may take them at once."""
+        for own in self._own.values():
+            own.child.end()
+            mine = ScenarioRun.objects.filter(pk=own.run.pk, state=RunState.RUNNING, worker=self.name)
+            mine.update(state=RunState.QUEUED, worker="", attempts=F("attempts") - 1)
+        self._own.clear()
+
+    def _follow(self, own: _Own) -> None:
+        """Say that a run goes on, or keep what it found; end one that is no longer wanted."""
+        child, now_s = own.child, self._ports.clock.mono_s()
+        if not child.ended and now_s - own.told_s < BEAT_S:
+            return
+        own.told_s = now_s
+        is_done, at = child.ended, self._ports.clock.now()
+        changes: dict[str, object] = {"heartbeat_at": at, "done_jobs": child.done, "num_jobs": child.total}
+        if is_done and child.result is not None:
+            figures = child.result["figures"]
+            jobs = figures["summary"]["jobs"]
+            changes |= {"state": RunState.COMPLETED, "ended_at": at, "done_jobs": jobs, "num_jobs": jobs}
+            changes |= {"summary": figures["summary"], "figures": figures, "costs": child.result["costs"]}
+        elif is_done:
+            changes |= {"state": RunState.FAILED, "ended_at": at, "error": child.error[:ERROR_CHARS]}
+        with transaction.atomic():
+            mine = ScenarioRun.objects.filter(pk=own.run.pk, state=RunState.RUNNING, worker=self.name)
+            is_mine = mine.update(**changes) == 1
+            if is_done and is_mine:
+                self._note_warnings(own)
+                self._settle(own.run.scenario_id, at)
+        if is_done or not is_mine:
+            child.end()
+            del self._own[own.run.pk]
+        self._tell(own.run.scenario_id, at)
+
+    def _note_warnings(self, own: _Own) -> None:
+        """Keep what the reader of the jobs had to say, once for each scenario."""
+        warnings = own.child.result["warnings"] if own.child.result else []
+        scenario = Scenario.objects.only("about").get(pk=own.run.scenario_id)
+        if warnings and not scenario.about.get("warnings"):
+            scenario.about["warnings"] = warnings
+            scenario.save(update_fields=["about"])
+
+    def _settle(self, scenario_id: str, at: datetime) -> None:
+        """End a scenario whose runs have ended; a failed run ends the others, which nobody could compare."""
+        runs = ScenarioRun.objects.filter(scenario_id=scenario_id)
+        failed = runs.filter(state=RunState.FAILED).order_by("pk").first()
+        is_open = Scenario.objects.filter(pk=scenario_id, state__in=SCENARIO_OPEN)
+        if failed is not None:
+            is_open.update(state=ScenarioState.FAILED, ended_at=at, error=failed.error)
+            runs.filter(state__in=RUN_OPEN).update(state=RunState.CANCELLED, ended_at=at)
+        elif not runs.filter(state__in=RUN_OPEN).exists():
+            is_open.update(state=ScenarioState.COMPLETED, ended_at=at)
+
+    def _put_back(self, at: datetime) -> None:
+        """Let lost runs be taken again; one that was lost again and again has failed."""
+        lost = ScenarioRun.objects.filter(state=RunState.RUNNING, heartbeat_at__lt=at - LOST_AFTER)
+        for run in lost.defer("figures").exclude(pk__in=list(self._own)):
+            again = run.attempts < MOST_ATTEMPTS
+            error = f"The process that made it was lost {run.attempts} times."
+            with transaction.atomic():
+                same = ScenarioRun.objects.filter(pk=run.pk, state=RunState.RUNNING, worker=run.worker)
+                if again:
+                    same.update(state=RunState.QUEUED, worker="")
+                elif same.update(state=RunState.FAILED, ended_at=at, error=error):
+                    self._settle(run.scenario_id, at)
+            log.warning("whatif_run_lost", extra={"scenario": run.scenario_id, "run": run.pk, "again": again})
+            self._tell(run.scenario_id, at)
+
+    def _read_bases(self, at: datetime) -> None:
+        """Read the starting points of new scenarios, each by one worker."""
+        for scenario in Scenario.objects.filter(state=ScenarioState.QUEUED).order_by("created_at"):
+            free = Scenario.objects.filter(pk=scenario.pk, state=ScenarioState.QUEUED)
+            if scenario.heartbeat_at is not None and at - scenario.heartbeat_at < LOST_AFTER:
+                continue  # another worker reads it
+            if free.filter(heartbeat_at=scenario.heartbeat_at).update(worker=self.name, heartbeat_at=at) != 1:
+                continue
+            try:
+                base = base_read(scenario, at=at)
+            except BadInput as error:
+                self._refuse(scenario, str(error), at)
+            except Exception:  # a defect must cost one scenario, not hold up all others again and again
+                log.exception("whatif_base_failed", extra={"scenario": scenario.pk})
+                self._refuse(scenario, "Its starting point could not be read. An admin finds the cause in the log.", at)
+            else:
+                found = {"base": packed(base.content), "about": base.about, "started_at": at}
+                free.update(state=ScenarioState.RUNNING, **found)
+            self._tell(scenario.pk, at)
+
+    def _refuse(self, scenario: Scenario, error: str, at: datetime) -> None:
+        with transaction.atomic():
+            is_queued = Scenario.objects.filter(pk=scenario.pk, state=ScenarioState.QUEUED)
+            is_queued.update(state=ScenarioState.FAILED, ended_at=at, error=error[:ERROR_CHARS])
+            runs = ScenarioRun.objects.filter(scenario=scenario, state__in=RUN_OPEN)
+            runs.update(state=RunState.CANCELLED, ended_at=at)
+
+    def _take(self, at: datetime) -> bool:
+        """Take the next run; return whether there was one to take."""
+        waiting = ScenarioRun.objects.filter(state=RunState.QUEUED, scenario__state=ScenarioState.RUNNING)
+        run = waiting.defer("figures").order_by("scenario_id", "seed", "variant").first()
+        if run is None:
+            return False
+        claim = ScenarioRun.objects.filter(pk=run.pk, state=RunState.QUEUED)
+        taken = {"worker": self.name, "heartbeat_at": at, "started_at": at, "done_jobs": 0, "num_jobs": 0}
+        if claim.update(state=RunState.RUNNING, attempts=F("attempts") + 1, **taken) != 1:
+            return True  # another worker was faster; there may be more
+        scenario = Scenario.objects.select_related("trace_file").get(pk=run.scenario_id)
+        if scenario.trace_file is not None:
+            trace_path(scenario)
+        assert scenario.base is not None
+        base = base_file(folder(), scenario.pk, unpacked(bytes(scenario.base)))
+        task = {"base": str(base), "variant": scenario.variants[run.variant], "seed": run.seed}
+        self._own[run.pk] = _Own(run=run, child=Child(task), told_s=self._ports.clock.mono_s())
+        return True
+
+    def _tell(self, scenario_id: str, at: datetime) -> None:
+        """Send how far a scenario is to whoever looks at it."""
+        scenario = Scenario.objects.defer("base").filter(pk=scenario_id).first()
+        if scenario is not None:
+            self._ports.frames.send(f"scenario.{scenario_id}", "scenario", scenario_progress(scenario, at))
