@@ -5,6 +5,7 @@ and memory depend on what sits there alone; ``plan_round`` serves everything els
 """
 
 import math
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -20,14 +21,14 @@ from scheduler.core.config import (
 )
 from scheduler.core.feasible import shapes_of
 from scheduler.core.needs import Needs, needs_of
-from scheduler.core.packing.seniority import Seniority
+from scheduler.core.packing.rivals import Key
 from scheduler.core.packing.shelf import Shelf
-from scheduler.core.packing.short import ShortWalk
+from scheduler.core.packing.short import Moves, ShortWalk
 from scheduler.core.packing.space import Gang
 from scheduler.core.plan import PreemptRule
 from scheduler.core.queues import queue_tree
 from scheduler.core.tables import FloatArray, IntArray, JobTable, QueueTable, ServerTable, Snapshot
-from scheduler.simulator.columns import Columns
+from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.world import World
 
 
@@ -83,17 +84,23 @@ class ShortRounds:
             )
             for row in first.tolist()
         ]
-        in_line = isinstance(config.policy, MayBackfill) and not config.policy.backfill
+        # A policy that says when it counts a job otherwise does so at no other time.
+        self._stepwise = config.policy if self._preemptive and isinstance(config.policy, ChangesBySelf) else None
         self._walk = ShortWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),
             gangs=gangs,
             preemptive=self._preemptive,
-            in_line=in_line,
+            falling=self._stepwise is None,
+            in_line=isinstance(config.policy, MayBackfill) and not config.policy.backfill,
         )
-        self._first_key: list[float] = self._keys(jobs).tolist()
-        self._seniority = Seniority(columns.arrival_s)
+        self._first_key: list[float] = self._keys(jobs.job_id).tolist()
+        self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
+        # Under such a policy: when keys of running jobs may change, and running jobs of whom that is not known.
+        self._steps: list[tuple[float, int]] = []
+        self._step_s: dict[int, float] = {}
+        self._unknown: set[int] = set()
         self._change_at_s = math.inf
 
     @property
@@ -103,8 +110,8 @@ class ShortRounds:
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
-        walk, columns = self._walk, self._columns
-        self._now_s = world.now_s
+        walk, now_s = self._walk, world.now_s
+        self._now_s = now_s
         was_empty = not walk.num_waiting  # while nobody waits it is not looked at how the order changes
         for row in world.released:
             walk.release(row)
@@ -112,61 +119,86 @@ class ShortRounds:
         world.released.clear()
         for row in world.arrived:
             if self._possible[row]:
-                key = self._first_key[row]
-                if columns.attempts[row] or columns.first_start_s[row] < math.inf:
-                    key = float(self._keys(columns.look(np.array([row]), world.now_s))[0])
-                walk.wait(row, (key, float(self._seniority.rank[row]), row))
+                walk.wait(self._key(row))
         world.arrived.clear()
         # Policies round up to whole seconds, so the order may be another up to a second before.
-        if world.now_s >= self._change_at_s - 1.0 or walk.unsettled or was_empty:
+        if now_s >= self._change_at_s - 1.0 or walk.unsettled or was_empty:
             walk.reopen()
-        moves = walk.walk(self._ranks)
-        for row in moves.displaced:
-            self._shelf.leave(row)
-        for row in moves.started:
-            if columns.first_start_s[row] == math.inf:
-                self._seniority.start(row, world.now_s)
-        changes = Changes(stopped={row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()})
-        grants = self._shelf.sit(moves.started, moves.on_free, walk.space.free)
-        for row, grant in grants.items():
-            if row in moves.started:
-                changes.started[row] = grant
-                seats = tuple((server, gpus) for server, gpus, _, _ in grant)
-                if seats != tuple(sorted(moves.started[row])):
-                    walk.reseat(row, seats)
-            else:
-                changes.amended[row] = grant
+        if self._stepwise:
+            self._note_steps()
+        changes = self._granted(walk.walk(now_s, self._keys))
         self._change_at_s = -math.inf  # until it is asked for
         return changes
 
+    def _key(self, row: int) -> Key:
+        first_start_s = self._first_start_s[row]
+        key = self._first_key[row] if first_start_s == math.inf else float(self._keys(np.array([row]))[0])
+        return key, first_start_s, self._arrival_s[row], row
+
+    def _granted(self, moves: Moves) -> Changes:
+        """Return the moves with cores and memory, and whose differ now."""
+        shelf, walk, started = self._shelf, self._walk, moves.started
+        for row in moves.displaced:
+            shelf.leave(row)
+        stopped = {row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()}
+        grants = shelf.sit(started, moves.on_free, walk.space.free)
+        if not grants:
+            return Changes(stopped=stopped)
+        alone = [row for row in moves.on_free if len(started[row]) == 1]
+        elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
+        if elsewhere:
+            walk.reseat({row: ((server, gpus),) for row, (server, gpus, _, _) in elsewhere.items()})
+        self._unknown.update(started)
+        if len(grants) == len(started):
+            return Changes(started=grants, stopped=stopped)
+        return Changes(
+            started={row: grant for row, grant in grants.items() if row in started},
+            amended={row: grant for row, grant in grants.items() if row not in started},
+            stopped=stopped,
+        )
+
     def restore(self, world: World) -> None:
         """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        self._now_s = world.now_s
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
-            self._walk.occupy(row, at)
+            self._walk.occupy(self._key(row), at)
         self._shelf.sit(seats, (), self._walk.space.free)
-        first_start_s = self._columns.first_start_s
-        for row in np.flatnonzero(np.isfinite(first_start_s)).tolist():
-            self._seniority.start(row, float(first_start_s[row]))
+        self._unknown.update(seats)
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while it does not matter."""
-        self._change_at_s = self._next_change_s()
+        self._change_at_s = self._next_change_s() if self._stepwise and self._walk.num_waiting else math.inf
         return self._change_at_s - world.now_s
 
-    def _next_change_s(self) -> float:
-        policy = self._config.policy
-        if not self._preemptive or not self._walk.num_waiting or not isinstance(policy, ChangesBySelf):
-            return math.inf
-        running = self._columns.look(self._walk.running(), self._now_s)
-        return self._now_s + float(policy.next_change_s(running).min(initial=math.inf))
+    def _note_steps(self) -> None:
+        """Doubt the keys of those who may have passed a step."""
+        steps = self._steps
+        while steps and steps[0][0] - 1.0 <= self._now_s:
+            at_s, row = heappop(steps)
+            if self._step_s.get(row) == at_s:
+                self._unknown.add(row)
+        self._walk.doubt(self._unknown)
 
-    def _keys(self, jobs: JobTable) -> FloatArray:
+    def _next_change_s(self) -> float:
+        steps, step_s, seats = self._steps, self._step_s, self._walk.seats
+        rows = [row for row in self._unknown if row in seats]
+        if rows:
+            assert self._stepwise is not None
+            ahead_s = self._stepwise.next_change_s(self._columns.look(np.array(rows), self._now_s))
+            for row, at_s in zip(rows, (self._now_s + ahead_s).tolist(), strict=True):
+                step_s[row] = at_s
+                if at_s < math.inf:
+                    heappush(steps, (at_s, row))
+        self._unknown.clear()
+        while steps and (step_s[steps[0][1]] != steps[0][0] or steps[0][1] not in seats):
+            heappop(steps)
+        return steps[0][0] if steps else math.inf
+
+    def _keys(self, rows: IntArray) -> FloatArray:
+        jobs = self._columns.look(rows, self._now_s)
         snapshot = Snapshot(now_s=self._now_s, jobs=jobs, servers=self._servers, queues=self._queues)
         return self._policy.priority(snapshot)
-
-    def _ranks(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        return self._keys(self._columns.look(rows, self._now_s)), self._seniority.rank[rows]
 
 
 _BY_ORDER = str(PreemptRule.POLICY_ORDER)

@@ -6,20 +6,16 @@ refused all others of that shape are. A round looks at the first of each shape, 
 The outcome is that of ``select``, to the seat.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-import numpy as np
-
 from scheduler.core.config import Locality
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.rivals import Key, Rivals, Roster, Search
+from scheduler.core.packing.rivals import Key, Keys, Rivals
+from scheduler.core.packing.room import Search
 from scheduler.core.packing.space import Gang, Site, Space
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray, ServerTable
-
-# Keys of the policy, and ranks of seniority, of jobs given by row.
-Ranks = Callable[[IntArray], tuple[FloatArray, FloatArray]]
+from scheduler.core.tables import NO_ROW, ServerTable
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +51,7 @@ class ShortWalk:
         shape: Sequence[int],
         gangs: Sequence[Gang],
         preemptive: bool,
+        falling: bool,
         in_line: bool,
     ) -> None:
         """Begin with empty servers.
@@ -65,36 +62,30 @@ class ShortWalk:
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
+            falling: Whether keys of running jobs may fall at any time, not only where that is named before.
             in_line: Whether nobody may overtake a job that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
-        self._preemptive, self._in_line = preemptive, in_line
+        self._rivals = Rivals(falling=falling) if preemptive else None
+        self._in_line = in_line
         free: list[int] = servers.num_gpus.tolist()
         self.space = Space(free, Site(gpus=free, rack=servers.rack.tolist()))
         self.seats: dict[int, Seats] = {}
         self.num_waiting = 0
         self.unsettled = False
-        self._roster = Roster(len(shape), int(sum(free)))
-        self._free = servers.num_gpus.astype(np.float64)
         # The line of each shape is a heap; an entry counts while it is the present key of its job.
         self._lines: list[list[Key]] = [[] for _ in gangs]
         self._key_of: dict[int, Key] = {}
         self._closed: list[Key | None] = [None] * len(gangs)
-        self._fresh = np.zeros(len(shape), dtype=np.bool_)
-        self._seated: list[int] = []
-        self._begin()
-
-    def _begin(self) -> None:
         self._moves = Moves()
+        # Of the present walk: seats of displaced jobs before it, and keys of those who took seats in it.
         self._before: dict[int, Seats] = {}
+        self._seated: dict[int, Key] = {}
         self._searches: dict[int, Search] = {}
-        for row in self._seated:
-            self._fresh[row] = False
-        self._seated = []
-        self._rivals: Rivals | None = None
 
-    def wait(self, row: int, key: Key) -> None:
+    def wait(self, key: Key) -> None:
         """Put a job in line."""
+        row = key[3]
         if row not in self._key_of:
             self.num_waiting += 1
         self._key_of[row] = key
@@ -102,63 +93,73 @@ class ShortWalk:
 
     def release(self, row: int) -> None:
         """Take a job off its seats that ended."""
+        if self._rivals:
+            self._rivals.leave(row)
         self._rise(row)
         self.reopen()
-
-    def running(self) -> IntArray:
-        """Return the rows that sit, some of them more than once."""
-        return self._roster.job[: self._roster.count].copy()
 
     def reopen(self) -> None:
         """Look at every shape again: keys or seats of running jobs have changed."""
         self._closed = [None] * len(self._gangs)
 
-    def occupy(self, row: int, seats: Seats) -> None:
+    def occupy(self, key: Key, seats: Seats) -> None:
         """Seat a job that runs from the start."""
-        self._place(row, seats)
+        self._place(key[3], seats)
+        if self._rivals:
+            self._rivals.enter(key)
 
-    def reseat(self, row: int, seats: Seats) -> None:
-        """Let a job that was just seated sit elsewhere on free GPUs."""
-        self._rise(row)
-        self._place(row, seats)
+    def reseat(self, seats: Mapping[int, Seats]) -> None:
+        """Let jobs that were just seated sit elsewhere on free GPUs."""
+        for row in seats:
+            self._rise(row)
+        for row, at in seats.items():
+            self._place(row, at)
         self.reopen()
         self.unsettled = True
 
-    def walk(self, ranks: Ranks) -> Moves:
-        """Seat whom there is room for, and return what changed."""
+    def doubt(self, rows: Iterable[int]) -> None:
+        """Note running jobs whose key may be another than at the walk before, unless keys are ``falling``."""
+        if self._rivals:
+            self._rivals.doubt(rows)
+
+    def walk(self, now_s: float, keys: Keys) -> Moves:
+        """Seat whom there is room for, and return what changed; ``keys`` are those of running jobs at present."""
         self.unsettled = False
-        heap = [(line[0], shape) for shape, line in enumerate(self._lines) if self._hopes(shape, line)]
+        heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
         if not heap:
             return Moves()
         heapify(heap)
-        self._begin()
+        if self._rivals:
+            self._rivals.begin(keys)
+        self._moves = Moves()
         while heap:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
-            shape, row = self._shape[key[2]], key[2]
-            seats, victims = self._find(row, shape, key, ranks)
+            shape, row = self._shape[key[3]], key[3]
+            seats, victims = self._find(row, shape, key)
             if not seats:
                 closed = self._closed[shape]
                 self._closed[shape] = key if closed is None else min(closed, key)
                 if again:
-                    self.wait(row, key)
+                    self.wait(key)
                 if self._in_line:
                     self._closed = [key if one is None else min(one, key) for one in self._closed]
                     break
                 continue
             for victim in victims:
-                heappush(heap, (self._displace(victim, row), NO_ROW))
-            changed = self._sit(row, seats, victims) or bool(victims)
+                assert self._rivals is not None
+                heappush(heap, (self._displace(self._rivals, victim, row), NO_ROW))
+            changed = self._sit(key, seats, victims) or bool(victims)
             if not again:
                 line = self._lines[shape]
                 heappop(line)
                 del self._key_of[row]
                 self.num_waiting -= 1
-                if self._hopes(shape, line):
+                if line and self._hopes(shape, line):
                     heappush(heap, (line[0], shape))
             if changed:
                 self._reopen_after(key, heap)
-        return self._finished()
+        return self._finished(now_s)
 
     def _reopen_after(self, key: Key, heap: list[tuple[Key, int]]) -> None:
         """Let those after ``key`` hope again who were refused in an earlier round: seats before them have changed."""
@@ -169,98 +170,86 @@ class ShortWalk:
                     heappush(heap, (line[0], shape))
                 self._closed[shape] = None
 
-    def _finished(self) -> Moves:
-        moves, self._moves = self._moves, Moves()
-        seats = self.seats
-        moves.started = {row: seats[row] for row in moves.started if self._before.get(row) != seats[row]}
-        for row, at in moves.started.items():
-            if len(at) > 1:  # as they will be read from what is held
-                seats[row] = tuple(sorted(at))
-        self._rivals = None
+    def _finished(self, now_s: float) -> Moves:
+        moves, seats, before, seated = self._moves, self.seats, self._before, self._seated
+        rivals = self._rivals
+        if rivals:
+            rivals.end()
+        for row, key in seated.items():
+            if rivals:
+                rivals.enter((key[0], min(key[1], now_s), key[2], row))
+            at = seats[row]
+            if not before or before.get(row) != at:
+                moves.started[row] = at
+                if len(at) > 1:  # as they will be read from what is held
+                    seats[row] = tuple(sorted(at))
+        self._moves, self._before, self._seated, self._searches = Moves(), {}, {}, {}
         return moves
 
     def _hopes(self, shape: int, line: list[Key]) -> bool:
         """Return whether the first of the line may get seats."""
         key_of = self._key_of
-        while line and key_of.get(line[0][2]) != line[0]:
+        while line and key_of.get(line[0][3]) != line[0]:
             heappop(line)
         if not line:
             return False
         closed = self._closed[shape]
         return closed is None or line[0] < closed
 
-    def _find(self, row: int, shape: int, key: Key, ranks: Ranks) -> tuple[Seats, list[int]]:
+    def _find(self, row: int, shape: int, key: Key) -> tuple[Seats, Sequence[int]]:
         """Return seats for the job, and who has to leave them."""
-        space, gang, free = self.space, self._gangs[shape], self.space.free
-        home = self._before.get(row)
-        if home and all(free[server] >= gpus for server, gpus in home):
-            return home, []
+        space, gang = self.space, self._gangs[shape]
+        if row in self._before:
+            free, home = space.free, self._before[row]
+            if all(free[server] >= gpus for server, gpus in home):
+                return home, ()
         if space.total >= gang.num_gpus:
             seats = self._locality.seats(space, gang)
             if seats:
-                return seats, []
-        return self._room(row, shape, key, ranks) if self._preemptive else ((), [])
+                return seats, ()
+        return self._room(shape, key, self._rivals) if self._rivals else ((), ())
 
-    def _room(self, row: int, shape: int, key: Key, ranks: Ranks) -> tuple[Seats, list[int]]:
+    def _room(self, shape: int, key: Key, rivals: Rivals) -> tuple[Seats, Sequence[int]]:
         """Return seats that are free once weaker jobs have left, and these jobs."""
-        rivals, gang = self._rivals, self._gangs[shape]
-        if rivals is None:
-            rivals = self._rivals = Rivals(self._roster, ranks, self._fresh)
-        alone = gang.num_gpus == 1 or gang.max_servers == 1
-        if rivals.weakest < key or (rivals.most_on_one if alone else rivals.most_in_all) < gang.num_gpus:
-            return (), []
+        weakest, gang, space = rivals.weakest(key), self._gangs[shape], self.space
+        if weakest == NO_ROW:
+            return (), ()
         if gang.num_gpus == 1:
-            server, victim = rivals.seat_of_weakest()
-            return ((server, 1),), [victim]
-        weaker = rivals.weaker(key)
-        room = self._free + rivals.gpus_on(weaker, len(self._free))
-        on_one, in_all = float(room.max(initial=0)), float(room.sum())
-        # Who asks later is weaker, and finds no more room than the first.
-        rivals.most_on_one, rivals.most_in_all = min(rivals.most_on_one, on_one), min(rivals.most_in_all, in_all)
-        if (on_one if alone else in_all) < gang.num_gpus:
-            return (), []
-        rivals.line_up(key, weaker)
-        found = self._searches.get(shape)
-        if found is None:
-            found = self._searches[shape] = Search(rivals, gang.num_gpus)
-        server = found.one_server(self._free)
+            return ((min(self.seats[weakest])[0], 1),), (weakest,)
+        search = self._searches.get(shape)
+        if search is None:
+            search = self._searches[shape] = Search(rivals, space, self.seats, gang.num_gpus)
+        server = search.one_server(key)
         if server != NO_ROW:
-            return ((server, gang.num_gpus),), found.victims(server, gang.num_gpus, self._free)
-        if alone:
-            return (), []
-        site = self.space.site
-        seats = found.several_servers(self._free, lambda free: self._locality.seats(Space(free, site), gang))
-        victims = [victim for server, gpus in seats for victim in found.victims(server, gpus, self._free)]
+            return ((server, gang.num_gpus),), search.victims(server, gang.num_gpus)
+        if gang.max_servers == 1:
+            return (), ()
+        seats = search.several_servers(lambda room: self._locality.seats(room, gang))
+        victims = [victim for server, gpus in seats for victim in search.victims(server, gpus)]
         return seats, list(dict.fromkeys(victims))
 
-    def _displace(self, victim: int, by_row: int) -> Key:
-        assert self._rivals is not None
-        seats = self.seats[victim]
-        self._before[victim] = seats
-        key = self._rivals.drop(victim)
+    def _displace(self, rivals: Rivals, victim: int, by_row: int) -> Key:
+        seats = self._before[victim] = self.seats[victim]
         self._rise(victim)
-        for server, _ in seats:
-            for search in self._searches.values():
-                search.notice(server)
+        for search in self._searches.values():
+            search.leave(victim, seats)
         self._moves.displaced[victim] = by_row
-        return key
+        return rivals.drop(victim)
 
-    def _sit(self, row: int, seats: Seats, victims: Sequence[int]) -> bool:
+    def _sit(self, key: Key, seats: Seats, victims: Sequence[int]) -> bool:
         """Seat a job; return whether a stronger one changed its seats for that."""
-        moves, swapped = self._moves, False
+        row, displaced = key[3], self._moves.displaced
         self._place(row, seats)
-        self._fresh[row] = True
-        self._seated.append(row)
-        moves.started[row] = seats
-        if row in moves.displaced:
-            swapped = self._spare_a_move(row)
-            seats = self.seats[row]
-        if self._before.get(row) == seats:
+        self._seated[row] = key
+        if row not in displaced:
+            if not victims:
+                self._moves.on_free.add(row)
+            return False
+        swapped = self._spare_a_move(row)
+        if self._before[row] == self.seats[row]:
             # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
-            taker = moves.displaced.pop(row)
-            moves.displaced.update({victim: taker for victim, by_row in moves.displaced.items() if by_row == row})
-        elif not victims and row not in moves.displaced:
-            moves.on_free.add(row)
+            taker = displaced.pop(row)
+            displaced.update({victim: taker for victim, by_row in displaced.items() if by_row == row})
         return swapped
 
     def _spare_a_move(self, row: int) -> bool:
@@ -280,11 +269,7 @@ class ShortWalk:
         self.seats[row] = seats
         for server, gpus in seats:
             self.space.take(server, gpus)
-            self._free[server] -= gpus
-        self._roster.add(row, seats)
 
     def _rise(self, row: int) -> None:
         for server, gpus in self.seats.pop(row):
             self.space.give(server, gpus)
-            self._free[server] += gpus
-        self._roster.remove(row)

@@ -1,6 +1,6 @@
 """Free GPUs by server, in buckets by their count, so that a best fit is found without looking at every server."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +82,16 @@ class Space:
             buckets.append(0)
         buckets[before] ^= bit
         buckets[before + gpus] |= bit
+
+    def with_more(self, gpus: Mapping[int, int]) -> "Space":
+        """Return another space in which so many more GPUs are free on the servers given."""
+        other = Space.__new__(Space)
+        other.site, other.sizes, other.total = self.site, self.sizes, self.total
+        other.free, other._buckets = list(self.free), list(self._buckets)
+        for server, more in gpus.items():
+            if more:
+                other.give(server, more)
+        return other
 
     def best_fit(self, gpus: int, fits: Fits | None = None) -> int:
         """Return the server with the fewest free GPUs that has ``gpus`` and fits; lowest number on ties, or NO_ROW."""
