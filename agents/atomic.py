@@ -36,7 +36,7 @@ def read_at(dir_fd: int, name: str) -> bytes | None:
         os.close(descriptor)
 
 
-def _write_temporary(dir_fd: int, name: str, content: bytes, *, durable: bool) -> str:
+def _write_temporary(dir_fd: int, name: str, content: bytes, *, durable: bool, reader: int | None = None) -> str:
     temporary = f".{name}.{os.getpid()}.{next(_numbers)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=dir_fd)
@@ -45,6 +45,9 @@ def _write_temporary(dir_fd: int, name: str, content: bytes, *, durable: bool) -
             view = memoryview(content)
             while view:
                 view = view[os.write(descriptor, view) :]
+            if reader is not None:
+                os.fchown(descriptor, -1, reader)
+                os.fchmod(descriptor, 0o640)
             if durable:
                 os.fsync(descriptor)
         finally:
@@ -60,9 +63,9 @@ def _remove(dir_fd: int, name: str) -> None:
         os.unlink(name, dir_fd=dir_fd)
 
 
-def write_at(dir_fd: int, name: str, content: bytes, *, durable: bool) -> None:
-    """Replace a file atomically. Raises OSError."""
-    temporary = _write_temporary(dir_fd, name, content, durable=durable)
+def write_at(dir_fd: int, name: str, content: bytes, *, durable: bool, reader: int | None = None) -> None:
+    """Replace a file atomically; ``reader`` is a group that may read it beside us. Raises OSError."""
+    temporary = _write_temporary(dir_fd, name, content, durable=durable, reader=reader)
     try:
         os.replace(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except OSError:

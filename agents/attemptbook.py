@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agents import events as ev
 from agents.ending import ENDS
 from agents.grant import Grant
+from agents.jobusers import uid_of_queue
 from agents.known import Known, Stage, known_from_disk, launch_on_disk
 from agents.lease import LeaseBook, lease_margin_s
 from agents.messages import AttemptWanted
@@ -116,10 +117,15 @@ class AttemptBook:
             cpu_ids=self._cores(wanted.cpu_ids),
             visible_devices=wanted.gpu_uuids if self._profile.device_kind == "gpu" else (),
             journal_dir=self._profile.journal_dir,
+            uid=self._uid(wanted.queue_id),
             address=self._profile.address,
         )
         known.control = control
         self._out.add(ev.CreateLaunch(attempt_id=known.attempt_id, content=encode(known.launch)))
+
+    def _uid(self, queue_id: int) -> int | None:
+        first_uid = self._profile.first_uid
+        return None if first_uid is None else uid_of_queue(queue_id, first_uid=first_uid)
 
     def _cores(self, cpu_ids: tuple[int, ...]) -> tuple[int, ...]:
         cores = self._profile.cpu_ids

@@ -21,11 +21,11 @@ ACCOUNT = struct.Struct(f"<{len(FIELDS)}q")
 ACCOUNT_FILE, ALIVE_FILE = ".account", ".alive"
 
 
-def cache_folder(server_id: str) -> Path:
-    """Return where the jobs of a server keep items: in memory where there is such a place."""
+def cache_folder(server_id: str, *, uid: int | None = None) -> Path:
+    """Return where the jobs of a server, of one user, keep items: in memory where there is such a place."""
     memory = Path("/dev/shm")  # noqa: S108  # the folder below it is the user's own
     base = memory if memory.is_dir() else Path(tempfile.gettempdir())
-    return base / f"clusterweb-{os.getuid()}" / server_id
+    return base / f"clusterweb-{os.getuid() if uid is None else uid}" / server_id
 
 
 def owner_bytes(cache: Path, owner: str) -> int:

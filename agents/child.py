@@ -18,6 +18,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _MOST_FILES = 65_536
+# Processes and threads of all jobs of one user on this machine.
+_MOST_TASKS = 32_768
 # The kernel's out-of-memory killer takes the job before anything of ours.
 _OOM_SCORE = "500"
 _NOT_FOUND = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
@@ -45,6 +47,7 @@ class ChildPlan:
         output_fd: Where its output and errors go.
         cpu_ids: Cores it is pinned to; empty for no pinning.
         largest_file_bytes: Limit of one file; 0 for none.
+        uid: User, and group, that it runs as; None for our own.
     """
 
     argv: tuple[str, ...]
@@ -53,6 +56,7 @@ class ChildPlan:
     output_fd: int
     cpu_ids: tuple[int, ...]
     largest_file_bytes: int
+    uid: int | None = None
 
 
 def _prctl(option: int, value: int) -> None:
@@ -142,7 +146,17 @@ def _set_up(plan: ChildPlan, parent_pid: int) -> None:
     os.dup2(plan.output_fd, 1)
     os.dup2(plan.output_fd, 2)
     os.fchdir(plan.work_fd)
+    if plan.uid is not None:
+        _limit(resource.RLIMIT_NPROC, _MOST_TASKS)
+        os.setgroups([])
+        os.setresgid(plan.uid, plan.uid, plan.uid)
+        os.setresuid(plan.uid, plan.uid, plan.uid)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    # The job never outlives its supervisor. Becoming another user takes this away, so it is set last; the parent may
+    # have died before.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(127)
 
 
 def _limit(kind: int, value: int) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from agents.records import (
     CHECKPOINT_DIR,
-    DATASETS_DIR,
     GANG_FILE,
     GRANT_FILE,
     REPORT_FILE,
@@ -22,7 +21,14 @@ def _may_set(name: str) -> bool:
 
 
 def job_environment(
-    launch: Launch, *, attempt_path: str, resume_path: str, interpreter: str, code_path: str, cache_path: str
+    launch: Launch,
+    *,
+    attempt_path: str,
+    resume_path: str,
+    interpreter: str,
+    code_path: str,
+    cache_path: str,
+    datasets_path: str,
 ) -> Mapping[str, str]:
     """Return all variables of the training process.
 
@@ -33,6 +39,7 @@ def job_environment(
         interpreter: Path of the Python that ``python`` is to mean.
         code_path: Directory from which ``agents.runtime`` can be imported.
         cache_path: Directory in memory where the jobs of this server keep items of datasets.
+        datasets_path: Directory where jobs keep what they learned about datasets.
     """
     order = launch.order
     threads = str(max(1, len(order.cpu_ids)))
@@ -52,7 +59,7 @@ def job_environment(
         "CLUSTERWEB_CHECKPOINT_DIR": os.path.join(attempt_path, CHECKPOINT_DIR),
         "CLUSTERWEB_GRANT_FILE": os.path.join(attempt_path, GRANT_FILE),
         "CLUSTERWEB_CACHE_DIR": cache_path,
-        "CLUSTERWEB_DATASETS_DIR": os.path.join(os.path.dirname(os.path.dirname(attempt_path)), DATASETS_DIR),
+        "CLUSTERWEB_DATASETS_DIR": datasets_path,
         "CLUSTERWEB_JOB_ID": order.job_id,
         "CLUSTERWEB_ATTEMPT_ID": order.attempt_id,
         "CLUSTERWEB_NUM_GPUS": str(len(order.gpu_indexes)),

@@ -19,6 +19,8 @@ from agents.errors import AlreadyRunning
 from agents.executor import Executor
 from agents.files import AttemptFiles
 from agents.identity import boot_id
+from agents.isolation import trial
+from agents.jobusers import FIRST_UID
 from agents.journal import journal_rotate
 from agents.lifecycle import AgentCore
 from agents.ports import ReportTransport, SpawnRequest
@@ -67,14 +69,18 @@ def supervisor_request(config: AgentConfig, attempt_id: str) -> SpawnRequest:
 
 
 def profile_of(config: AgentConfig, probe: Probe, *, num_devices: int) -> ServerProfile:
-    """Return what this agent says of its server."""
+    """Return what this agent says of its server, once the directory of the attempts is there."""
+    problem = trial(config.attempts_dir, code_path=CODE_PATH, interpreter=sys.executable)
+    if problem:
+        log.warning("jobs_not_isolated", extra={"problem": problem})
     return ServerProfile(
         server_id=config.server_id,
         key=config.key,
         agent_version=VERSION,
         boot_id=boot_id(),
         device_kind=probe.device_kind,
-        isolation="none",
+        isolation="none" if problem else "user",
+        first_uid=None if problem else FIRST_UID,
         num_cpus=max(num_devices, len(config.cpu_ids)),
         memory_bytes=config.memory_bytes,
         cpu_ids=config.cpu_ids,

@@ -38,6 +38,7 @@ class AttemptWanted:
     Attributes:
         attempt_id: ULID; names the attempt's directory.
         job_id: ULID of its job.
+        queue_id: Of its job: where the agent can, the jobs of a queue run as a user of their own.
         wanted: ``run``; ``park``: leave the devices at a mini-batch boundary and stay in memory until ``run`` again; or
             the way it is to end: ``preempt`` and ``suspend`` ask for a checkpoint first, ``cancel`` does not.
         generation: Of the server, when the lease was given.
@@ -75,6 +76,7 @@ class AttemptWanted:
     grace_s: float
     max_duration_s: float | None
     stall_s: float | None = None
+    queue_id: int = 0
     resume_attempt_id: str
     resume_name: str
     gang: GangOrder | None = None
@@ -110,6 +112,7 @@ class AttemptWanted:
             grace_s=read_float(data, "grace_s", high=86_400),
             max_duration_s=read_opt_float(data, "max_duration_s"),
             stall_s=read_opt_float(data, "stall_s"),
+            queue_id=read_opt_int(data, "queue_id") or 0,
             resume_attempt_id=resume_attempt_id,
             resume_name=resume_name,
             measure_above=read_opt_int(data, "measure_above"),

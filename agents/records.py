@@ -148,6 +148,7 @@ class Launch:
         cpu_ids: Cores of this machine to pin to; empty for no pinning.
         visible_devices: Value of CUDA_VISIBLE_DEVICES, in order; empty on CPU slots.
         journal_dir: Directory of the server's process journal.
+        uid: User that the job runs as; None for the agent's own.
         address: By which the other servers reach this one; empty when not known.
     """
 
@@ -158,6 +159,7 @@ class Launch:
     cpu_ids: tuple[int, ...]
     visible_devices: tuple[str, ...]
     journal_dir: str
+    uid: int | None = None
     address: str = ""
 
     @staticmethod
@@ -173,6 +175,7 @@ class Launch:
                 cpu_ids=read_ints(data, "cpu_ids"),
                 visible_devices=read_strings(data, "visible_devices", longest=80),
                 journal_dir=read_str(data, "journal_dir", most=4096),
+                uid=read_opt_int(data, "uid"),
                 address=read_str(data, "address", most=253) if "address" in data else "",
             )
         except _WRONG_SHAPE as error:

@@ -25,6 +25,7 @@ class ServerProfile:
         agent_version, boot_id, device_kind, isolation, num_cpus, memory_bytes: As in ``ServerReport``.
         cpu_ids: Cores of the machine that logical cores are mapped on, round robin; empty for no pinning.
         journal_dir: Directory of the process journal.
+        first_uid: User of the jobs of queue 0; None when jobs run as the agent's own user.
         address: By which the other servers reach this one.
     """
 
@@ -38,6 +39,7 @@ class ServerProfile:
     memory_bytes: int
     cpu_ids: tuple[int, ...]
     journal_dir: str
+    first_uid: int | None = None
     address: str = ""
 
 

@@ -19,6 +19,8 @@ from agents.records import JobLine, Launch, SupervisorState
 SHORT_GRACE_S = 10.0
 # So long a job may use more memory than it is granted after its grant shrank, seconds.
 SHRINK_GRACE_S = 30.0
+# Of one attempt: a gang of eight ranks with sixteen data loaders each has fewer than two hundred.
+MOST_PROCESSES = 4_096
 # A frozen job is stopped again so often: a process that was being forked may have been missed, or woken by another.
 STOP_AGAIN_S = 1.0
 
@@ -233,6 +235,10 @@ class Supervision:
         self._saw_disk_full |= event.is_disk_full
         self._dropped_log_bytes = event.dropped_log_bytes
         self._report = replace(self._report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes)
+        if event.num_processes > MOST_PROCESSES:
+            self._break_limit(
+                "process_limit", f"It had {event.num_processes} processes, and may have {MOST_PROCESSES}."
+            )
         granted = self._order.disk_bytes
         if 0 < granted < event.disk_bytes:
             self._break_limit(

@@ -74,6 +74,7 @@ class Measured:
         is_disk_full: The file system has no room.
         log_bytes: Written so far.
         dropped_log_bytes: Thrown away so far.
+        num_processes: Of the attempt.
     """
 
     cpu_frac: float | None
@@ -81,6 +82,7 @@ class Measured:
     is_disk_full: bool
     log_bytes: int
     dropped_log_bytes: int
+    num_processes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+from pathlib import Path
 
 from agents import supervision_events as ev
 from agents.attemptdir import AttemptDir
@@ -28,6 +29,7 @@ from agents.gangs import membership_file
 from agents.grant import Grant
 from agents.identity import identity_of
 from agents.joblog import JobLog
+from agents.jobusers import folders_of, is_free
 from agents.journal import journal_append
 from agents.ports import ProcessIdentity
 from agents.records import (
@@ -46,7 +48,7 @@ from agents.records import (
 )
 from agents.reporttail import ReportTail
 from agents.supervision import Supervision
-from agents.tree import TreeMeter, signal_tree
+from agents.tree import TreeMeter, kernel_ooms, signal_tree
 
 # Instead of a directory: wait for it on standard input.
 SPARE = "--spare"
@@ -64,20 +66,12 @@ KEEP_TRYING_S = 600.0
 CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def _kernel_ooms() -> int:
-    """Return how often the kernel's out-of-memory killer has struck since boot."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0
-
-
 class Supervisor:
     """Owner of one training process tree."""
 
     def __init__(self, directory: AttemptDir, launch: Launch, me: ProcessIdentity) -> None:
         self._dir = directory
+        self._dir.uid = launch.uid
         self._launch = launch
         self._core = Supervision(launch=launch, supervisor=me, clock=SystemClock())
         self._trainer: ProcessIdentity | None = None
@@ -90,9 +84,9 @@ class Supervisor:
         self._tail = ReportTail(REPORT_FILE)
         self._meter = TreeMeter(me.pid)
         self._num_cpus = max(1, len(launch.order.cpu_ids))
-        self._cache = cache_folder(launch.server_id)
+        self._cache = cache_folder(launch.server_id, uid=launch.uid)
         self._disk = DiskMeter((WORK_DIR, CHECKPOINT_DIR, REPORT_FILE))
-        self._ooms_before = _kernel_ooms()
+        self._ooms_before = kernel_ooms()
         self._due_s = {"memory": 0.0, "measure": 0.0}
         self._output, self._output_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(self._output_write, True)
@@ -208,7 +202,7 @@ class Supervisor:
             pass
         self._measure()
         output = bytes(self._output_end[-TAIL_BYTES:])
-        self._handle(ev.TreeGone(is_kernel_oom=_kernel_ooms() > self._ooms_before, output=output))
+        self._handle(ev.TreeGone(is_kernel_oom=kernel_ooms() > self._ooms_before, output=output))
 
     def _pump(self) -> bool:
         """Take output from the pipe into the log; return whether there may be more at once."""
@@ -245,6 +239,7 @@ class Supervisor:
                 is_disk_full=self._log.is_disk_full or is_full(self._dir.fd),
                 log_bytes=self._log.num_bytes,
                 dropped_log_bytes=self._log.dropped_bytes,
+                num_processes=self._meter.num_processes,
             )
         )
 
@@ -304,6 +299,9 @@ class Supervisor:
         if not found:
             then = "the newest one beside it is taken" if resume_path else "the job starts anew"
             self._log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; {then}]\n".encode())
+        if self._launch.uid is not None and not is_free(self._launch.uid):
+            raise StartFailed("launch_failed", f"User {self._launch.uid} is not one that jobs may run as.")
+        self._cache, datasets = folders_of(self._launch.uid, attempt=Path(self._dir.path), cache=self._cache)
         work_fd = self._dir.make_work(order.files)
         try:
             return start_child(
@@ -316,11 +314,13 @@ class Supervisor:
                         interpreter=sys.executable,
                         code_path=CODE_PATH,
                         cache_path=str(self._cache),
+                        datasets_path=str(datasets),
                     ),
                     work_fd=work_fd,
                     output_fd=self._output_write,
                     cpu_ids=self._launch.cpu_ids,
                     largest_file_bytes=order.disk_bytes,
+                    uid=self._launch.uid,
                 )
             )
         finally:
@@ -338,14 +338,12 @@ class Supervisor:
         content = json.dumps({"id": command.number, "request": command.request}).encode()
         # A request that cannot be written is followed by a signal all the same.
         with contextlib.suppress(OSError):
-            self._dir.write(REQUEST_FILE, content, durable=False)
+            self._dir.write_for_job(REQUEST_FILE, content)
 
     def _write_members(self, command: ev.WriteMembers) -> None:
         # When there is no room for it the gang trains on as it is.
         with contextlib.suppress(OSError):
-            self._dir.write(
-                GANG_FILE, membership_file(version=command.version, members=command.members), durable=False
-            )
+            self._dir.write_for_job(GANG_FILE, membership_file(version=command.version, members=command.members))
 
     def _give(self, grant: Grant) -> None:
         self._num_cpus = grant.num_cpus
@@ -353,7 +351,7 @@ class Supervisor:
             pin_tree(os.getpid(), grant.cores, with_root=False)
         # Without the file the job goes on with what it was told before.
         with contextlib.suppress(OSError):
-            self._dir.write(GRANT_FILE, grant.encode(), durable=False)
+            self._dir.write_for_job(GRANT_FILE, grant.encode())
 
     def _write_state(self, *, durable: bool) -> None:
         try:

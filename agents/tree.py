@@ -3,6 +3,7 @@
 The supervisor is a subreaper, so whatever its job starts, daemons included, stays below it.
 """
 
+import contextlib
 import os
 import resource
 import time
@@ -81,6 +82,15 @@ def _proportional_bytes(pid: int) -> int | None:
     return None
 
 
+def kernel_ooms() -> int:
+    """Return how often the kernel's out-of-memory killer has struck since boot."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
 class TreeMeter:
     """Measures the tree below one process."""
 
@@ -100,6 +110,11 @@ class TreeMeter:
         if before is None or now_s <= before[0]:
             return None
         return max(0.0, (used_s - before[1]) / (now_s - before[0]))
+
+    @property
+    def num_processes(self) -> int:
+        """Return how many processes were found last."""
+        return len(self._pids)
 
     def memory_bytes(self) -> int:
         """Return the resident bytes of the processes found last.

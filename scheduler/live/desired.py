@@ -135,6 +135,7 @@ def _attempt(lease: Lease) -> AttemptWanted:
     return AttemptWanted(
         attempt_id=attempt.id,
         job_id=attempt.job_id,
+        queue_id=attempt.job.queue_id,
         wanted=WANTED[attempt.wanted],
         generation=lease.generation,
         gpu_indexes=tuple(gpu.index for gpu in gpus),

@@ -455,3 +455,16 @@ def test_what_failed_is_reported_with_its_line_and_without_secrets() -> None:
         "ModuleNotFoundError: No module named '***'",
     )
     assert (hungry.report.end_cause, hungry.report.failure, hungry.report.failure_line) == ("out_of_memory", "", "")
+
+
+def test_job_with_too_many_processes_is_killed() -> None:
+    """A fork bomb of a job without a user of its own ends here."""
+    attempt = Attempt().started()
+    measured = ev.Measured(cpu_frac=None, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0)
+    attempt.handle(replace(measured, num_processes=4_096))
+    assert attempt.signals(signal.SIGKILL) == []
+    attempt.handle(replace(measured, num_processes=4_097))
+    report = attempt.exit(number=signal.SIGKILL)
+
+    assert report.end_cause == "process_limit"
+    assert "4097 processes" in report.end_detail

@@ -15,6 +15,7 @@ from frontend.components.times import Range, Series
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row
 from frontend.pages.cluster.words import (
+    ISOLATION,
     NO_ISOLATION,
     drain_effect,
     finding,
@@ -114,7 +115,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "device": device,
         "title": server_title(row),
         "tenants": tenants(row),
-        "isolation": NO_ISOLATION if row["isolation"] == "none" else f"Isolation: {row['isolation']}.",
+        "isolation": ISOLATION.get(row["isolation"], NO_ISOLATION),
         "ranges": [(f"?range={key}", f"{key[:-1]} h", key == chosen) for key in SPANS],
         "heat": heat_chart(
             id_="heat",
