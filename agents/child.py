@@ -122,10 +122,6 @@ def _become(plan: ChildPlan, parent_pid: int, problem_write: int) -> NoReturn:
 
 def _set_up(plan: ChildPlan, parent_pid: int) -> None:
     os.setsid()
-    # The job never outlives its supervisor. The parent may have died before this was set.
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(127)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGURG):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
