@@ -21,6 +21,7 @@ from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.job_state import job_transition
+from scheduler.services.profiles import measurement_begin, profile_refine
 
 CAUSE_OF_STOP = {
     "park": EndCause.PREEMPTED,
@@ -106,6 +107,7 @@ def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], 
         resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
         created_at=at,
     )
+    measurement_begin(attempt)
     leases_open(attempt, opening.parts, epoch=opening.epoch, generations=generations, at=at)
     return attempt
 
@@ -189,6 +191,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
         },
     )
     generations_raise(server_ids)
+    profile_refine(attempt_id=attempt.id)
     request_round("end")
     touch_cluster()
     return server_ids

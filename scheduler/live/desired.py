@@ -16,7 +16,7 @@ from agents.ports import Transport
 from agents.protocol import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec import JobSpec
 from scheduler.live.gangs import gang_order, members_on, membership_of
-from scheduler.models import Lease, LeaseGpu, Server
+from scheduler.models import Attempt, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
 from scheduler.services.settings import cluster_row
@@ -81,7 +81,7 @@ def _attempts(server_id: str) -> list[AttemptWanted]:
     """Return the open attempts of a server, oldest first, as far as their files fit."""
     leases = (
         Lease.objects.filter(server_id=server_id, closed_at=None)
-        .select_related("attempt__job")
+        .select_related("attempt__job", "attempt__measurement")
         .prefetch_related(Prefetch("gpus", LeaseGpu.objects.select_related("gpu").order_by("gpu__index")))
         .order_by("attempt_id")
     )
@@ -128,6 +128,12 @@ def _members(whole: AttemptWanted, lease: Lease, members: Sequence[GangMember]) 
         )
 
 
+def _measure_above(attempt: Attempt) -> int | None:
+    """Return the cores above which the attempt is to be measured; None when it is not, or was already."""
+    measurement = getattr(attempt, "measurement", None)  # the other side of a one-to-one: missing for most
+    return measurement.above_cpus if measurement is not None and measurement.measured_at is None else None
+
+
 def _attempt(lease: Lease) -> AttemptWanted:
     attempt = lease.attempt
     spec = JobSpec.parse(attempt.job.spec)
@@ -153,4 +159,5 @@ def _attempt(lease: Lease) -> AttemptWanted:
         stall_s=spec.progress.stall_s,
         resume_attempt_id=attempt.resume_attempt_id,
         resume_name=attempt.resume_name,
+        measure_above=_measure_above(attempt),
     )

@@ -4,7 +4,7 @@ from scheduler.models.cluster import Cluster
 from scheduler.models.event import Event, IdempotencyKey, Sample
 from scheduler.models.gang import Gang, GangMember
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
-from scheduler.models.profile import Profile
+from scheduler.models.profile import Measurement, Profile
 from scheduler.models.queue import Membership, Queue
 from scheduler.models.round import Round
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
@@ -24,6 +24,7 @@ __all__ = [
     "Job",
     "Lease",
     "LeaseGpu",
+    "Measurement",
     "Membership",
     "Profile",
     "Queue",

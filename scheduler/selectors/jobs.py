@@ -134,7 +134,7 @@ def job_detail(user: Actor, job: Job) -> Row:
         "retry_after": iso(job.retry_after),
         "preemptible": job.preemptible,
         "max_attempts": job.max_attempts,
-        "profile": job.profile.fingerprint if job.profile else "",
+        "profile": job.profile.fingerprint if job.profile and job.profile.relative_speed else "",
         "attained_gpu_s": job.attained_gpu_s,
         "executed_s": job.executed_s,
         "queueing_s": job.queueing_s,

@@ -18,6 +18,7 @@ from scheduler.core.spec_units import format_size
 from scheduler.models import Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
+from scheduler.services.profiles import AUTO_PREFIX
 
 NAMES_SHOWN = 10
 
@@ -112,7 +113,8 @@ def _profile(name: str, errors: list[FieldError]) -> Profile | None:
         return None
     profile = Profile.objects.filter(fingerprint=name).first()
     if profile is None:
-        known = Profile.objects.order_by("fingerprint").values_list("fingerprint", flat=True)[: NAMES_SHOWN + 1]
+        named = Profile.objects.exclude(fingerprint__startswith=AUTO_PREFIX)
+        known = named.order_by("fingerprint").values_list("fingerprint", flat=True)[: NAMES_SHOWN + 1]
         ending = f"Known are {_either(known)}." if known else "None is known yet."
         detail = f"There is no profile {shown(name)}. {ending} Leave profile empty when it is not measured."
         errors.append(FieldError(pointer="/profile", code="unknown", detail=detail))

@@ -20,6 +20,7 @@ from scheduler.selectors.visibility import Actor, may_act_on_job, require_job
 from scheduler.services.job_check import Checked, job_check, spec_check
 from scheduler.services.job_state import job_event, job_transition
 from scheduler.services.permission import actor_name
+from scheduler.services.profiles import profile_for
 from scheduler.services.settings import cluster_row
 
 
@@ -148,7 +149,7 @@ def _new_job(checked: Checked, *, number: int, at: datetime, ids: Ids) -> Job:
         priority=spec.schedule.priority,
         preemptible=spec.schedule.preemptible,
         max_attempts=1 + spec.retry.max,
-        profile=checked.profile,
+        profile=checked.profile or profile_for(spec),
         total_steps=spec.progress.total_steps,
         state=JobState.QUEUED,
         state_changed_at=at,

@@ -13,7 +13,7 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.lifecycle import JobState
-from scheduler.models import ApiToken, Job, Queue, Round, Scenario, Server, TraceFile
+from scheduler.models import ApiToken, Job, Profile, Queue, Round, Scenario, Server, TraceFile
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.tokens import token_create
@@ -92,6 +92,8 @@ def world_make() -> World:
     at = datetime.now(UTC)
     server = server_make("server-01", gpus=4, last_report_at=at)
     job = job_make(vision, state=JobState.RUNNING, owner=users["member"], server=server, name="canary-job")
+    job.profile = Profile.objects.create(fingerprint="auto-canary", model="python canary.py")
+    job.save(update_fields=["profile"])
     tokens = {
         role: token_create(actor=user, name="kept", scopes=["jobs:read"], expires_at=None, at=at)[0]
         for role, user in users.items()

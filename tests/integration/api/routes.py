@@ -81,6 +81,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "name": "vision",
         "username": "vic",
         "server": world.server.pk,
+        "fingerprint": "auto-canary",
         "number": 1,
         "token": world.tokens[role].pk if role in world.tokens else 1,
         "scenario": (world.asking if route.name == "api-scenario-cancel" else world.asked).pk,

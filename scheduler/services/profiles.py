@@ -1,0 +1,272 @@
+"""Profiles: found by fingerprint, asked for, measured by attempts, refined by what jobs at work report.
+
+``auto`` cores in a spec mean "measure me": the first attempt of a job whose profile is not known yet is measured while
+it trains, and the next job of that fingerprint starts with the right demand at once.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from django.db import transaction
+
+from agents.profiler.record import Measured
+from scheduler.core.cache_model import MEMORY_BYTES_PER_S, Storage
+from scheduler.core.errors import NotFound
+from scheduler.core.optimistic import Reading, Share, modelled, not_below, rate_at
+from scheduler.core.spec import JobSpec
+from scheduler.models import Attempt, Job, Lease, Measurement, Profile, Sample
+from scheduler.models.event import SampleScope
+from scheduler.notify import request_round
+from scheduler.services.events import event_record
+from scheduler.services.job_state import job_event
+from scheduler.services.permission import Doer, require_admin
+
+AUTO_PREFIX = "auto-"
+# A job gets so much more memory than its kind was seen to use.
+MEMORY_ROOM = 1.25
+# Of an attempt, samples that say nothing of its steady rate; and how many it takes.
+STARTING_S, LEAST_SAMPLES = 15.0, 10
+# What was measured counts as one attempt, so many at work at most against it.
+MOST_WEIGHT = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRate:
+    """Rate of jobs at work: mean over attempts with so many GPUs on so many servers and so many cores per GPU."""
+
+    num_gpus: int
+    num_servers: int
+    cpus_per_gpu: float
+    steps_per_s: float
+    attempts: int
+
+    @staticmethod
+    def read(row: list[float]) -> "LiveRate":
+        """Read a row of ``Profile.live_rates``."""
+        gpus, servers, cpus, rate, attempts = row
+        return LiveRate(
+            num_gpus=int(gpus), num_servers=int(servers), cpus_per_gpu=cpus, steps_per_s=rate, attempts=int(attempts)
+        )
+
+    def row(self) -> list[float]:
+        """Return a row of ``Profile.live_rates``."""
+        return [self.num_gpus, self.num_servers, self.cpus_per_gpu, self.steps_per_s, self.attempts]
+
+
+def fingerprint_of(spec: JobSpec) -> str:
+    """Return the fingerprint of what a spec runs, whatever it asks for, is called, or waits in."""
+    told = json.dumps([spec.command, spec.files, spec.env], sort_keys=True)
+    return AUTO_PREFIX + hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def profile_for(spec: JobSpec) -> Profile | None:
+    """Return the profile of a spec that leaves its cores to us, made empty when there is none; None for others."""
+    if spec.resources.cpus is not None:
+        return None
+    model = " ".join(spec.command)[:80]
+    return Profile.objects.get_or_create(fingerprint=fingerprint_of(spec), defaults={"model": model})[0]
+
+
+def measurement_begin(attempt: Attempt) -> None:
+    """Let an attempt be measured if its profile is not known, or known for fewer cores than a free server has."""
+    job = Job.objects.filter(pk=attempt.job_id, spec__resources__cpus="auto").select_related("profile").first()
+    profile = None if job is None else job.profile
+    if profile is None or not (profile.source == "measured" or profile.measure_again):
+        return
+    if Measurement.objects.filter(profile=profile, measured_at=None, attempt__ended_at=None).exists():
+        return  # another one is at it
+    above = 0 if profile.measure_again else profile.measured_cpus
+    Measurement.objects.create(attempt=attempt, profile=profile, above_cpus=above)
+
+
+@transaction.atomic
+def measurement_end(*, attempt: Attempt, told: Measured, peak_memory_bytes: int, at: datetime) -> bool:
+    """Store what an attempt measured, once; return whether that is new."""
+    row = Measurement.objects.select_related("profile").filter(attempt=attempt, measured_at=None).first()
+    lease = Lease.objects.filter(attempt=attempt).select_related("server").order_by("-pk").first()
+    if row is None or lease is None:
+        return False
+    if not Measurement.objects.filter(pk=row.pk, measured_at=None).update(measured_at=at, took_s=told.took_s):
+        return False
+    profile, gpus = row.profile, attempt.num_gpus
+    new = {cores / gpus: rate for cores, rate in told.rates}
+    kept = {} if profile.measure_again or profile.evidence.get("num_gpus") != gpus else dict(profile.rates)
+    profile.rates = [[cpus, rate] for cpus, rate in sorted((kept | new).items())]
+    server_gpus = max(1, lease.server.gpus.count())
+    profile.evidence = {
+        **{name: value for name, value in asdict(told).items() if name != "rates" and value is not None},
+        "num_gpus": gpus,
+        "server": lease.server.name,
+        "share_cpus": lease.server.num_cpus / server_gpus,
+        "share_memory_bytes": lease.server.memory_bytes / server_gpus,
+        "peak_memory_bytes": max(peak_memory_bytes, profile.evidence.get("peak_memory_bytes", 0)),
+        "has_ended": profile.evidence.get("has_ended", False),
+    }
+    if told.model_bytes and told.largest_tensor_bytes:
+        profile.skew = told.largest_tensor_bytes / told.model_bytes
+    profile.source, profile.measured_at, profile.measure_again = "measured", at, False
+    profile.measured_cpus = max(told.free_cores, 0 if not kept else profile.measured_cpus)
+    profile.cost_s += told.took_s
+    _remodel(profile)
+    profile.save()
+    job = Job.objects.get(pk=attempt.job_id)
+    data = {"took_s": round(told.took_s, 1), "points": len(told.rates), "cores": told.free_cores}
+    job_event(job=job, kind="job_measured", at=at, actor="scheduler", reason="measured", data=data)
+    request_round("profile")
+    return True
+
+
+@transaction.atomic
+def profile_refine(*, attempt_id: str) -> None:
+    """Let an attempt that is over add its rate and its memory to what is known."""
+    attempt = Attempt.objects.select_related("job__profile").get(pk=attempt_id)
+    if attempt.job.profile_id is None or attempt.started_at is None or attempt.ended_at is None:
+        return
+    profile = Profile.objects.select_for_update().get(pk=attempt.job.profile_id)
+    if profile.source != "measured" or not profile.rates:
+        return
+    live = _live_rate(attempt)
+    if live is not None:
+        profile.live_rates = _with(profile.live_rates, live)
+    if attempt.end_cause == "completed" and attempt.peak_memory_bytes:
+        peak = max(attempt.peak_memory_bytes, profile.evidence.get("peak_memory_bytes", 0))
+        profile.evidence |= {"peak_memory_bytes": peak, "has_ended": True}
+    _remodel(profile)
+    profile.save()
+
+
+def profile_measure_again(*, actor: Doer, fingerprint: str, at: datetime) -> Profile:
+    """Have the next attempt of this profile measured anew.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        NotFound: There is no such profile.
+    """
+    require_admin(actor, "have profiles measured")
+    with transaction.atomic():
+        profile = Profile.objects.select_for_update().filter(fingerprint=fingerprint).first()
+        if profile is None:
+            raise NotFound(f"There is no profile {fingerprint[:80]!r}.")
+        if not profile.measure_again:
+            profile.measure_again = True
+            profile.save(update_fields=["measure_again"])
+            event_record(kind="profile", actor=actor, at=at, reason="measure_again", data={"profile": fingerprint})
+    return profile
+
+
+def _live_rate(attempt: Attempt) -> LiveRate | None:
+    """Return the steady rate of an attempt that is over; None when too little was reported."""
+    assert attempt.started_at is not None
+    assert attempt.ended_at is not None
+    measured = Measurement.objects.filter(attempt=attempt).first()
+    since = measured.measured_at if measured is not None and measured.measured_at is not None else attempt.started_at
+    samples = Sample.objects.filter(
+        scope=SampleScope.JOB,
+        scope_id=attempt.job_id,
+        at__gte=since + timedelta(seconds=STARTING_S),
+        at__lte=attempt.ended_at,
+    ).values_list("values__steps_per_s", flat=True)
+    rates = [rate for rate in samples if rate]
+    leases = list(Lease.objects.filter(attempt=attempt, num_gpus__gte=1).values_list("server_id", "cpu_ids"))
+    if len(rates) < LEAST_SAMPLES or not leases:
+        return None
+    cores = sum(len(cpu_ids) for _, cpu_ids in leases)
+    return LiveRate(
+        num_gpus=attempt.num_gpus,
+        num_servers=len({server for server, _ in leases}),
+        cpus_per_gpu=cores / attempt.num_gpus,
+        steps_per_s=median(rates),
+        attempts=1,
+    )
+
+
+def _with(rows: list[list[float]], new: LiveRate) -> list[list[float]]:
+    """Return the rows with one more attempt in the mean of its kind."""
+    found = {(one.num_gpus, one.num_servers, one.cpus_per_gpu): one for one in map(LiveRate.read, rows)}
+    key = (new.num_gpus, new.num_servers, new.cpus_per_gpu)
+    old = found.get(key)
+    if old is not None:
+        weight = min(old.attempts, MOST_WEIGHT)
+        rate = (old.steps_per_s * weight + new.steps_per_s) / (weight + 1)
+        new = LiveRate(**(asdict(new) | {"steps_per_s": rate, "attempts": old.attempts + 1}))
+    return [one.row() for _, one in sorted((found | {key: new}).items())]
+
+
+def _remodel(profile: Profile) -> None:
+    """Compute the curves from what was measured and from jobs at work."""
+    told, live = profile.evidence, [LiveRate.read(row) for row in profile.live_rates]
+    rates = _refined(dict(profile.rates), [one for one in live if one.num_gpus == told["num_gpus"]])
+    share = Share(cpus=told["share_cpus"], memory_bytes=told["share_memory_bytes"])
+    working_bytes = MEMORY_ROOM * told["peak_memory_bytes"] / told["num_gpus"]
+    curves = modelled(rates=rates, working_bytes=max(1.0, working_bytes), reading=_reading(profile), share=share)
+    if not told["has_ended"]:
+        curves = not_below(curves, share.memory_bytes)
+    profile.cpus_per_gpu = list(curves.cpus_per_gpu)
+    profile.memory_bytes_per_gpu = list(curves.memory_bytes_per_gpu)
+    profile.relative_speed = [list(row) for row in curves.relative_speed]
+    profile.scaling, profile.spread = _scaling(live), _spread(live)
+
+
+def _refined(rates: dict[float, float], live: list[LiveRate]) -> dict[float, float]:
+    """Return the rates, moved towards those of jobs at work.
+
+    Only as far as these differ from one core count to another: what slows all of them alike, such as neighbours, says
+    nothing about cores.
+    """
+    ratios = {
+        one.cpus_per_gpu: (one.steps_per_s / rate_at(rates, one.cpus_per_gpu), min(one.attempts, MOST_WEIGHT))
+        for one in live
+        if one.num_servers == 1
+    }
+    if not ratios:
+        return rates
+    common = sum(ratio * weight for ratio, weight in ratios.values()) / sum(weight for _, weight in ratios.values())
+    moved = {
+        cpus: rate_at(rates, cpus) * (1 + weight * ratio / common) / (1 + weight)
+        for cpus, (ratio, weight) in ratios.items()
+    }
+    return rates | moved
+
+
+def _reading(profile: Profile) -> Reading | None:
+    told, gpus = profile.evidence, profile.evidence["num_gpus"]
+    if not (told.get("read_bytes_per_step") and told.get("dataset_bytes") and told.get("disk_bytes_per_s")):
+        return None
+    memory_bytes_per_s = told.get("memory_bytes_per_s") or MEMORY_BYTES_PER_S
+    return Reading(
+        bytes_per_step=told["read_bytes_per_step"] / gpus,
+        dataset_bytes=told["dataset_bytes"] / gpus,
+        storage=Storage(memory_bytes_per_s=memory_bytes_per_s / gpus, disk_bytes_per_s=told["disk_bytes_per_s"] / gpus),
+    )
+
+
+def _fastest(live: list[LiveRate]) -> dict[tuple[int, int], float]:
+    """Return the best rate by (GPUs, servers): with the cores that suit each."""
+    found: dict[tuple[int, int], float] = defaultdict(float)
+    for one in live:
+        key = (one.num_gpus, one.num_servers)
+        found[key] = max(found[key], one.steps_per_s)
+    return found
+
+
+def _scaling(live: list[LiveRate]) -> list[list[float]]:
+    """Return the speed by GPUs, on one server, against one GPU; the mini-batch of a gang is the same at every size."""
+    best = _fastest(live)
+    one = best.get((1, 1))
+    points = sorted((gpus, rate) for (gpus, servers), rate in best.items() if servers == 1)
+    return [[gpus, round(rate / one, 4)] for gpus, rate in points] if one and len(points) > 1 else []
+
+
+def _spread(live: list[LiveRate]) -> list[list[float]]:
+    """Return the speed by GPUs on each server, against the same GPUs on one."""
+    best = _fastest(live)
+    found = {
+        gpus / servers: round(rate / best[gpus, 1], 4)
+        for (gpus, servers), rate in best.items()
+        if servers > 1 and (gpus, 1) in best
+    }
+    return [[per_server, speed] for per_server, speed in sorted(found.items())]

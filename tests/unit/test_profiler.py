@@ -1,0 +1,132 @@
+"""The profiler: which core counts it asks for, how it measures them between mini-batches, what is believed of it."""
+
+import json
+from pathlib import Path
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.errors import Malformed
+from agents.fields import plain
+from agents.profiler.meter import DROPPED_STEPS, CoreMeter, step_s
+from agents.profiler.record import Measured
+from agents.profiler.search import next_cores
+from scheduler.core.optimistic import rate_at
+
+PUBLISHED = json.loads(Path("fixtures/profiles/synergy.json").read_text(encoding="utf-8"))
+
+
+def _searched(rate: "dict[float, float]", most: int) -> dict[int, float]:
+    rates: dict[int, float] = {}
+    while (cores := next_cores(rates, most=most)) is not None:
+        assert cores not in rates
+        assert 1 <= cores <= most
+        rates[cores] = rate_at(rate, cores)
+    return rates
+
+
+def test_flat_speed_takes_one_halving_after_the_other() -> None:
+    """24, 12, 6, 3, 1 and nothing in between."""
+    assert sorted(_searched({1.0: 1.0}, 24)) == [1, 3, 6, 12, 24]
+
+
+def test_steep_halving_is_bisected_until_the_middle_is_on_the_line() -> None:
+    """A knee at 9 cores is found between 6 and 12."""
+    rates = _searched({1.0: 1.0, 9.0: 9.0, 24.0: 9.0}, 24)
+
+    assert 9 in rates
+    assert len(rates) <= 10
+
+
+@given(most=st.integers(1, 96), steps=st.lists(st.floats(0.0, 3.0), min_size=96, max_size=96))
+def test_search_ends_and_never_measures_twice(most: int, steps: list[float]) -> None:
+    """Whatever the curve, noise included."""
+    speed, rates = 1.0, {}
+    for cores, step in enumerate(steps, start=1):
+        speed += step
+        rates[float(cores)] = speed
+
+    assert len(_searched(rates, most)) <= most
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_published_curves_are_found_within_three_percent(model: str) -> None:
+    """Twelve published models, at every published core count; the meter is simulated."""
+    published = PUBLISHED[model]
+    truth = dict(zip(published["cpus_per_gpu"], (row[-1] for row in published["relative_speed"]), strict=True))
+    rates = {float(cores): rate for cores, rate in _searched(truth, 24).items()}
+    errors = [abs(rate_at(rates, cpus) / speed - 1) for cpus, speed in truth.items()]
+
+    assert median(errors) <= 0.03
+    assert max(errors) <= 0.03
+    assert len(rates) <= 24 * len(published["memory_bytes_per_gpu"]) / 10  # a tenth of the sweep
+
+
+def test_meter_walks_down_and_tells_the_rates() -> None:
+    """A job that needs two cores: each point is measured after some steps are dropped, and all cores are tried."""
+    pinned: list[tuple[int, ...]] = []
+    meter = CoreMeter((0, 1, 2, 3), lambda cores: pinned.append(tuple(cores)))
+    now_s = 0.0
+    while not meter.is_done:
+        now_s += 0.1 if len(pinned[-1]) >= 2 else 0.2
+        meter.step(now_s)
+
+    assert pinned == [(0, 1, 2, 3), (0, 1), (0,)]
+    assert meter.rates == {4: pytest.approx(10.0), 2: pytest.approx(10.0), 1: pytest.approx(5.0)}
+
+
+def test_meter_begins_a_point_anew_when_cores_are_taken_away() -> None:
+    """What was measured stays; the cores that are gone are used no more."""
+    pinned: list[tuple[int, ...]] = []
+    meter = CoreMeter((0, 1), lambda cores: pinned.append(tuple(cores)))
+    for step in range(DROPPED_STEPS + 3):
+        meter.step(step * 1.0)
+    meter.limit((0,))
+    now_s = 100.0
+    while not meter.is_done:
+        now_s += 0.5
+        meter.step(now_s)
+
+    assert pinned == [(0, 1), (0,)]
+    assert meter.rates == {1: pytest.approx(2.0)}
+
+
+def test_burst_of_a_neighbour_does_not_count() -> None:
+    """Two slow steps among twenty leave the rate as it is."""
+    marks_s, now_s = [0.0], 0.0
+    for step in range(20):
+        now_s += 2.0 if step in (4, 5) else 0.1
+        marks_s.append(now_s)
+
+    assert step_s(marks_s) == pytest.approx(0.1)
+
+
+def test_record_comes_back_as_it_was_written() -> None:
+    """To JSON and back."""
+    told = Measured(rates=((1, 4.0), (2, 7.5)), free_cores=2, took_s=9.0, model_bytes=1e6)
+
+    assert Measured.parse(json.loads(json.dumps(plain(told)))) == told
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rates": []},
+        {"rates": [[2, 4.0], [1, 3.0]]},
+        {"rates": [[1, -4.0]]},
+        {"rates": [[1, 0.0]]},
+        {"rates": [[0, 4.0]]},
+        {"rates": [[1, float("inf")]]},
+        {"rates": [[1]]},
+        {"rates": [[1, 1.0]] * 65},
+        {"took_s": -1.0},
+        {"dataset_bytes": "many"},
+        {"free_cores": 0},
+    ],
+)
+def test_what_makes_no_sense_is_not_believed(change: dict[str, object]) -> None:
+    """A job may write anything."""
+    with pytest.raises(Malformed):
+        Measured.parse({"rates": [[1, 4.0]], "free_cores": 1, "took_s": 1.0, **change})
