@@ -21,6 +21,9 @@ class RunState(models.TextChoices):
     CANCELLED = "cancelled", "cancelled"  # its scenario was stopped
 
 
+# Place in the list of variants of a run that is none of them: a past window under the settings that held then.
+AS_IT_WAS = 32_767
+
 SCENARIO_OPEN = [ScenarioState.QUEUED, ScenarioState.RUNNING]
 RUN_OPEN = [RunState.QUEUED, RunState.RUNNING]
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from scheduler.models import Scenario, ScenarioRun, TraceFile
-from scheduler.models.scenario import SCENARIO_OPEN, RunState
+from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if
 from scheduler.simulator.summary_text import METRICS, Metric, mean_of
@@ -126,7 +126,7 @@ def scenario_metrics(scenario: Scenario) -> list[Row]:
     one seed and so nothing to know the chance by (``sure`` is null then).
     """
     summaries: dict[int, dict[int, Row]] = {}
-    runs = ScenarioRun.objects.filter(scenario=scenario, state=RunState.COMPLETED)
+    runs = ScenarioRun.objects.filter(scenario=scenario, state=RunState.COMPLETED).exclude(variant=AS_IT_WAS)
     for variant, seed, summary in runs.values_list("variant", "seed", "summary"):
         summaries.setdefault(variant, {})[seed] = summary or {}
     return [_metric(metric, len(scenario.variants), summaries) for metric in METRICS]
@@ -163,14 +163,15 @@ def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, 
 
 def _sure(key: str, winner: int, means: Mapping[int, float], summaries: Mapping[int, Mapping[int, Row]]) -> bool | None:
     """Return whether the winner beats every other variant beyond chance, seed by seed; None with one seed."""
-    own = summaries[winner]
-    if len(own) < 2:
+    common = set.intersection(*(set(found) for found in summaries.values()))
+    if len(common) < 2:
         return None
+    own = summaries[winner]
     for other in means:
         if other == winner:
             continue
         # The same seed is the same workload: differences tell more than the two means.
-        found = mean_of([own[seed][key] - summaries[other][seed][key] for seed in own])
+        found = mean_of([own[seed][key] - summaries[other][seed][key] for seed in common])
         if abs(found.mean) <= found.half_width:
             return False
     return True

@@ -165,7 +165,7 @@ def _from_snapshot(base: Mapping[str, Any], variant: Variant, servers: ServerTab
     )
     run_times = RunTimes(
         queue=jobs.queue,
-        owner=jobs.owner,
+        owner=np.array(source["owners"], dtype=np.int64),
         run_s=jobs.executed_s,
         left_s=jobs.remaining_s,
         ended=ended_of([tuple(row) for row in source["ended"]]),

@@ -19,6 +19,8 @@ from scheduler.simulator.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.starting_points import columns_to_json, servers_from
 from scheduler.simulator.variants import servers_with, variant_from
+from scheduler.whatif.live_base import live_base
+from scheduler.whatif.past_base import past_base
 
 Json = dict[str, Any]  # a JSON object
 
@@ -43,20 +45,29 @@ def base_read(scenario: Scenario, *, at: datetime) -> Base:
         BadInput: With a sentence for its owner.
     """
     start = scenario.start
+    if start["kind"] == "live":
+        content, text = live_base(at=at)
+        return _base(scenario, content, {"text": text})
+    if start["kind"] == "past":
+        since, until = (datetime.fromisoformat(start[name]) for name in ("since", "until"))
+        past = past_base(since=since, until=until, at=at)
+        about = {"text": past.text, "happened": past.happened, "held": past.held, "warnings": past.warnings}
+        return _base(scenario, past.content, about)
     servers = _servers(start, at=at)
-    content: Json = {"servers": servers, "queues": None, "round_s": start["round_s"]}
-    if start["kind"] == "generator":
+    content = {"servers": servers, "queues": None, "round_s": start["round_s"]}
+    if scenario.trace_file is None:
         content["source"] = {"kind": "generator", "text": start["text"]}
-        text = start["text"]
+        text = ""
     else:
-        assert scenario.trace_file is not None
-        path = trace_path(scenario)
         part = {name: start[name] for name in ("format", "window", "num_jobs") if name in start}
-        content["source"] = {"kind": "file", "path": str(path), **part}
-        text = scenario.trace_file.name
-    content["least_gpus"] = least_gpus(scenario, servers)
-    gpus = sum(servers["num_gpus"])
-    return Base(content=content, about={"text": f"{text} on {len(servers['num_gpus']):,} servers, {gpus:,} GPUs"})
+        content["source"] = {"kind": "file", "path": str(trace_path(scenario)), **part}
+        text = f"{scenario.trace_file.name} "
+    text += f"on {len(servers['num_gpus']):,} servers, {sum(servers['num_gpus']):,} GPUs"
+    return _base(scenario, content, {"text": text})
+
+
+def _base(scenario: Scenario, content: Json, about: Json) -> Base:
+    return Base(content={**content, "least_gpus": _least_gpus(scenario, content["servers"])}, about=about)
 
 
 def _servers(start: Json, *, at: datetime) -> Json:
@@ -75,7 +86,7 @@ def _servers(start: Json, *, at: datetime) -> Json:
     return columns_to_json(server_table(Cluster(groups=(group,))))
 
 
-def least_gpus(scenario: Scenario, servers: Json) -> int:
+def _least_gpus(scenario: Scenario, servers: Json) -> int:
     """Return the GPUs of the smallest cluster among the variants."""
     table = servers_from(servers)
     return min(int(servers_with(table, variant_from(variant).servers).num_gpus.sum()) for variant in scenario.variants)

@@ -13,12 +13,13 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.models import Scenario, ScenarioRun
-from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, ScenarioState
+from scheduler.models.scenario import AS_IT_WAS, RUN_OPEN, SCENARIO_OPEN, RunState, ScenarioState
 from scheduler.ports import Ports
 from scheduler.selectors.whatif import scenario_progress
 from scheduler.simulator.errors import BadInput
 from scheduler.whatif.bases import base_read, folder, packed, trace_path, unpacked
 from scheduler.whatif.children import Child, base_file
+from scheduler.whatif.past_base import fidelity_rows
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +120,16 @@ class Runner:
             runs.filter(state__in=RUN_OPEN).update(state=RunState.CANCELLED, ended_at=at)
         elif not runs.filter(state__in=RUN_OPEN).exists():
             is_open.update(state=ScenarioState.COMPLETED, ended_at=at)
+            self._compare_with_what_was(scenario_id)
+
+    def _compare_with_what_was(self, scenario_id: str) -> None:
+        """Keep how far the replay of a past window is from what happened in it."""
+        run = ScenarioRun.objects.filter(scenario_id=scenario_id, variant=AS_IT_WAS).first()
+        if run is None or run.summary is None:
+            return
+        scenario = Scenario.objects.only("about").get(pk=scenario_id)
+        scenario.about["fidelity"] = fidelity_rows(scenario.about["happened"], run.summary)
+        scenario.save(update_fields=["about"])
 
     def _put_back(self, at: datetime) -> None:
         """Let lost runs be taken again; one that was lost again and again has failed."""
@@ -152,7 +163,10 @@ class Runner:
                 self._refuse(scenario, "Its starting point could not be read. An admin finds the cause in the log.", at)
             else:
                 found = {"base": packed(base.content), "about": base.about, "started_at": at}
-                free.update(state=ScenarioState.RUNNING, **found)
+                with transaction.atomic():
+                    if free.update(state=ScenarioState.RUNNING, **found) and "held" in base.about:
+                        seed = scenario.seeds[0]
+                        ScenarioRun.objects.get_or_create(scenario=scenario, variant=AS_IT_WAS, seed=seed)
             self._tell(scenario.pk, at)
 
     def _refuse(self, scenario: Scenario, error: str, at: datetime) -> None:
@@ -177,7 +191,8 @@ class Runner:
             trace_path(scenario)
         assert scenario.base is not None
         base = base_file(folder(), scenario.pk, unpacked(bytes(scenario.base)))
-        task = {"base": str(base), "variant": scenario.variants[run.variant], "seed": run.seed}
+        variant = scenario.about["held"] if run.variant == AS_IT_WAS else scenario.variants[run.variant]
+        task = {"base": str(base), "variant": variant, "seed": run.seed}
         self._own[run.pk] = _Own(run=run, child=Child(task), told_s=self._ports.clock.mono_s())
         return True
 

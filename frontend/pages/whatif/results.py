@@ -82,6 +82,7 @@ class Shown:
 def figures_read(scenario: Scenario, names: Sequence[str]) -> list[Figures]:
     """Return the figures of every variant with the first seed; empty while one is missing."""
     runs = ScenarioRun.objects.filter(scenario=scenario, seed=scenario.seeds[0], state=RunState.COMPLETED)
+    runs = runs.filter(variant__lt=len(names))
     found = {variant: figures for variant, figures in runs.values_list("variant", "figures") if figures}
     return [figures_from_json(found[variant]) for variant in sorted(found)] if len(found) == len(names) else []
 

@@ -155,7 +155,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "row": scenario_row(found),
         "names": names,
         "progress": progress,
-        "bars": [{**run, "name": names[run["variant"]]} for run in progress["runs"]],
+        "bars": [{**run, "name": dict(enumerate(names)).get(run["variant"], "as it was")} for run in progress["runs"]],
         "is_open": found.state in SCENARIO_OPEN,
         "words": start_words(found.start),
         "about": found.about.get("text", ""),

@@ -11,9 +11,9 @@ from scheduler.simulator.workloads import PREFIX
 FIGURES = {
     "avg_jct_s": "Mean JCT",
     "p99_jct_s": "p99 JCT",
-    "p50_wait_s": "Median wait",
+    "avg_queueing_s": "Mean wait",
     "makespan_s": "Makespan",
-    "occupancy": "Allocated",
+    "avg_gpu_occupancy": "Allocated",
 }
 
 

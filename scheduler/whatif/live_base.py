@@ -1,0 +1,67 @@
+"""The live cluster now as a starting point: the snapshot that a round would look at, and what ended before it."""
+
+from datetime import datetime
+from typing import Any
+
+from scheduler.core.lifecycle import JobState
+from scheduler.core.tables import QueueTable
+from scheduler.live.snapshot import LiveSnapshot, snapshot_read
+from scheduler.models import Job, Queue
+from scheduler.services.settings import cluster_row
+from scheduler.simulator.errors import BadInput
+from scheduler.simulator.starting_points import columns_to_json, snapshot_to_json
+
+# The newest jobs that ended: what is known of how long jobs run.
+MOST_ENDED = 2_000
+
+Json = dict[str, Any]  # a JSON object
+
+
+def live_base(*, at: datetime) -> tuple[Json, str]:
+    """Return the starting point, and what it is in words.
+
+    Raises:
+        BadInput: If no server is up, or no job runs or waits.
+    """
+    live = snapshot_read(cluster_row(), at=at)
+    tables = live.tables
+    if not len(tables.servers):
+        raise BadInput("No server of this cluster is up.")
+    if not len(tables.jobs):
+        raise BadInput("No job runs or waits now, so there is nothing to replay.")
+    text = f"{len(tables.jobs):,} jobs at {at:%H:%M} UTC on {len(tables.servers):,} servers"
+    names = dict(Job.objects.filter(pk__in=live.job_pks).values_list("pk", "name"))
+    content: Json = {
+        "servers": columns_to_json(tables.servers),
+        "queues": queues_json(tables.queues),
+        "round_s": None,
+        "source": {
+            "kind": "snapshot",
+            "text": text,
+            **snapshot_to_json(tables),
+            "names": [names[pk] for pk in live.job_pks],
+            "owners": owners_of(live),
+            "ended": ended_rows(tables.queues),
+        },
+    }
+    return content, text
+
+
+def queues_json(queues: QueueTable) -> Json:
+    """Return the queues with their names."""
+    names = dict(Queue.objects.values_list("pk", "name"))
+    return columns_to_json(queues) | {"names": [names[pk] for pk in queues.queue_id.tolist()]}
+
+
+def owners_of(live: LiveSnapshot) -> list[int]:
+    """Return the number of the owner of each job of a snapshot."""
+    owners = dict(Job.objects.filter(pk__in=live.job_pks).values_list("pk", "owner_id"))
+    return [owners[pk] for pk in live.job_pks]
+
+
+def ended_rows(queues: QueueTable) -> list[tuple[int, int, float]]:
+    """Return (queue row, owner, run time) of the jobs that ended last, newest first."""
+    row_of = {pk: row for row, pk in enumerate(queues.queue_id.tolist())}
+    ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0).order_by("-ended_at", "-number")
+    rows = ended.values_list("queue_id", "owner_id", "executed_s")[:MOST_ENDED]
+    return [(row_of[queue], owner, run_s) for queue, owner, run_s in rows if queue in row_of]

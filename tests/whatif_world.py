@@ -1,0 +1,50 @@
+"""Simulation workers for tests: real processes, a clock that can be set ahead, frames that are kept."""
+
+from datetime import datetime, timedelta
+
+import psutil
+
+from scheduler.ports import Ports, SystemClock
+from scheduler.whatif.children import MODULE
+from scheduler.whatif.runner import Runner
+from tests.fakes import MemoryTransport, RecordingFrames, SequentialIds
+
+
+class AheadClock(SystemClock):
+    """The machine's clock, set ahead."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        """Return the wall clock."""
+        return super().now() + self.ahead
+
+
+class Worlds:
+    """Any number of workers over one database."""
+
+    def __init__(self) -> None:
+        self.frames = RecordingFrames()
+        self._clock = AheadClock()
+        self._runners: list[Runner] = []
+
+    def runner(self, *, slots: int = 2) -> Runner:
+        """Return another worker; only ``tick`` makes it work."""
+        ports = Ports(clock=self._clock, transport=MemoryTransport(), ids=SequentialIds(), frames=self.frames)
+        made = Runner(ports, name=f"worker-{len(self._runners)}", slots=slots)
+        self._runners.append(made)
+        return made
+
+    def clock_ahead(self, by: timedelta) -> None:
+        """Let time pass for all workers at once."""
+        self._clock.ahead += by
+
+    def pids(self) -> list[int]:
+        """Return the processes of runs that live."""
+        return [child.pid for child in psutil.Process().children() if MODULE in child.cmdline()]
+
+    def stop(self) -> None:
+        """End all workers and their processes."""
+        for runner in self._runners:
+            runner.stop()
