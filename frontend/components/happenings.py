@@ -8,6 +8,7 @@ from typing import Any
 from frontend.components.formats import duration
 from frontend.components.states import look
 from frontend.components.times import as_time
+from frontend.components.trials import trial_words
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.core.plan import PreemptRule
 
@@ -166,6 +167,7 @@ def _other(row: Row) -> Said:
 
 _WORDS: dict[str, Callable[[Row], Said]] = {
     "job_state": _job_state,
+    "trial": lambda row: trial_words(row["data"]),
     "job_wanted": _job_wanted,
     "quota": _quota,
     "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),

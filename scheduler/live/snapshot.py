@@ -76,7 +76,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         queues=queues,
         held=_placements([(job_rows[h.job_pk], h) for h in _whole_gangs(keeping)], server_rows),
         releasing=_placements([(NO_ROW, h) for h in leaving if h.server_pk in server_rows], server_rows),
-        trials=trials_read(),
+        trials=trials_read(jobs),
     )
     parked_on: dict[int, tuple[str, ...]] = {}
     for lease in parked:

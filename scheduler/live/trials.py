@@ -5,12 +5,15 @@ Decides nothing: the core tries and judges. Here its memory is kept, with the me
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from scheduler.core.errors import JobChanged
+from scheduler.core.lifecycle import TERMINAL
 from scheduler.core.plan import Plan
+from scheduler.core.tables import JobTable
 from scheduler.core.trial import NOTES, TrialKind, Verdict
 from scheduler.core.trial import Trial as CoreTrial
 from scheduler.models import Job, Server, Trial
@@ -24,35 +27,65 @@ _Key = tuple[Any, ...]  # what tells one trial from another
 Tried = dict[str, Any]  # JSON: kind, jobs, servers, verdict, rates before and after, gain
 
 
-def trials_read() -> tuple[CoreTrial, ...]:
-    """Return what the plan before wants to find in the next snapshot."""
-    return tuple(
-        CoreTrial(
-            kind=TrialKind(row.kind),
-            jobs=tuple(row.jobs),
-            servers=tuple(row.servers),
-            values=tuple(float(value) for value in row.values),
-            began_s=row.began_s,
-            until_s=row.until_s,
-            verdict=Verdict(row.verdict),
-        )
-        for row in _remembered()
+def trials_read(jobs: JobTable) -> tuple[CoreTrial, ...]:
+    """Return what the plan before wants to find in the next snapshot.
+
+    A job that moves has no GPUs for a while; its trial is kept back until it has some, and is measured from then on.
+    """
+    held_at_s = dict(zip(jobs.job_id[jobs.running].tolist(), jobs.held_at_s[jobs.running].tolist(), strict=True))
+    rows = _remembered()
+    away = _on_its_way(rows, held_at_s)
+    return tuple(_from_its_place(_core(row), held_at_s) for row in rows if row.pk not in away)
+
+
+def _core(row: Trial) -> CoreTrial:
+    return CoreTrial(
+        kind=TrialKind(row.kind),
+        jobs=tuple(row.jobs),
+        servers=tuple(row.servers),
+        values=tuple(float(value) for value in row.values),
+        began_s=row.began_s,
+        until_s=row.until_s,
+        verdict=Verdict(row.verdict),
     )
 
 
-def trials_write(plan: Plan, *, rates: dict[int, float], round_number: int, at: datetime) -> list[Tried]:
+def _is_measured_move(trial: Trial | CoreTrial) -> bool:
+    return trial.kind == TrialKind.MOVE and trial.verdict == Verdict.TRYING
+
+
+def _on_its_way(rows: Sequence[Trial], held_at_s: Mapping[int, float]) -> set[int]:
+    """Return the trials of jobs that have left their servers and not come to the others yet."""
+    moves = {row.jobs[0]: row.pk for row in rows if _is_measured_move(row) and row.jobs[0] not in held_at_s}
+    lives = Job.objects.filter(number__in=moves).exclude(state__in=sorted(TERMINAL)).values_list("number", flat=True)
+    return {moves[number] for number in lives} if moves else set()
+
+
+def _from_its_place(trial: CoreTrial, held_at_s: Mapping[int, float]) -> CoreTrial:
+    """Return the trial as if it began when the job got the GPUs that it has."""
+    began_s = held_at_s.get(trial.jobs[0], trial.began_s) if _is_measured_move(trial) else trial.began_s
+    if began_s <= trial.began_s:
+        return trial
+    return replace(trial, began_s=began_s, until_s=began_s + trial.until_s - trial.began_s)
+
+
+def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime) -> list[Tried]:
     """Keep the memory of a plan; call it in the round's transaction.
 
     Args:
-        rates: Mini-batches a second now, by job number, NaN where not known.
+        plan: What the round decided.
+        jobs: What it was shown, with the mini-batches a second of each job.
 
     Returns:
         Every change that was tried, judged or forgotten, as JSON for the round's decisions.
     """
-    before = {_key(row.kind, row.jobs, row.began_s): row for row in _remembered()}
+    rates = dict(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True))
+    rows = _remembered()
+    away = _on_its_way(rows, dict.fromkeys(jobs.job_id[jobs.running].tolist(), 0.0))
+    before = {_key(row.kind, row.jobs): row for row in rows if row.pk not in away}
     told: list[Tried] = []
     for place, trial in enumerate(plan.trials):
-        row = before.pop(_key(trial.kind, trial.jobs, trial.began_s), None) or Trial(kind=trial.kind)
+        row = before.pop(_key(trial.kind, trial.jobs), None) or Trial(kind=trial.kind)
         is_news = row.pk is None or row.verdict != trial.verdict
         changes = _columns(trial) | {"place": place}
         if is_news and trial.kind not in NOTES:
@@ -61,25 +94,32 @@ def trials_write(plan: Plan, *, rates: dict[int, float], round_number: int, at: 
         _save(row, changes)
         if is_news and trial.kind not in NOTES:
             told.append(_told(row, str(trial.verdict)))
-    for row in before.values():
-        if row.kind in NOTES:
-            row.delete()
-            continue
-        _save(row, {"place": None, "ended_at": at})
-        if row.verdict == Verdict.TRYING:
-            told.append(_told(row, GONE))
+    told += [entry for row in before.values() if (entry := _forget(row, rates, at=at)) is not None]
     for entry in told:
         _tell_jobs(entry, round_number=round_number, at=at)
     return told
+
+
+def _forget(row: Trial, rates: Mapping[int, float], *, at: datetime) -> Tried | None:
+    """Make a trial history, or a note nothing; return what there is to tell of it."""
+    if row.kind in NOTES:
+        row.delete()
+        return None
+    changes: dict[str, Any] = {"place": None, "ended_at": at}
+    was_tried = row.verdict == Verdict.TRYING
+    if _is_measured_move(row) and at.timestamp() >= row.until_s:  # a move that was not worse needs no memory
+        changes |= {"verdict": str(Verdict.KEPT), "rates_after": [_json(rates.get(row.jobs[0], math.nan))]}
+    _save(row, changes)
+    return _told(row, GONE if row.verdict == Verdict.TRYING else row.verdict) if was_tried else None
 
 
 def _remembered() -> list[Trial]:
     return list(Trial.objects.filter(place__isnull=False).order_by("place"))
 
 
-def _key(kind: str, jobs: Sequence[int], began_s: float) -> _Key:
+def _key(kind: str, jobs: Sequence[int]) -> _Key:
     """Return what a trial is known by; of each note there is one."""
-    return (str(kind),) if kind in NOTES else (str(kind), tuple(jobs), began_s)
+    return (str(kind),) if kind in NOTES else (str(kind), *jobs)
 
 
 def _columns(trial: CoreTrial) -> dict[str, Any]:

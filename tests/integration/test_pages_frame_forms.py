@@ -192,6 +192,28 @@ def test_an_option_with_fixed_values_is_a_list(world: World) -> None:
     assert "by is one of job, user." in response.content.decode()
 
 
+def test_an_admin_chooses_what_is_tried_on_running_jobs(world: World) -> None:
+    """Any number of introspections, each with its options; what is no longer chosen takes its options along."""
+    client = world.client("admin")
+    both = {"introspection.slicing": "on", "introspection.packing": "on", "introspection.slicing.quantum_s": "30"}
+    html = client.post("/admin", settings_form(**both), follow=True).content.decode()
+    cluster = cluster_row()
+
+    assert cluster.introspection == ["slicing", "packing"]
+    assert cluster.introspection_options == {"slicing": {"quantum_s": 30.0}}
+    assert 'name="introspection.slicing" checked' in html
+
+    response = client.post("/admin", settings_form(**{**both, "introspection.slicing.quantum_s": "0"}))
+
+    assert response.status_code == 422
+    assert 'id="id_introspection_slicing_quantum_s_note"' in response.content.decode()
+
+    client.post("/admin", settings_form(), follow=True)
+
+    assert cluster_row().introspection == []
+    assert cluster_row().introspection_options == {}
+
+
 def test_stale_settings_are_refused(world: World) -> None:
     """Who saves over somebody else's change is told and may compare."""
     client = world.client("admin")

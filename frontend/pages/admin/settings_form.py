@@ -18,11 +18,15 @@ SECTIONS = (
     ("policy", "Policy", "policies"),
     ("locality", "Locality", "localities"),
     ("mechanism", "Mechanism", "mechanisms"),
+    ("introspection", "Introspection", "introspections"),
 )
+# Of these any number may be chosen; their options are kept by name.
+MANY = frozenset({"introspection"})
 QUESTIONS = {
     "policy": "Who runs, and with how many devices.",
     "locality": "On which set of servers.",
     "mechanism": "How jobs are packed, and with which cores and memory.",
+    "introspection": "What is tried on running jobs, measured, and taken back when it does not pay.",
 }
 
 
@@ -55,9 +59,10 @@ class ChoiceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionView:
-    """All choices of one kind."""
+    """All choices of one kind, of which one or many may be chosen."""
 
     kind: str
+    many: bool
     label: str
     question: str
     error: str
@@ -100,18 +105,34 @@ def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     every = choices()
     for kind, _, plural in SECTIONS:
-        name = post.get(kind, "")
-        changes[kind] = name
-        chosen = next((choice for choice in every[plural] if choice["name"] == name), None)  # type: ignore[literal-required]
-        if chosen is not None:
-            sent = {
-                parameter["name"]: _value(parameter, post.get(_field_name(kind, name, parameter["name"])))
-                for parameter in chosen["parameters"]
-            }
-            # A default is not written down: it may become a better one with a later release.
-            defaults = {parameter["name"]: parameter["default"] for parameter in chosen["parameters"]}
-            changes[f"{kind}_options"] = {key: value for key, value in sent.items() if value != defaults[key]}
+        names = _chosen(kind, post)
+        found = [choice for choice in every[plural] if choice["name"] in names]  # type: ignore[literal-required]
+        options = {choice["name"]: _options(kind, choice, post) for choice in found}
+        if kind in MANY:
+            changes[kind] = names
+            changes[f"{kind}_options"] = {name: sent for name, sent in options.items() if sent}
+            continue
+        changes[kind] = names[0]
+        if found:
+            changes[f"{kind}_options"] = options[names[0]]
     return changes
+
+
+def _chosen(kind: str, post: Mapping[str, str]) -> list[str]:
+    """Return the names that a sent form chooses, in the order of the registry where there may be many."""
+    if kind not in MANY:
+        return [post.get(kind, "")]
+    return [choice["name"] for choice in choices()["introspections"] if f"{kind}.{choice['name']}" in post]
+
+
+def _options(kind: str, choice: Choice, post: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of one choice. A default is not written down: a later release may have a better one."""
+    sent = {
+        parameter["name"]: _value(parameter, post.get(_field_name(kind, choice["name"], parameter["name"])))
+        for parameter in choice["parameters"]
+    }
+    defaults = {parameter["name"]: parameter["default"] for parameter in choice["parameters"]}
+    return {key: value for key, value in sent.items() if value != defaults[key]}
 
 
 def sections(
@@ -126,13 +147,15 @@ def sections(
     every = choices()
     made = []
     for kind, label, plural in SECTIONS:
-        chosen = post.get(kind, "") if post is not None else getattr(cluster, kind)
+        stored = getattr(cluster, kind)
+        chosen = _chosen(kind, post) if post is not None else stored if kind in MANY else [stored]
         made.append(
             SectionView(
                 kind=kind,
+                many=kind in MANY,
                 label=label,
                 question=QUESTIONS[kind],
-                error=details.get(f"/{kind}", ""),
+                error=_error_of(f"/{kind}", details),
                 choices=[
                     _choice_view(kind, choice, chosen, cluster, device, post, details)
                     for choice in every[plural]  # type: ignore[literal-required]
@@ -145,14 +168,19 @@ def sections(
 def _choice_view(
     kind: str,
     choice: Choice,
-    chosen: str,
+    chosen: list[str],
     cluster: Cluster,
     device: DeviceWord,
     post: Mapping[str, str] | None,
     details: Mapping[str, str],
 ) -> ChoiceView:
-    is_chosen = choice["name"] == chosen
-    stored = getattr(cluster, f"{kind}_options") if choice["name"] == getattr(cluster, kind) else {}
+    is_chosen = choice["name"] in chosen
+    stored = getattr(cluster, f"{kind}_options")
+    if kind in MANY:
+        stored = stored.get(choice["name"], {})
+    elif choice["name"] != getattr(cluster, kind):
+        stored = {}
+    pointer = f"/{kind}_options/{choice['name']}" if kind in MANY else f"/{kind}_options"
     fields = []
     for parameter in choice["parameters"]:
         name = _field_name(kind, choice["name"], parameter["name"])
@@ -168,7 +196,7 @@ def _choice_view(
                 checked=name in post if sent and post is not None else bool(value),
                 choices=parameter["choices"],
                 help=device.said(parameter["help"]),
-                error=_error_of(f"/{kind}_options/{parameter['name']}", details) if is_chosen else "",
+                error=_error_of(f"{pointer}/{parameter['name']}", details) if is_chosen else "",
                 minimum=parameter["minimum"],
                 maximum=parameter["maximum"],
             )

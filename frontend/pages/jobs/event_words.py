@@ -9,6 +9,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.formats import data_size, duration, number, percent
 from frontend.components.states import look
 from frontend.components.times import as_time
+from frontend.components.trials import trial_words
 from frontend.pages.jobs.subject import in_words
 from frontend.pages.jobs.why import WORDS
 from scheduler.core.reasons import sentence
@@ -56,6 +57,9 @@ def _words(row: Row) -> tuple[str, str, str]:
         return tone, "hourglass", _wait_sentence(row) or words
     if row["kind"] == "job_wanted":
         return "mute", "user", f"{row['actor']} {DONE.get(row['reason'], row['reason'])}"
+    if row["kind"] == "trial":
+        tone, icon, words = trial_words(row["data"])
+        return tone, icon, words[0].upper() + words[1:]
     return "mute", "info", row["kind"].replace("_", " ").capitalize()
 
 

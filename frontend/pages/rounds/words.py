@@ -19,6 +19,8 @@ TRIGGERS = {
     "quota": "a change of a quota",
     "settings": "a change of the settings",
     "backoff": "a retry that was due",
+    "introspection": "the end of a turn, or of a trial",
+    "parked": "a job that made room for the next turn",
 }
 
 
