@@ -13,6 +13,9 @@ from scheduler.core.tables import IntArray, Placements
 # What one job holds: (server row, GPUs, cores, bytes) for each server it uses, servers ascending.
 Grant = tuple[tuple[int, int, float, float], ...]
 
+# Parts of a digest: a job with its first server, each other server of it, two jobs.
+_JOB, _SEAT, _PAIR = (struct.Struct(form).pack for form in ("<cqqqdd", "<qqdd", "<qq"))
+
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
@@ -35,19 +38,20 @@ class Changes:
 
     def digest(self, before: bytes, now_s: float) -> bytes:
         """Return a digest of these changes and of all before them."""
-        digest = hashlib.sha256(before)
-        digest.update(struct.pack("<d", now_s))
+        parts = [before, struct.pack("<d", now_s)]
         for mark, grants in ((b"s", self.started), (b"a", self.amended)):
             for row in sorted(grants):
-                digest.update(mark + struct.pack("<q", row))
-                for seat in grants[row]:
-                    digest.update(struct.pack("<qqdd", *seat))
+                grant = grants[row]
+                parts.append(_JOB(mark, row, *grant[0]))
+                if len(grant) > 1:
+                    parts += [_SEAT(*seat) for seat in grant[1:]]
         for row in sorted(self.stopped):
             rule, by_row = self.stopped[row]
-            digest.update(struct.pack("<qq", row, by_row) + rule.encode())
-        for pair in sorted((self.riding or {}).items()):
-            digest.update(b"r" + struct.pack("<qq", *pair))
-        return digest.digest()
+            parts += _PAIR(row, by_row), rule.encode()
+        if self.riding:
+            for pair in sorted(self.riding.items()):
+                parts += b"r", _PAIR(*pair)
+        return hashlib.sha256(b"".join(parts)).digest()
 
 
 def changes_of(plan: Plan, held: Placements, *, num_jobs: int) -> Changes:

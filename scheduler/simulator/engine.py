@@ -150,8 +150,10 @@ class _States:
 
     def due(self) -> bool:
         """Return whether it is time to write it before the end; it is not due again for a while."""
+        if self.path is None:
+            return False
         now_s = time.process_time()
-        if self.path is None or now_s < self._saved_s + self._every_s:
+        if now_s < self._saved_s + self._every_s:
             return False
         self._saved_s = now_s
         return True

@@ -42,6 +42,11 @@ class Tally:
         self._begun: dict[int, float] = {}
         self._stays: list[tuple[int, int, int, float, float]] = []
 
+    @property
+    def notes(self) -> bool:
+        """Return whether anything is noted at all."""
+        return self.wants_series or self.wants_stays or self.waits is not None
+
     def arrived(self, row: int, at_s: float) -> None:
         """Note that a job joined the line."""
         if self.waits:

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.core.changes import Changes, Grant
 from scheduler.core.profile import Profile, packed, speed
 from scheduler.core.tables import NO_ROW, Placements
-from scheduler.simulator.columns import Columns
+from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.tally import Tally
 
@@ -62,7 +62,8 @@ class World:
         retries: Retries | None = None,
     ) -> None:
         """Begin before the first arrival."""
-        self._jobs, self._tally = jobs, tally
+        self._jobs = jobs
+        self._tally = tally if tally.notes else None
         self._restart_s, self._resume_s, self._checkpoint_s = restart_s, resume_s, checkpoint_s
         self._costs, self._retries = costs, retries
         self.columns = columns
@@ -80,6 +81,13 @@ class World:
         self._gpus: list[int] = columns.num_gpus.tolist()
         self._arrival_s: list[float] = columns.arrival_s.tolist()
         self._profile: list[int] = columns.profile.tolist()
+        self._next_s, self._first_start_s = cells(columns.next_s), cells(columns.first_start_s)
+        self._attempts, self._fail_after_s = cells(columns.attempts), cells(columns.fail_after_s)
+        self._work_s, self._end_s, self._waited_s = (
+            cells(column) for column in (columns.work_s, columns.end_s, columns.waited_s)
+        )
+        self._arrived, self._ended = cells(columns.arrived), cells(columns.ended)
+        self._joined_active_s, self._left_active_s = cells(columns.joined_active_s), cells(columns.left_active_s)
         self._speeds: dict[tuple[int, int, int, float, float, int, int], float] = {}
 
     @property
@@ -108,7 +116,7 @@ class World:
 
     def next_end_s(self) -> float:
         """Return when the next running job ends or fails if nothing changes, +inf when none runs."""
-        ends, next_s = self._ends, self.columns.next_s
+        ends, next_s = self._ends, self._next_s
         while ends and next_s[ends[0][1]] != ends[0][0]:
             heappop(ends)
         return ends[0][0] if ends else math.inf
@@ -117,7 +125,7 @@ class World:
         """Let time pass: jobs arrive, fail and end, those of this very moment included."""
         while True:
             arrival_s, end_s = self.next_arrival_s(), self.next_end_s()
-            if min(arrival_s, end_s) > to_s:
+            if arrival_s > to_s and end_s > to_s:
                 break
             if end_s <= arrival_s:
                 self._stop_by_itself(heappop(self._ends)[1], end_s)
@@ -132,37 +140,39 @@ class World:
             columns.settle(row, at_s)
         else:
             row = self._to_come.pop()
-            columns.joined_active_s[row] = columns.count(at_s, 1)
-        columns.arrived[row] = True
+            self._joined_active_s[row] = columns.count(at_s, 1)
+        self._arrived[row] = True
         self.arrived.append(row)
-        self._tally.arrived(row, at_s)
+        if self._tally:
+            self._tally.arrived(row, at_s)
 
     def _stop_by_itself(self, row: int, at_s: float) -> None:
         """Take a job off its seats whose work is done or whose attempt failed."""
         columns = self.columns
         columns.settle(row, at_s)
-        columns.attempts[row] += 1
-        self._tally.left(row, self.seats[row], at_s)
-        self._tally.gone(row, at_s)
+        self._attempts[row] += 1
+        if self._tally:
+            self._tally.left(row, self.seats[row], at_s)
+            self._tally.gone(row, at_s)
         del self.seats[row]
         self.released.append(row)
         if row in self._partner:
             self._part(row, at_s)
-        failed = columns.fail_after_s[row] <= 1e-9 and columns.work_s[row] > 1e-9
-        if failed:
+        if self._fail_after_s[row] <= 1e-9 and self._work_s[row] > 1e-9:
             self._fail(row, at_s)
         else:
-            columns.work_s[row] = 0.0
-            columns.end_s[row] = at_s
+            self._work_s[row] = 0.0
+            self._end_s[row] = at_s
             self._leave(row, at_s)
-        columns.set_rate(row, gpus=0.0, rate=0.0)
-        columns.held_at_s[row], columns.unsaved_s[row], columns.waited_s[row] = math.inf, 0.0, 0.0
+        columns.rise(row)
+        self._waited_s[row] = 0.0
 
     def _part(self, row: int, at_s: float) -> None:
         """Leave the GPUs that a job shared to the other one."""
         other = self._partner.pop(row)
         del self._partner[other]
-        self._tally.shares(other, self.seats[other], at_s, is_guest=False)
+        if self._tally:
+            self._tally.shares(other, self.seats[other], at_s, is_guest=False)
         self.columns.settle(other, at_s)
         self._set_rate(other, self.seats[other], at_s)
 
@@ -173,14 +183,14 @@ class World:
         for row in sorted(before.keys() | self._partner.keys()):
             if before.get(row) == self._partner.get(row) or row not in self.seats:
                 continue
-            self._tally.shares(row, self.seats[row], now_s, is_guest=row in riding)
+            if self._tally:
+                self._tally.shares(row, self.seats[row], now_s, is_guest=row in riding)
             self.columns.settle(row, now_s)
             self._set_rate(row, self.seats[row], now_s)
 
     def _leave(self, row: int, at_s: float) -> None:
-        columns = self.columns
-        columns.ended[row] = True
-        columns.left_active_s[row] = columns.count(at_s, -1)
+        self._ended[row] = True
+        self._left_active_s[row] = self.columns.count(at_s, -1)
 
     def _fail(self, row: int, at_s: float) -> None:
         columns, job = self.columns, self._jobs[row]
@@ -198,26 +208,22 @@ class World:
 
     def carry_out(self, changes: Changes) -> None:
         """Make the changes true at once."""
-        columns, now_s, tally = self.columns, self.now_s, self._tally
-        before_gpus: dict[int, int] = {}
+        columns, now_s, tally, held = self.columns, self.now_s, self._tally, self.seats
+        before: dict[int, Grant] = {}
         for row in changes.stopped:
-            seats = self.seats.pop(row)
-            columns.settle(row, now_s)
-            columns.preemptions[row] += 1
-            tally.left(row, seats, now_s)
-            before_gpus[row] = sum(seat[1] for seat in seats)
-            columns.unsaved_s[row] = 0.0
+            before[row] = seats = held.pop(row)
+            columns.preempt(row, now_s)
+            if tally:
+                tally.left(row, seats, now_s)
             if self._resume_s is not None:
                 self._left[row] = tuple(seat[0] for seat in seats)
-            if row not in changes.started:
-                columns.set_rate(row, gpus=0.0, rate=0.0)
-                columns.held_at_s[row] = math.inf
         for row, seats in changes.started.items():
-            if row in self.seats:  # it goes on with another number of GPUs
-                before_gpus[row] = sum(seat[1] for seat in self.seats[row])
+            if row in held:  # it goes on with another number of GPUs
+                before[row] = held[row]
                 columns.settle(row, now_s)
-                tally.left(row, self.seats[row], now_s)
-            self._start(row, seats, before_gpus.get(row, 0))
+                if tally:
+                    tally.left(row, held[row], now_s)
+            self._start(row, seats, sum(seat[1] for seat in before[row]) if row in before else 0)
         for row, seats in changes.amended.items():
             columns.settle(row, now_s)
             self.seats[row] = seats
@@ -228,28 +234,30 @@ class World:
     def _start(self, row: int, seats: Grant, before_gpus: int) -> None:
         columns, now_s = self.columns, self.now_s
         columns.settle(row, now_s)
-        gpus = sum(seat[1] for seat in seats)
-        first = columns.first_start_s[row] == math.inf
+        first = self._first_start_s[row] == math.inf
         pause_s = 0.0 if first else self._restart_s
         if self._resume_s is not None and self._left.pop(row, ()) == tuple(seat[0] for seat in seats):
             pause_s = self._resume_s
-        if self._costs is not None:
-            pause_s = self._costs.pause_s(first=first, before_gpus=before_gpus, num_gpus=gpus)
+        if self._costs is not None or before_gpus:
+            gpus = sum(seat[1] for seat in seats)
+            if self._costs is not None:
+                pause_s = self._costs.pause_s(first=first, before_gpus=before_gpus, num_gpus=gpus)
+            if before_gpus and before_gpus != gpus:
+                columns.reconfigurations[row] += 1
         if first:
-            columns.first_start_s[row] = now_s
-        if before_gpus and before_gpus != gpus:
-            columns.reconfigurations[row] += 1
-        columns.ready_s[row] = now_s + pause_s
-        columns.held_at_s[row], columns.waited_s[row] = now_s, 0.0
+            self._first_start_s[row] = now_s
+        columns.sit(row, now_s, now_s + pause_s)
         self.seats[row] = seats
-        self._tally.sat(row, seats, now_s)
+        if self._tally:
+            self._tally.sat(row, seats, now_s)
         self._set_rate(row, seats, now_s)
 
     def _set_rate(self, row: int, seats: Grant, at_s: float) -> None:
         gpus, rate = self.speed_of(row, seats)
         if row in self._partner:
             rate *= packed(self._profile_of(row), self._profile_of(self._partner[row]))
-        self._tally.rate(row, gpus, rate, at_s)
+        if self._tally:
+            self._tally.rate(row, gpus, rate, at_s)
         next_s = self.columns.set_rate(row, gpus=float(gpus), rate=rate)
         if next_s < math.inf:
             heappush(self._ends, (next_s, row))

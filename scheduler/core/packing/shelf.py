@@ -31,18 +31,27 @@ class ShareShelf:
         self._cpus_least: list[float] = needs.cpus_least.tolist()
         self._memory_least: list[float] = needs.memory_least.tolist()
         self._shares = [*zip(needs.cpus_share.tolist(), needs.memory_share.tolist(), strict=True)]
+        self._grants: dict[tuple[int, int, float, float], Grant] = {}
 
     def leave(self, row: int) -> None:
         """Do nothing: there is nothing to share out again."""
 
     def sit(self, started: Mapping[int, Seats], movable: Iterable[int], free: list[int]) -> dict[int, Grant]:
         """Return the grants of those that start."""
-        grants: dict[int, Grant] = {}
-        for row, seats in started.items():
-            cpus_least, memory_least = self._cpus_least[row], self._memory_least[row]
-            grant = []
-            for server, gpus in sorted(seats):
-                cpus, memory = self._shares[server]
-                grant.append((server, gpus, gpus * max(cpus_least, cpus), gpus * max(memory_least, memory)))
-            grants[row] = tuple(grant)
-        return grants
+        return {
+            row: self._grant(row, *seats[0])
+            if len(seats) == 1
+            else tuple(self._grant(row, *seat)[0] for seat in sorted(seats))
+            for row, seats in started.items()
+        }
+
+    def _grant(self, row: int, server: int, gpus: int) -> Grant:
+        """Return what the job gets on one server."""
+        cpus_least, memory_least = self._cpus_least[row], self._memory_least[row]
+        key = (server, gpus, cpus_least, memory_least)
+        grant = self._grants.get(key)
+        if grant is None:
+            cpus, memory = self._shares[server]
+            grant = ((server, gpus, gpus * max(cpus_least, cpus), gpus * max(memory_least, memory)),)
+            self._grants[key] = grant
+        return grant
