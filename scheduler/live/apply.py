@@ -8,7 +8,7 @@ refuses the whole of it when another scheduler was first.
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
@@ -21,6 +21,7 @@ from scheduler.core.lifecycle import JobState
 from scheduler.core.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.tables import NO_ROW
 from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
+from scheduler.live.gang_shares import GangShare, Target, gang_reshare, keeps_leader
 from scheduler.live.gangs import gang_open
 from scheduler.live.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
 from scheduler.live.room import ServerRoom, room_read
@@ -48,6 +49,7 @@ class Applied:
     Attributes:
         tell: Servers whose desired state changed.
         launched, continued, preempted, parked: Job rows that did so; the last are asked to.
+        resized: Job rows that go on with another number of GPUs.
         deferred: Job rows with a grant that waits, with the evidence.
         changed_waits: Ids of jobs whose reason to wait changed.
     """
@@ -56,6 +58,7 @@ class Applied:
     launched: list[int] = field(default_factory=list)
     continued: list[int] = field(default_factory=list)
     preempted: list[int] = field(default_factory=list)
+    resized: list[int] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
     changed_waits: list[str] = field(default_factory=list)
@@ -116,14 +119,19 @@ class _Applying:
         """Stop first, so that whoever leaves is asked in any case; then give, in the order of the policy."""
         for preemption in self.plan.preemptions:
             self._stop(preemption)
+        for row in sorted(self.plan.resized):
+            self._stop_without_leader(row)
         self.rooms = room_read()
         held = self._held()
         self._resize_kept(held, only_shrink=True)
+        for row in self.plan.order:
+            if row in self.plan.resized:
+                self._reshare(row)
         assignment = assign_gpu_ids(
-            self.plan, held=self._held_indexes(), free=self._free_indexes(), before=self.parked.indexes
+            self._without_resized(), held=self._held_indexes(), free=self._free_indexes(), before=self.parked.indexes
         )
         for row in self.plan.order:
-            if row in self.seats and row not in self.plan.kept:
+            if row in self.seats and row not in self.plan.kept | self.plan.resized:
                 self._launch(row, assignment)
             elif row in self.live.parked_on and not self.rooms.keys() >= set(self.live.parked_on[row]):
                 self._send_away(row, rule=PreemptRule.SERVER_GONE)
@@ -237,6 +245,33 @@ class _Applying:
         lease.cpus, lease.memory_bytes, lease.cpu_ids = cpus, memory_bytes, list(cpu_ids)
         lease.generation = self._generation(lease.server_id)
         lease.save(update_fields=["cpus", "memory_bytes", "cpu_ids", "generation"])
+
+    def _without_resized(self) -> Plan:
+        """Return the plan as far as GPUs are given by it: elastic jobs that run take theirs one by one."""
+        return replace(self.plan, order=[row for row in self.plan.order if row not in self.plan.resized])
+
+    def _stop_without_leader(self, row: int) -> None:
+        """Stop an elastic job whose leader has no place in its new share: it goes on from a checkpoint."""
+        if not keeps_leader(self.live.attempt_pks[row], [seat.server_pk for seat in self.seats[row]]):
+            evidence: dict[str, float | int | str] = {"num_gpus": sum(seat.num_gpus for seat in self.seats[row])}
+            self._stop(Preemption(job=row, rule=PreemptRule.MOVED, by_job=NO_ROW, evidence=evidence))
+
+    def _reshare(self, row: int) -> None:
+        """Bring a running elastic job on its way to its new share."""
+        targets = {
+            seat.server_pk: Target(num_gpus=seat.num_gpus, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
+            for seat in self.seats[row]
+        }
+        share = GangShare(self.live.attempt_pks[row], targets, self.rooms)
+        if not share.is_change:
+            return
+        generations = {server_pk: self._generation(server_pk) for server_pk in share.server_ids}
+        try:
+            gang_reshare(share, ids=self.ids, generations=generations, round_number=self.round_number, at=self.at)
+        except JobChanged as error:
+            log.debug("resize_skipped", extra={"job": self.live.job_pks[row], "error": str(error)})
+            return
+        self.applied.resized.append(row)
 
     def _launch(self, row: int, assignment: GpuAssignment) -> None:
         """Open an attempt for a granted job, or say what its grant waits for."""

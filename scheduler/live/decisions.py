@@ -1,7 +1,7 @@
 """What is kept of a round's decisions, as JSON, so that any past decision can be read and explained.
 
 Shape of ``Round.decisions`` (jobs by number, servers by number):
-    grants: [{job, state: kept | launched | continued | reconfiguring | skipped, riding: its host or absent,
+    grants: [{job, state: kept | resized | launched | continued | reconfiguring | skipped, riding: its host or absent,
         seats: [{server, gpus, cpus, memory_bytes}]}]
     preemptions: [{job, rule, by_job, evidence, parks: true or absent}]
     waiting: [{job, position, reason, evidence}], the first ``WAITING_MOST`` in the order of the policy
@@ -70,6 +70,7 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]
         )
     states = dict.fromkeys(applied.launched, "launched") | dict.fromkeys(applied.deferred, "reconfiguring")
     states |= dict.fromkeys(applied.continued, "continued") | dict.fromkeys(plan.kept, "kept")
+    states |= dict.fromkeys(plan.resized, "resized")
     return [
         {"job": numbers[row], "state": states.get(row, "skipped"), "seats": seats[row]}
         | ({"riding": numbers[plan.riding[row]]} if row in plan.riding else {})

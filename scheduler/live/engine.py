@@ -150,7 +150,9 @@ def _takes_turns(config: SchedulerConfig) -> bool:
 
 def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
     """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
-    tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
+    jobs = begun.live.tables.jobs
+    rates = dict(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True))
+    tried = trials_write(plan, rates=rates, round_number=round_number, at=begun.at)
     again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
     if again_at != begun.cluster.again_at:
         Cluster.objects.filter(pk=1).update(again_at=again_at)
@@ -161,7 +163,7 @@ def _round_row(begun: _Begun, plan: Plan, applied: Applied, *, number: int, dura
     jobs, servers = begun.live.tables.jobs, begun.live.tables.servers
     return Round(
         number=number,
-        num_running=len(plan.kept) + len(applied.launched) + len(applied.continued),
+        num_running=len(plan.kept | plan.resized) + len(applied.launched) + len(applied.continued),
         num_launched=len(applied.launched),
         num_preempted=len(applied.preempted) + len(applied.parked),
         num_waiting=len(plan.waiting) + len(applied.deferred),

@@ -14,7 +14,8 @@ from django.db.models import F
 
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close, attempt_stop
-from scheduler.live.gangs import attempts_of, members_lost
+from scheduler.live.gang_ends import members_lost
+from scheduler.live.gangs import attempts_of
 from scheduler.live.inventory import WAS_DRAINING, server_move
 from scheduler.live.retry import Ending
 from scheduler.live.watch import UNCONFIRMED_AFTER_S, Watch

@@ -55,8 +55,17 @@ def attempt_row(attempt: Attempt) -> Row:
         "peak_memory_bytes": attempt.peak_memory_bytes,
         "log_bytes": attempt.log_bytes,
         "lost_s": attempt.lost_s,
-        "servers": [_seat(lease) for lease in sorted(attempt.leases.all(), key=lambda lease: lease.pk)],
+        "servers": [_seat(lease) for lease in _last_leases(attempt)],
     }
+
+
+def _last_leases(attempt: Attempt) -> list[Any]:
+    """Return what an attempt holds now, or held when it ended: leases of before its GPUs changed are history."""
+    return [
+        lease
+        for lease in sorted(attempt.leases.all(), key=lambda lease: lease.pk)
+        if lease.closed_at == attempt.ended_at
+    ]
 
 
 def job_timeline(job: Job, at: datetime, user: Actor | None = None) -> list[Row]:

@@ -18,6 +18,39 @@ for step in run.steps():
 print("sum", state["sum"])
 """
 
+# A gang that takes its time until there is a file ``hurry`` beside its record.
+GANG = """
+import os, sys, time
+import torch
+from agents.runtime import Run
+from agents.runtime.gang import join_gang
+from agents.runtime.torch_state import Batches, capture, restore
+
+steps, record = int(sys.argv[1]), sys.argv[2]
+gang = join_gang()
+run = Run(total_steps=steps, checkpoint_every_s=1.0, gang=gang)
+torch.manual_seed(3)
+inputs, targets = torch.randn(48, 5), torch.randn(48, 1)
+model = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+batches = Batches(num_rows=48, batch_size=12, seed=5)
+run.on_checkpoint(lambda: capture(model, optimizer=optimizer, batches=batches))
+restore(run.resume(), model, optimizer=optimizer, batches=batches)
+for step, rows in zip(run.steps(), batches):
+    optimizer.zero_grad()
+    mine = gang.part(rows)
+    loss = torch.nn.functional.mse_loss(model(inputs[mine]), targets[mine]) if len(mine) else None
+    if loss is not None:
+        loss.backward()
+    loss = gang.average(model, loss, rows=len(mine), of=len(rows))
+    optimizer.step()
+    if not os.path.exists(os.path.join(os.path.dirname(record), "hurry")):
+        time.sleep(0.02)
+    with open(record, "a") as file:
+        file.write(f"{step} {float(loss).hex()} {os.getpid()}\\n")
+    run.report(loss=loss)
+"""
+
 # Knows nothing of the runtime, and ends by itself.
 PLAIN = """
 import time

@@ -1,0 +1,122 @@
+"""How gangs end: the first process that ends before its time ends all others.
+
+Each function is one step of one transaction. The attempt is closed, and its GPUs are free, only when the last process
+is known to be gone. A process that leaves because the share shrank gives its GPU back and nothing else happens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from agents.protocol import AttemptReport
+from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.live.attempts import attempt_close, attempt_stop
+from scheduler.live.gang_shares import gpu_give_back, member_leaves
+from scheduler.live.gangs import members_on
+from scheduler.live.retry import Ending
+from scheduler.models import Attempt, Gang, GangMember, Server
+from scheduler.services.job_state import job_event, job_transition
+
+# Exit code of a process of ours that ends because another one is gone; see ``agents/runtime/gang.py``.
+EXIT_BROKEN = 76
+STOPPED_BY_US = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
+RANK_ENDED = "rank_ended"
+NONE_DONE = -1
+
+
+def gang_done(gang: Gang, said: AttemptReport, *, at: datetime) -> None:
+    """Take in which membership the leader is done with; a change of its size is an event of the job."""
+    before = NONE_DONE if gang.done_version is None else gang.done_version
+    if said.gang_version is None or said.gang_version <= before:
+        return
+    Gang.objects.filter(pk=gang.pk).update(done_version=said.gang_version)
+    gang.done_version = said.gang_version
+    if said.gang_version > 0:
+        data = {"version": said.gang_version, "gpus": said.gang_size, "pause_s": said.switch_s}
+        job_event(job=gang.attempt.job, kind="job_resized", at=at, actor="scheduler", reason="switched", data=data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """How one process ended."""
+
+    member: GangMember
+    cause: EndCause
+
+    @property
+    def is_consequence(self) -> bool:
+        """Return whether it ended because of another one, or because it was asked to."""
+        return self.member.exit_code == EXIT_BROKEN or self.cause in STOPPED_BY_US
+
+
+@transaction.atomic
+def member_end(member: GangMember, ending: Ending, *, at: datetime, actor: str) -> list[str]:
+    """Record the end of one process, and what follows for the others.
+
+    Returns:
+        Ids of the servers that must be told.
+    """
+    ended = GangMember.objects.filter(pk=member.pk, ended_at=None).update(
+        ended_at=at,
+        end_cause=ending.cause,
+        end_detail=ending.detail[:300],
+        exit_code=ending.exit_code,
+        exit_signal=ending.exit_signal,
+    )
+    if not ended:
+        return []
+    attempt = Attempt.objects.select_related("job").get(pk=member.gang_id)
+    members = GangMember.objects.filter(gang_id=member.gang_id)
+    if not members.filter(ended_at=None).exists():
+        stayed = list(members.filter(leaving=False).order_by("ended_at", "number"))
+        return attempt_close(attempt_id=attempt.pk, ending=_ending_of(stayed), at=at, actor=actor)
+    if member.leaving:
+        return gpu_give_back(attempt, member, at=at)
+    if ending.cause is EndCause.COMPLETED:
+        return []
+    if member.version > (member.gang.done_version or 0) and attempt.wanted == "run":
+        # It never trained: the others go on without it.
+        member_leaves(member)
+        return gpu_give_back(attempt, member, at=at)
+    return _stop_others(attempt, member, at=at)
+
+
+def _stop_others(attempt: Attempt, member: GangMember, *, at: datetime) -> list[str]:
+    """End what is left of a gang that lost a process. Without grace: what it computes is of no use any more."""
+    tell = attempt_stop(attempt_id=attempt.pk, wanted="cancel", at=at, receipt={"preempt_rule": RANK_ENDED})
+    if tell and attempt.job.state in (JobState.LAUNCHING, JobState.RUNNING):
+        data = {"attempt": attempt.number, "rank": member.number}
+        job_transition(job=attempt.job, to=JobState.PREEMPTING, at=at, actor="scheduler", reason=RANK_ENDED, data=data)
+    return tell
+
+
+def _ending_of(members: Sequence[GangMember]) -> Ending:
+    """Return how the attempt ended: as the process that failed first; ``members`` are in the order of their ends."""
+    ends = [_End(member=member, cause=EndCause(member.end_cause)) for member in members]
+    failed = [end for end in ends if not end.is_consequence and end.cause is not EndCause.COMPLETED]
+    stopped = [end for end in ends if end.cause in STOPPED_BY_US]
+    decisive = failed or stopped
+    if not decisive and any(end.member.exit_code == EXIT_BROKEN for end in ends):
+        detail = "Its processes could not reach each other any more."
+        return Ending(cause=EndCause.SUPERVISOR_LOST, exit_code=EXIT_BROKEN, detail=detail)
+    first = (decisive or ends)[0]
+    others = len(members) - 1
+    rank = f" (rank {first.member.number} of {others + 1})" if failed and others else ""
+    return Ending(
+        cause=first.cause,
+        exit_code=first.member.exit_code,
+        exit_signal=first.member.exit_signal,
+        detail=f"{first.member.end_detail}{rank}".strip(),
+    )
+
+
+def members_lost(server: Server, *, detail: str, at: datetime) -> set[str]:
+    """Record the end of every process on a server that is given up; return the servers to tell."""
+    tell: set[str] = set()
+    ending = Ending(cause=EndCause.SERVER_LOST, detail=detail)
+    for members in members_on(server.pk).values():
+        for member in members:
+            tell |= set(member_end(member, ending, at=at, actor="scheduler"))
+    return tell

@@ -1,0 +1,206 @@
+"""Elastic jobs: a running gang whose share of GPUs changes goes on with other processes.
+
+A share is a new version of the membership, see ``agents/runtime/elastic.py``: processes that come are started at once,
+those that go end by themselves at a mini-batch boundary, and a GPU is free when the agent says so of its process.
+Whenever the number of GPUs changes the open leases are closed and new ones opened, so that leases say at any time who
+held what. Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from agents.ports import Ids
+from scheduler.live.attempts import Part, generations_raise, leases_open, seconds_between
+from scheduler.live.room import ServerRoom
+from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
+from scheduler.models.job import AttemptState
+from scheduler.notify import request_round
+from scheduler.services.job_state import job_event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a plan gives a running gang on one server."""
+
+    num_gpus: int
+    cpus: float
+    memory_bytes: int
+
+
+def keeps_leader(attempt_id: str, server_ids: Sequence[str]) -> bool:
+    """Return whether the gang's leader may stay where it is; without it the gang must begin anew."""
+    return GangMember.objects.filter(pk=attempt_id, gpu__server_id__in=server_ids).exists()
+
+
+class GangShare:
+    """One running gang on its way to the share that a round gives it.
+
+    Attributes:
+        attempt: None when it does not run any more.
+        going: Processes that are to go: the newest of each server that has too many.
+        coming: GPUs for processes to come, by server; nothing while not all of them are free.
+    """
+
+    def __init__(self, attempt_id: str, targets: Mapping[str, Target], rooms: Mapping[str, ServerRoom]) -> None:
+        self._targets, self._rooms = targets, rooms
+        running = Attempt.objects.filter(pk=attempt_id, wanted="run", state=AttemptState.RUNNING)
+        self.attempt = running.select_related("job").first()
+        own: dict[str, list[GangMember]] = defaultdict(list)
+        staying = GangMember.objects.filter(gang_id=attempt_id, ended_at=None, leaving=False)
+        for member in staying.select_related("gpu").order_by("number"):
+            own[member.gpu.server_id].append(member)
+        kept = {server_id: target.num_gpus for server_id, target in targets.items()}
+        self.going = [member for server_id, members in own.items() for member in members[kept.get(server_id, 0) :]]
+        self.coming = self._free({server_id: count - len(own[server_id]) for server_id, count in kept.items()})
+        self._held = _held(self.attempt) if self.attempt is not None else {}
+
+    @property
+    def is_change(self) -> bool:
+        """Return whether anything is to be done now."""
+        return self.attempt is not None and bool(self.going or self.coming)
+
+    @property
+    def server_ids(self) -> list[str]:
+        """Return the servers that must hear of it."""
+        return sorted({*self._held, *self.coming})
+
+    def _free(self, missing: Mapping[str, int]) -> dict[str, list[int]]:
+        coming: dict[str, list[int]] = {}
+        for server_id, count in missing.items():
+            if count <= 0:
+                continue
+            room, target = self._rooms.get(server_id), self._targets[server_id]
+            frac = count / target.num_gpus
+            if room is None or len(room.free_gpus) < count:
+                return {}
+            if not room.has(cpus=target.cpus * frac, memory_bytes=target.memory_bytes * frac):
+                return {}
+            coming[server_id] = [room.gpus[index] for index in sorted(room.free_gpus)[:count]]
+        return coming
+
+    def parts(self) -> list[Part]:
+        """Return what the gang holds with the GPUs to come, which are taken from the rooms."""
+        parts = []
+        for server_id in self.server_ids:
+            before = self._held.get(server_id) or Part(
+                server_id=server_id, gpu_pks=(), cpus=0.0, cpu_ids=(), memory_bytes=0
+            )
+            gpu_pks = tuple(self.coming.get(server_id, ()))
+            if not gpu_pks:
+                parts.append(before)
+                continue
+            target, room = self._targets[server_id], self._rooms[server_id]
+            frac = len(gpu_pks) / target.num_gpus
+            cpus, memory_bytes = target.cpus * frac, int(target.memory_bytes * frac)
+            cpu_ids = room.take(cpus=cpus, memory_bytes=memory_bytes)
+            room.free_gpus -= {index for index, pk in room.gpus.items() if pk in gpu_pks}
+            parts.append(
+                Part(
+                    server_id=server_id,
+                    gpu_pks=before.gpu_pks + gpu_pks,
+                    cpus=before.cpus + cpus,
+                    cpu_ids=tuple(sorted({*before.cpu_ids, *cpu_ids})),
+                    memory_bytes=before.memory_bytes + memory_bytes,
+                )
+            )
+        return parts
+
+
+@transaction.atomic
+def gang_reshare(
+    share: GangShare, *, ids: Ids, generations: Mapping[str, int], round_number: int, at: datetime
+) -> None:
+    """Bring a running gang on its way to its share. Raises JobChanged; then nothing is written."""
+    attempt = share.attempt
+    assert attempt is not None
+    gang = Gang.objects.get(pk=attempt.pk)
+    version, before = gang.version + 1, attempt.num_gpus
+    changes = leases_rewrite(attempt, share.parts(), generations=generations, at=at) if share.coming else {}
+    number = gang.members.order_by("-number").values_list("number", flat=True)[0]
+    new = [pk for server_id in sorted(share.coming) for pk in share.coming[server_id]]
+    GangMember.objects.bulk_create(
+        GangMember(id=ids.ulid(at), gang=gang, number=number + place, gpu_id=pk, version=version)
+        for place, pk in enumerate(new, start=1)
+    )
+    GangMember.objects.filter(pk__in=[member.pk for member in share.going]).update(leaving=True)
+    Gang.objects.filter(pk=gang.pk).update(version=version)
+    for server_id, generation in generations.items():
+        Lease.objects.filter(attempt=attempt, server_id=server_id, closed_at=None).update(generation=generation)
+    data = {
+        "round": round_number,
+        "version": version,
+        "gpus_before": before,
+        "gpus": gang.members.filter(leaving=False, ended_at=None).count(),
+    }
+    job_event(job=attempt.job, kind="job_resized", at=at, actor="scheduler", reason="share", data=data, changes=changes)
+
+
+def member_leaves(member: GangMember) -> None:
+    """Take a process that ended before it trained out of the membership."""
+    GangMember.objects.filter(pk=member.pk).update(leaving=True)
+    Gang.objects.filter(pk=member.gang_id).update(version=F("version") + 1)
+
+
+def gpu_give_back(attempt: Attempt, member: GangMember, *, at: datetime) -> list[str]:
+    """Free the GPU of a process that is gone while its gang trains on; return the servers to tell."""
+    held = _held(attempt)
+    server_id = member.gpu.server_id
+    whole = held[server_id]
+    left = tuple(pk for pk in whole.gpu_pks if pk != member.gpu_id)
+    frac = len(left) / len(whole.gpu_pks)
+    shrunk = Part(
+        server_id=server_id,
+        gpu_pks=left,
+        cpus=whole.cpus * frac,
+        cpu_ids=whole.cpu_ids[: max(1, round(len(whole.cpu_ids) * frac))],
+        memory_bytes=int(whole.memory_bytes * frac),
+    )
+    parts = [part for part in (held | {server_id: shrunk}).values() if part.gpu_pks]
+    told = generations_raise(held)
+    before = attempt.num_gpus
+    changes = leases_rewrite(attempt, parts, generations=told, at=at)
+    data = {"gpus_before": before, "gpus": attempt.num_gpus}
+    job_event(job=attempt.job, kind="job_resized", at=at, actor="scheduler", reason="left", data=data, changes=changes)
+    request_round("resized")
+    return sorted(told)
+
+
+def _held(attempt: Attempt) -> dict[str, Part]:
+    """Return what the attempt holds now, by server."""
+    held = {}
+    for lease in Lease.objects.filter(attempt=attempt, closed_at=None).order_by("server_id"):
+        gpus = LeaseGpu.objects.filter(lease=lease, released_at=None).order_by("gpu__index")
+        held[lease.server_id] = Part(
+            server_id=lease.server_id,
+            gpu_pks=tuple(gpus.values_list("gpu_id", flat=True)),
+            cpus=lease.cpus,
+            cpu_ids=tuple(lease.cpu_ids),
+            memory_bytes=lease.memory_bytes,
+        )
+    return held
+
+
+def leases_rewrite(
+    attempt: Attempt, parts: Sequence[Part], *, generations: Mapping[str, int], at: datetime
+) -> dict[str, float]:
+    """Replace the open leases of a running attempt; return the job's columns with the service of those that end."""
+    leases = Lease.objects.filter(attempt=attempt, closed_at=None)
+    opened_at = min(leases.values_list("opened_at", flat=True))
+    held_s = seconds_between(opened_at, at)
+    used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
+    LeaseGpu.objects.filter(lease__in=leases, released_at=None).update(released_at=at)
+    leases.update(closed_at=at)
+    leases_open(attempt, parts, epoch=attempt.epoch, generations=generations, at=at)
+    num_gpus = sum(len(part.gpu_pks) for part in parts)
+    service = {
+        "attained_gpu_s": attempt.job.attained_gpu_s + held_s * attempt.num_gpus,
+        "executed_s": attempt.job.executed_s + used_s,
+    }
+    Attempt.objects.filter(pk=attempt.pk).update(num_gpus=num_gpus)
+    attempt.num_gpus = num_gpus
+    return service
