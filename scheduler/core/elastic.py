@@ -223,7 +223,8 @@ def _reseated(
         reseat = _reseat(snapshot, config, tree, needs, stay)
         order = policy_order(snapshot, config)
         reseat.grow(order[grows[order]].tolist())
-        reseat.start(order[(has_share & (held_gpus == 0))[order]].tolist())
+        leaving = range(len(jobs), len(jobs) + len(snapshot.releasing))
+        reseat.start(order[(has_share & (held_gpus == 0))[order]].tolist(), leaving=leaving)
         stay = {row: reseat.seats[row] for row in stay}
         snapshot = replace(snapshot, jobs=_with_num_gpus(jobs, np.array(reseat.num_gpus, dtype=np.int64)))
     if stay == before:

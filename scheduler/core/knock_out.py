@@ -130,17 +130,20 @@ class _Pool:
         count = gpus[::-1][job] + np.arange(len(job)) - (end - states)[job]
         used, row = np.unique(curve[::-1], return_inverse=True)
         width = table.gain.shape[1]
-        kinds, kind, counts = np.unique(row[job] * width + count, return_inverse=True, return_counts=True)
+        code = row[job] * width + count
+        counts = np.bincount(code)
+        kinds = np.flatnonzero(counts)
+        kind, counts = (np.cumsum(counts > 0) - 1)[code], counts[kinds]
         curves, gains = used[kinds // width], kinds % width
         gain, rise = table.gain[curves, gains], table.rise[curves, gains]
         length = lengths[::-1][job]
         if rule.shrinking:
             length = length / table.speed[used[row[job]], count]
-        each = np.arange(len(job))
+        lengths, each, alike = np.unique(-length, return_inverse=True, return_counts=True)
         ties = rule.ties_to_later
         self._outright = _Scale.of(gain, rise, counts, kind, ties=ties)
         self._nearly = _Scale.of(rise, gain, counts, kind, ties=not ties)
-        self._shorter = _Scale.of(-length, -length, np.ones_like(each), each, ties=False)
+        self._shorter = _Scale.of(lengths, lengths, alike, each, ties=False)
 
     def give(self, spare: int) -> IntArray:
         """Give the spare GPUs one by one, at least 1 and fewer than there is room for; return how many each job got.
@@ -157,6 +160,7 @@ class _Pool:
         outright_reach, nearly_reach, shorter_reach = (scale.reach for scale in scales)
         grades = [(scale.reached, scale.above) for scale in scales]
         playing = (1 << len(at)) - 1
+        below = [bit - 1 for bit in bits]
         champion, later, is_alone = len(at) - 1, -1, False
         # Everyone who was champion before, the last one last, with those after the next one who may beat him.
         champions: list[tuple[int, int]] = []
@@ -164,7 +168,7 @@ class _Pool:
             state = at[champion]
             if later < 0:  # not known; the highest bit is the first to meet
                 later = nearly[nearly_grade[state]] & shorter[shorter_grade[state]] | outright[outright_grade[state]]
-                later &= playing & (bits[champion] - 1)
+                later &= playing & below[champion]
             mark, rise, length = outright_mark[state], nearly_mark[state], shorter_mark[state]
             while later:
                 job = later.bit_length() - 1
@@ -192,12 +196,12 @@ class _Pool:
                 bit = bits[champion]
                 for reached, above in grades:
                     old, new = reached[state - 1], reached[state]
-                    if old > new:
-                        for grade in range(new + 1, old + 1):
-                            above[grade] ^= bit
-                    elif old < new:
-                        for grade in range(old + 1, new + 1):
-                            above[grade] ^= bit
+                    while old > new:
+                        above[old] ^= bit
+                        old -= 1
+                    while old < new:
+                        old += 1
+                        above[old] ^= bit
                 if not champions:
                     continue
                 # Up to the place of the winner nobody changed: it meets the champion before it once more.

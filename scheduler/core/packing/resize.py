@@ -80,11 +80,10 @@ class Reseat:
                 wider = self._choose(row, wanted) or wider or own
             self._sit(row, wider)
 
-    def start(self, rows: Iterable[int]) -> None:
-        """Look for seats of jobs that start, on free GPUs and on those that others are about to leave."""
-        board = self._board
-        for row in [row for row in board.seats if row >= len(self.num_gpus)]:
-            board.leave(row)
+    def start(self, rows: Iterable[int], *, leaving: Iterable[int] = ()) -> None:
+        """Look for seats of jobs that start, on free GPUs and on those that rows outside the table are leaving."""
+        for row in leaving:
+            self._board.leave(row)
         for row in rows:
             seats = self._choose(row, self.num_gpus[row]) or self._most(row)
             if seats:
