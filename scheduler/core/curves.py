@@ -95,7 +95,7 @@ def _speed(profile: Profile, count: int, server_gpus: int) -> float:
     if not count:
         return 0.0
     servers = math.ceil(count / server_gpus) if server_gpus else 1
-    return scaling(profile, count) * locality(profile, num_servers=servers)
+    return scaling(profile, count) * locality(profile, num_servers=servers, num_gpus=count)
 
 
 def _rounded_up(count: int) -> int:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scheduler.core.profile import Profile, scaling
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -86,7 +88,16 @@ def finish_time_fairness(*, shared_jct_s: float, isolated_jct_s: float) -> float
     return shared_jct_s / isolated_jct_s
 
 
-def isolated_time_s(*, run_s: float, num_gpus: int, cluster_gpus: int, sharers: float) -> float:
+def isolated_time_s(
+    *,
+    run_s: float,
+    num_gpus: int,
+    cluster_gpus: int,
+    sharers: float,
+    min_gpus: int | None = None,
+    max_gpus: int | None = None,
+    profile: Profile | None = None,
+) -> float:
     """Return how long a job takes on an exclusive 1/n share of the cluster.
 
     Args:
@@ -94,9 +105,18 @@ def isolated_time_s(*, run_s: float, num_gpus: int, cluster_gpus: int, sharers: 
         num_gpus: GPUs it asks for.
         cluster_gpus: GPUs of the cluster.
         sharers: n, how many jobs share the cluster; on average over the life of the job.
+        min_gpus: Least GPUs it can run on; None for those it asks for.
+        max_gpus: Most GPUs it can use; None for those it asks for.
+        profile: How its speed grows with its GPUs; None for in proportion.
 
     Returns:
-        Seconds. A gang wider than the share takes as much longer as the share is narrower.
+        Seconds. An elastic job uses as much of its share as it can, at the speed of its own curve. A job whose least is
+        wider than the share takes as much longer than on that least as the share is narrower.
+
+    Source: Mahajan et al., "Themis", NSDI 2020, T_id. Differs: speeds by the curve of the job instead of in proportion.
     """
+    least, most = min_gpus or num_gpus, max_gpus or num_gpus
     share_gpus = cluster_gpus / max(1.0, sharers)
-    return run_s * max(1.0, num_gpus / share_gpus)
+    usable_gpus = max(float(least), min(share_gpus, float(most)))
+    known = profile or Profile()
+    return run_s * scaling(known, num_gpus) / scaling(known, usable_gpus) * max(1.0, least / share_gpus)

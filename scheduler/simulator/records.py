@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray
+from scheduler.core.metrics import isolated_time_s
+from scheduler.core.tables import NO_ROW, FloatArray
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.outcome import Records
 from scheduler.simulator.waits import Waits
@@ -36,5 +37,18 @@ def _rho(columns: Columns, num_gpus: int) -> FloatArray:
     rho = np.full(len(columns), np.nan)
     sharers = np.maximum(1.0, (columns.left_active_s - columns.joined_active_s)[done] / jct_s[done])
     isolated_s = columns.run_s[done] * np.maximum(1.0, columns.num_gpus[done] * sharers / max(1, num_gpus))
+    rows = np.flatnonzero(done)
+    for at in np.flatnonzero((columns.min_gpus < columns.max_gpus)[rows]).tolist():
+        row = rows[at]
+        profile = columns.profile[row]
+        isolated_s[at] = isolated_time_s(
+            run_s=float(columns.run_s[row]),
+            num_gpus=int(columns.num_gpus[row]),
+            cluster_gpus=max(1, num_gpus),
+            sharers=float(sharers[at]),
+            min_gpus=int(columns.min_gpus[row]),
+            max_gpus=int(columns.max_gpus[row]),
+            profile=None if profile == NO_ROW else columns.profiles[profile],
+        )
     rho[done] = jct_s[done] / isolated_s
     return rho

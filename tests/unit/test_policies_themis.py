@@ -139,6 +139,14 @@ def test_a_spread_gang_is_worth_less() -> None:
     assert award([bid], 8).num_gpus.tolist() == [4]
 
 
+def test_a_spread_gang_is_worth_what_was_measured() -> None:
+    """Three GPUs on each of two servers were measured at half speed, four at full speed."""
+    job = replace(elastic_job(work_s=3_600.0, max_gpus=8), profile=Profile(spread=((3.0, 0.5), (4.0, 1.0))))
+    market = Market.of(snapshot_of([job], [ServerRow(num_gpus=4), ServerRow(num_gpus=4)]), 8)
+
+    assert market.table.speed[market.row[0], [4, 6, 8]].tolist() == [4.0, 4.0, 8.0]
+
+
 def test_alone_with_all_it_can_use_a_job_is_not_worse_off() -> None:
     """Alone on the cluster rho is at most 1; equal jobs with equal shares have rho 1."""
     alone = snapshot_of([elastic_job(work_s=100.0, max_gpus=8, arrival_s=NOW_S)], [ServerRow()])
