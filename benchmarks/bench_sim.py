@@ -30,8 +30,8 @@ NUM_JOBS = 100_000
 # CPU seconds that the whole trace may take, by mechanism.
 TARGETS_S = {"proportional": 10.0, "tune": 25.0}
 POLICIES = ("fifo", "srtf", "srsf", "las", "gittins")
-# Policies that choose how many GPUs each job has: elastic jobs with measured curves, and what each may take.
-SHARES, NUM_ELASTIC, ELASTIC_TARGET_S = ("afs-l", "afs-p"), 20_000, 60.0
+# Policies that choose how many GPUs each job has replay elastic jobs with measured curves (``bench_elastic``).
+SHARES = ("afs-l", "afs-p")
 CURVES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"
 
 
@@ -110,7 +110,8 @@ def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
     )
 
 
-def _in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
+def in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
+    """Replay in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.bench_sim", policy, mechanism, str(num_jobs)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return cast(Replay, json.loads(answer))  # written by this very module
@@ -118,9 +119,8 @@ def _in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
     """Return all replays, whether they keep within their targets, and what doubling the jobs costs."""
-    replays = [_in_own_process(policy, mechanism, num_jobs) for mechanism in TARGETS_S for policy in POLICIES]
-    shares = [_in_own_process(policy, "proportional", min(num_jobs, NUM_ELASTIC)) for policy in SHARES]
-    half = _in_own_process("srtf", "proportional", num_jobs // 2)
+    replays = [in_own_process(policy, mechanism, num_jobs) for mechanism in TARGETS_S for policy in POLICIES]
+    half = in_own_process("srtf", "proportional", num_jobs // 2)
     whole = next(one for one in replays if (one["policy"], one["mechanism"]) == ("srtf", "proportional"))
     worst = {name: max(one["cpu_s"] for one in replays if one["mechanism"] == name) for name in TARGETS_S}
     return {
@@ -133,9 +133,6 @@ def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
         "doubling_costs": round(whole["cpu_s"] / half["cpu_s"], 2),
         "peak_rss_mb": max(one["peak_rss_mb"] for one in replays),
         "replays": replays,
-        "elastic_target_cpu_s": ELASTIC_TARGET_S,
-        "elastic_within_target": all(one["cpu_s"] <= ELASTIC_TARGET_S for one in shares),
-        "elastic": shares,
     }
 
 

@@ -46,7 +46,7 @@ def test_equal_jobs_with_equal_shares_are_treated_fairly(profile: Profile, count
 
 
 def test_rigid_jobs_are_compared_with_a_narrower_share_in_proportion() -> None:
-    """The second of two gangs of 8 takes 1,200 s beside 1.5 jobs on average; on that share it would have taken 900 s."""
+    """The second of two gangs takes 1,200 s, beside 1.5 jobs on average; alone on its share it would take 900 s."""
     rho = _rho([SimJob(arrival_s=0.0, num_gpus=8, run_s=600.0)] * 2)
 
     assert rho[1] == pytest.approx(1_200 / 900)
