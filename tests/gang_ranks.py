@@ -48,15 +48,17 @@ class Gang:
     training: Training
     port: int = field(default_factory=free_port)
     version: int = 0
+    is_cold: bool = False  # whether ranks import torch themselves, as a job's processes do
     ranks: dict[str, BaseProcess] = field(default_factory=dict)
 
-    def start(self, *members: str, size: int | None = None) -> None:
-        """Start ranks for the present version; the very first is the leader."""
+    def start(self, *members: str, resume: Path | None = None) -> None:
+        """Start ranks for the present version; the very first is the leader, which may resume from a checkpoint."""
+        processes = multiprocessing.get_context("spawn") if self.is_cold else _processes
         for member in members:
             place = {
                 "CLUSTERWEB_GANG_MEMBER": member,
                 "RANK": str(len(self.ranks)),
-                "WORLD_SIZE": str(size or len(members)),
+                "WORLD_SIZE": str(len(members)),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(self.port),
                 "CLUSTERWEB_GANG_VERSION": str(self.version),
@@ -64,11 +66,11 @@ class Gang:
                 "CLUSTERWEB_GANG_FILE": str(self.folder / "gang.json"),
                 "CLUSTERWEB_ADDRESS": "127.0.0.1",
             }
-            environ = JobFolder.create(self.folder / member).environ() | place
-            self.ranks[member] = _processes.Process(
-                target=train, args=(environ, str(self.folder / member), self.training)
-            )
-            self.ranks[member].start()
+            environ = JobFolder.create(self.folder / member).environ(resume=None if self.ranks else resume) | place
+            arguments = (environ, str(self.folder / member), self.training)
+            process = processes.Process(target=train, args=arguments)
+            self.ranks[member] = process
+            process.start()
 
     def share(self, *members: str) -> None:
         """Make these the members, in a new version."""

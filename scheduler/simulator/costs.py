@@ -4,10 +4,15 @@
 switch-over only. ``concurrent-cancel`` also drops a change that is overtaken by a newer one before its workers are up.
 """
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+
+# Written by ``python -m benchmarks.runtime gangs``.
+MEASURED = Path(__file__).resolve().parents[2] / "fixtures" / "costs" / "reconfiguration.json"
 
 
 class Manager(StrEnum):
@@ -31,7 +36,8 @@ class ReconfigurationCosts:
         debounce_s: Changes that come within this time of the first are taken as one, the last.
 
     Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL); the numbers are those of the ElasticFlow simulator (Gu et
-    al., ASPLOS 2023), rounded. Differs: the papers give no formula for the switch-over.
+    al., ASPLOS 2023), rounded. Differs: the papers give no formula for the switch-over. They are the defaults because
+    the papers are reproduced with them; ``measured`` has ours.
     """
 
     manager: Manager = Manager.CONCURRENT_CANCEL
@@ -40,6 +46,13 @@ class ReconfigurationCosts:
     switch_per_doubling_s: float = 2.0
     cancel_s: float = 0.5
     debounce_s: float = 1.0
+
+    @staticmethod
+    def measured(manager: Manager = Manager.CONCURRENT_CANCEL, *, path: Path = MEASURED) -> "ReconfigurationCosts":
+        """Return the costs that were measured on this product's own runtime. Raises OSError, ValueError."""
+        found = json.loads(path.read_text(encoding="utf-8"))
+        names = ("init_s", "switch_s", "switch_per_doubling_s", "cancel_s", "debounce_s")
+        return ReconfigurationCosts(manager=manager, **{name: float(found[name]) for name in names})
 
     def switch_over_s(self, num_gpus: int) -> float:
         """Return how long a job stands still while a group of so many workers is formed."""

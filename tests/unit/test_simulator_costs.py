@@ -99,3 +99,12 @@ def test_pauses_of_a_replay(manager: str, grow_s: float, shrink_s: float) -> Non
     assert costs.pause_s(first=False, before_gpus=0, num_gpus=8) == 40.0
     assert costs.pause_s(first=False, before_gpus=4, num_gpus=8) == grow_s
     assert costs.pause_s(first=False, before_gpus=8, num_gpus=4) == shrink_s
+
+
+def test_measured_costs_are_those_of_the_runtime() -> None:
+    """What was measured is complete and sane: a switch is far cheaper than a start, and shares are debounced."""
+    costs = ReconfigurationCosts.measured(Manager.RESTART)
+
+    assert costs.manager == Manager.RESTART
+    assert 0 < costs.switch_over_s(2) < costs.init_s
+    assert costs.debounce_s == 1.0

@@ -140,7 +140,7 @@ def request_of(options: dict[str, Any]) -> Request:
         round_s=options["round_s"],
         restart_s=options["restart_s"],
         checkpoint_s=options["checkpoint_s"],
-        costs=ReconfigurationCosts(manager=Manager(options["costs"])) if options["costs"] else None,
+        costs=ReconfigurationCosts.measured(Manager(options["costs"])) if options["costs"] else None,
         retries=ByRules(rules=RetryRules()) if options["retries"] == "rules" else None,
         until_s=options["until"],
         keep_reasons=options["reasons"],
