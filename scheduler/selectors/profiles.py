@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from scheduler.core.errors import NotFound
+from scheduler.core.optimistic import rate_at
 from scheduler.core.profile import demand, parse_profile
 from scheduler.models import Measurement, Profile
 from scheduler.selectors.times import iso
@@ -42,6 +43,24 @@ def profile_detail(user: Actor, fingerprint: str) -> Row:
         "rates": [{"cpus_per_gpu": cpus, "steps_per_s": rate} for cpus, rate in profile.rates],
         "live_rates": [_live(row) for row in profile.live_rates],
         "evidence": profile.evidence,
+    }
+
+
+def profiles_measured() -> dict[str, Row]:
+    """Return the curves of everything that was measured, by fingerprint, as the simulator reads them.
+
+    ``steps_per_s`` is the rate of one GPU with its share of the server, at which the relative speed is 1.
+    """
+    return {
+        profile.fingerprint: {
+            **_matrix(profile),
+            "scaling": profile.scaling,
+            "spread": profile.spread,
+            "skew": profile.skew,
+            "model": profile.model,
+            "steps_per_s": rate_at(dict(profile.rates), profile.evidence["share_cpus"]),
+        }
+        for profile in Profile.objects.filter(source="measured").exclude(rates=[]).order_by("fingerprint")
     }
 
 

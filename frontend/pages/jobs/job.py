@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from frontend.pages.jobs.head import actions, moment, place_words
 from frontend.pages.jobs.log_view import download_headers
@@ -18,6 +18,7 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.logs import log_open
 from scheduler.services.jobs import job_cancel, job_resume, job_suspend
+from scheduler.services.profiles import profile_measure_again
 
 SERVICES: dict[str, tuple[Callable[..., Job], str]] = {  # the three have one signature
     "cancel": (job_cancel, "is cancelled"),
@@ -65,6 +66,20 @@ def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
         return HttpResponseRedirect(subject.path)
     return render(request, "jobs/confirm.html", _frame(subject, "overview") | {"asked": asked})
+
+
+@require_POST
+def profile_measure(request: HttpRequest, job: str) -> HttpResponse:
+    """Have the profile of a job measured again with its next attempt."""
+    found = found_job(request, job)
+    try:
+        fingerprint = found.profile.fingerprint if found.profile else ""
+        profile_measure_again(actor=request.user, fingerprint=fingerprint, at=live_ports().clock.now())
+    except (NotAllowed, NotFound) as refused:
+        messages.error(request, str(refused))
+    else:
+        messages.success(request, "It is measured again with the next attempt.")
+    return HttpResponseRedirect(f"/jobs/J-{found.number}/profile")
 
 
 def act(request: HttpRequest, job: Job, action: str) -> bool:

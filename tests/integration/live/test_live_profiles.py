@@ -1,10 +1,16 @@
 """``auto`` means "measure me": the first attempt is measured, the next job of its kind has the right demand at once."""
 
+import json
+from io import StringIO
+from pathlib import Path
+
 import pytest
+from django.core.management import call_command
 
 from agents.profiler.record import Measured
 from scheduler.core.errors import NotAllowed, NotFound
 from scheduler.core.lifecycle import JobState
+from scheduler.core.profile import parse_profile
 from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Event, Job, Measurement, Profile
 from scheduler.selectors.profiles import profile_detail, profile_list
@@ -179,3 +185,18 @@ def test_profile_is_seen_by_those_who_see_a_job_of_it(world: World) -> None:
     assert profile_list(stranger) == []
     with pytest.raises(NotFound):
         profile_detail(stranger, fingerprint)
+
+
+def test_measured_profiles_are_written_for_a_replay(world: World, tmp_path: Path) -> None:
+    """The simulator reads the file as it reads published ones."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    _measured(world, job, agent)
+    file = tmp_path / "measured.json"
+    call_command("export_profiles", str(file), stdout=StringIO())
+    ((name, found),) = json.loads(file.read_text()).items()
+
+    assert name == Profile.objects.get().fingerprint
+    assert parse_profile(found).cpus_per_gpu == (1.0, 2.0, 3.0, 4.0)
+    assert found["steps_per_s"] == 10.0

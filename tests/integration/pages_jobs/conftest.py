@@ -20,7 +20,7 @@ from scheduler.models.queue import Role
 from tests.factories import job_make, member_make, queue_make, sample_make, server_make, user_make
 from tests.fakes import MemoryBell
 
-TABS = ("", "/why", "/logs", "/metrics", "/placement", "/events", "/spec", "/attempts")
+TABS = ("", "/why", "/logs", "/metrics", "/placement", "/profile", "/events", "/spec", "/attempts")
 
 
 class _Page(HTMLParser):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.tabs import attempts, events, logs, metrics, overview, placement, spec, why
+from frontend.pages.jobs.tabs import attempts, events, logs, metrics, overview, placement, profile, spec, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ TABS: dict[str, Tab] = {
         Tab(key="logs", label="Logs", context=logs.context),
         Tab(key="metrics", label="Metrics", context=metrics.context),
         Tab(key="placement", label="Placement", context=placement.context),
+        Tab(key="profile", label="Profile", context=profile.context),
         Tab(key="events", label="Events", context=events.context, count=events.count),
         Tab(key="spec", label="Spec", context=spec.context),
         Tab(key="attempts", label="Attempts", context=attempts.context, count=attempts.count),
