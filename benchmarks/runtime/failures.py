@@ -1,0 +1,71 @@
+"""What becomes of real jobs that fail, each in one way, on the whole product."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.runtime.figure import Figure
+from tests.e2e.failing import Case, cases
+from tests.e2e.stack import Client, Stack
+
+TITLE = "Failures: what is found, and what follows"
+LONGEST_S = 300.0
+LINE_SHOWN = 90
+
+
+def figures() -> Sequence[Figure]:
+    """Run every case at once on one product and return a row for each."""
+    with tempfile.TemporaryDirectory(prefix="clusterweb-failures-") as directory:
+        stack = Stack(Path(directory) / "var")
+        try:
+            stack.start()
+            return list(_measured(stack.client("member"), cases(str(Path(directory) / "mark"))))
+        finally:
+            stack.destroy()
+
+
+def _measured(client: Client, every: Sequence[Case]) -> Iterator[Figure]:
+    ids = {case.name: client.submit(**case.job()) for case in every}
+    right = 0
+    for case in every:
+        began_s = time.monotonic()
+        job = client.wait_state(ids[case.name], "completed", "failed", within_s=LONGEST_S - time.monotonic() + began_s)
+        found = client.get(f"/api/v1/jobs/{ids[case.name]}/attempts")["results"]
+        figure = _figure(case, job, sorted(found, key=lambda attempt: int(attempt["number"])))
+        right += bool(figure.is_met)
+        yield figure
+    yield Figure(
+        name="Cases with the right cause and the right retry",
+        target="all",
+        value=f"{right} of {len(every)}",
+        is_met=right == len(every),
+        setting="the rows above",
+    )
+
+
+def _figure(case: Case, job: dict[str, Any], attempts: list[dict[str, Any]]) -> Figure:
+    causes, failures = (tuple(one[key] for one in attempts) for key in ("end_cause", "failure"))
+    line = attempts[0]["failure_line"]
+    is_right = (causes, failures, job["state"], job["failures"]) == (
+        case.causes,
+        case.failures,
+        case.state,
+        case.counted,
+    )
+    return Figure(
+        name=f"A job that {case.about}",
+        target=_words(case.causes, case.failures, case.state, case.counted),
+        value=_words(causes, failures, job["state"], job["failures"]),
+        is_met=is_right and case.line in line,
+        setting=f"{len(attempts) - 1} retries",
+        note=f"`{line[:LINE_SHOWN]}`" if line else attempts[0]["end_detail"],
+    )
+
+
+def _words(causes: Sequence[str], failures: Sequence[str], state: str, counted: int) -> str:
+    ends = ", then ".join(
+        f"{cause} ({failure})" if failure else cause for cause, failure in zip(causes, failures, strict=True)
+    )
+    return f"{ends}: {state}, {counted} charged"
