@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
 export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 
-.PHONY: run setup test test-browser bench reproduce fidelity lint pictures clean
+.PHONY: run setup test test-browser bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -51,6 +51,10 @@ reproduce: $(VENV)/dev.stamp
 # Runs 40 real jobs twice, about 15 minutes; best on a quiet machine.
 fidelity: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks.reproduce fidelity
+
+# Measures the runtime on the GPUs of this machine; says so where there is none.
+gpu-check: $(VENV)/dev.stamp
+	@$(BIN)/python -m benchmarks.runtime gpu
 
 pictures: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.browser.pictures
