@@ -255,3 +255,15 @@ def test_forms_of_other_sites_are_refused(world: World, path: str) -> None:
     client.force_login(world.users["admin"])
 
     assert client.post(path, {}).status_code == 403
+
+
+def test_an_admin_sets_how_long_smoke_runs_are(world: World) -> None:
+    """The form takes a number of seconds and says what is wrong with anything else."""
+    client = world.client("admin")
+    client.post("/admin", settings_form(smoke_run_s="90"))
+    assert cluster_row().smoke_run_s == 90.0
+    assert b'value="90"' in client.get("/admin").content
+    response = client.post("/admin", settings_form(smoke_run_s="a while"))
+
+    assert response.status_code == 422
+    assert b"smoke_run_s must be a number of seconds" in response.content

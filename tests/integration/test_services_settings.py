@@ -114,3 +114,12 @@ def test_change_to_the_same_is_no_change(admin: User) -> None:
 
     assert cluster.settings_version == 1
     assert not Event.objects.filter(kind="settings").exists()
+
+
+def test_smoke_runs_are_a_setting(admin: User) -> None:
+    """A number of seconds, none by default."""
+    assert cluster_row().smoke_run_s == 0.0
+    assert change(admin, smoke_run_s=90).smoke_run_s == 90.0
+    for wrong in (-1, 3_601, "long", True, float("nan"), None):
+        with pytest.raises(SpecInvalid, match="smoke_run_s"):
+            change(admin, 2, smoke_run_s=wrong)

@@ -103,6 +103,8 @@ def _field_name(kind: str, choice: str, parameter: str) -> str:
 def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
     """Return what a sent form asks for, as ``settings_change`` takes it."""
     changes: dict[str, Any] = {}
+    if "smoke_run_s" in post:
+        changes["smoke_run_s"] = _number(post["smoke_run_s"])
     every = choices()
     for kind, _, plural in SECTIONS:
         names = _chosen(kind, post)
@@ -116,6 +118,13 @@ def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
         if found:
             changes[f"{kind}_options"] = options[names[0]]
     return changes
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text.strip() or 0)
+    except ValueError:
+        return text
 
 
 def _chosen(kind: str, post: Mapping[str, str]) -> list[str]:

@@ -84,6 +84,7 @@ def _show(
     context = {
         "cluster": cluster,
         "next_round": cluster.round_number + 1,
+        "smoke_run_s": f"{cluster.smoke_run_s:g}" if post is None else post.get("smoke_run_s", ""),
         "sections": sections(cluster, device_word(row["device_kind"] for row in servers), post=post, errors=errors),
         "errors": errors or [],
         "conflict": conflict,
