@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.core.config import LooksAtSizes, SchedulerConfig
-from scheduler.core.feasible import Shapes
+from scheduler.core.feasible import Shapes, gangs_of
 from scheduler.core.held import can_stay, seats_by_job
 from scheduler.core.line import Line, line_up, policy_order
 from scheduler.core.needs import Needs
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.select import Selection, select
-from scheduler.core.queues import QueueTree, subtree_sums
-from scheduler.core.tables import NO_ROW, BoolArray, Placements, Snapshot
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.select import Crew, Selection, Walk
+from scheduler.core.queues import QueueTree, limiting, subtree_sums
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,51 +22,92 @@ class Chosen:
 
     Attributes:
         line: The order of the round.
-        selection: Who sits where, who leaves, who was refused.
+        selection: Who begins where, who leaves, who was refused.
+        board: Who sits where after that.
+        held: Where those sat before who could have kept their servers.
         seated: (n,) running jobs that could have kept their servers.
     """
 
     line: Line
     selection: Selection
+    board: Board
+    held: dict[int, Seats]
     seated: BoolArray
 
 
 def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Shapes, tree: QueueTree) -> Chosen:
-    """Return who runs. Servers are ascending by id.
+    """Return who runs. Servers are ascending by id."""
+    jobs = snapshot.jobs
+    order = policy_order(snapshot, config)
+    seated = can_stay(snapshot, needs, order)
+    held = seats_by_job(snapshot.held)
+    if len(held) != np.count_nonzero(seated):
+        stay: list[bool] = seated.tolist()
+        held = {row: seats for row, seats in held.items() if stay[row]}
+    board = Board(
+        jobs=jobs,
+        servers=snapshot.servers,
+        needs=needs,
+        tree=tree,
+        held=held,
+        releasing=_releasing(snapshot.releasing),
+        by_size=isinstance(config.locality, LooksAtSizes),
+    )
+    crew = Crew(
+        rows=np.arange(len(jobs)),
+        shape=shapes.shape.tolist(),
+        gangs=gangs_of(jobs, shapes),
+        limits=limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus)),
+    )
+    line, selection = attempts(
+        snapshot, config, tree, board=board, crew=crew, order=order, possible=shapes.possible, seated=seated
+    )
+    return Chosen(line=line, selection=selection, board=board, held=held, seated=seated)
+
+
+def attempts(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    tree: QueueTree,
+    *,
+    board: Board,
+    crew: Crew,
+    order: IntArray,
+    possible: BoolArray,
+    seated: BoolArray,
+) -> tuple[Line, Selection]:
+    """Line the jobs up and seat them on the board.
 
     Jobs that a quota covers but no servers can hold would keep the quota from jobs of the same queue that do fit.
     Where that leaves a queue below its quota beside borrowers, the choice is made once more without them.
+
+    Args:
+        snapshot: What the round looks at; of the placements, what the policy looks at.
+        config: How it decides.
+        tree: The queues.
+        board: Who sits where.
+        crew: What the jobs ask for.
+        order: (n,) job rows in the order of the policy.
+        possible: (n,) jobs that could run at all.
+        seated: (n,) running jobs that could keep their servers.
     """
-    order = policy_order(snapshot, config)
-    seated = can_stay(snapshot, needs, order)
-    stay: list[bool] = seated.tolist()
-    held = {row: seats for row, seats in seats_by_job(snapshot.held).items() if stay[row]}
-
-    def attempt(passed_over: BoolArray, stays: BoolArray) -> tuple[Line, Selection]:
-        line = line_up(snapshot, config, tree, shapes, order=order, seated=seated, passed_over=passed_over, stays=stays)
-        board = Board(
-            jobs=snapshot.jobs,
-            servers=snapshot.servers,
-            needs=needs,
-            tree=tree,
-            held=held,
-            releasing=_releasing(snapshot.releasing),
-            by_size=isinstance(config.locality, LooksAtSizes),
-        )
-        return line, select(board, line.claims, tree, config.locality, num_jobs=len(snapshot.jobs))
-
-    line, selection = attempt(np.zeros_like(seated), seated)
-    if _leaves_quota_unused(snapshot, tree, line, selection):
-        refused = np.zeros_like(seated)
-        refused[list(selection.refusals)] = True
-        refused &= line.admission.cover != NO_ROW
-        kept = np.zeros_like(seated)
-        kept[list(selection.kept)] = True
-        first = selection.refusals
-        line, selection = attempt(refused, kept)
-        still = {row: first[row] for row in np.flatnonzero(refused).tolist() if row in selection.refusals}
-        selection = replace(selection, refusals={**selection.refusals, **still})
-    return Chosen(line=line, selection=selection, seated=seated)
+    line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated)
+    walk = Walk(board, crew, line.claims, tree, config.locality)
+    first = walk.select()
+    if not _leaves_quota_unused(snapshot, tree, line, first, board, seated):
+        return line, first
+    walk.undo()
+    refused = np.zeros_like(seated)
+    refused[list(first.refusals)] = True
+    refused &= line.admission.cover != NO_ROW
+    kept = seated.copy()
+    kept[list(first.displaced)] = False
+    line = line_up(
+        snapshot, config, tree, order=order, possible=possible, seated=seated, passed_over=refused, stays=kept
+    )
+    second = Walk(board, crew, line.claims, tree, config.locality).select()
+    still = {row: first.refusals[row] for row in np.flatnonzero(refused).tolist() if row in second.refusals}
+    return line, replace(second, refusals={**second.refusals, **still})
 
 
 def _releasing(releasing: Placements) -> list[tuple[int, int, float, float]]:
@@ -74,17 +116,22 @@ def _releasing(releasing: Placements) -> list[tuple[int, int, float, float]]:
     return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _leaves_quota_unused(snapshot: Snapshot, tree: QueueTree, line: Line, selection: Selection) -> bool:
+def _leaves_quota_unused(
+    snapshot: Snapshot, tree: QueueTree, line: Line, selection: Selection, board: Board, seated: BoolArray
+) -> bool:
     """Return whether a job waits uncovered beside borrowers while a queue of its path has quota left for it."""
     jobs, cover = snapshot.jobs, line.admission.cover
-    runs = np.zeros(len(jobs), dtype=np.bool_)
-    runs[list(selection.seats)] = True
-    waits = np.zeros(len(jobs), dtype=np.bool_)
-    waits[[row for row, refusal in selection.refusals.items() if refusal.full_queue == NO_ROW]] = True
-    waits &= cover == NO_ROW
-    if not waits.any() or not (runs & (cover == NO_ROW)).any():
+    left = [quota - held for quota, held in zip(tree.quota, board.held_gpus, strict=True)]
+    most_left = [max(left[node] for node in path) for path in tree.paths]
+    if max(most_left, default=0) <= 0 or not selection.refusals:
         return False
-    held = subtree_sums(tree, jobs.queue[runs], jobs.num_gpus[runs])
-    left = np.array(tree.quota, dtype=np.int64) - held
-    most_left = np.array([left[list(path)].max() for path in tree.paths], dtype=np.int64)
-    return bool((jobs.num_gpus[waits] <= most_left[jobs.queue[waits]]).any())
+    waits = np.array(
+        [row for row, refusal in selection.refusals.items() if refusal.full_queue == NO_ROW], dtype=np.int64
+    )
+    waits = waits[cover[waits] == NO_ROW]
+    if not (jobs.num_gpus[waits] <= np.array(most_left, dtype=np.int64)[jobs.queue[waits]]).any():
+        return False
+    runs = seated.copy()
+    runs[list(selection.displaced)] = False
+    runs[list(selection.started)] = True
+    return bool((runs & (cover == NO_ROW)).any())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.needs import Needs, must_have
+from scheduler.core.packing.space import Gang
 from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, ServerTable
 
 _TOLERANCE = 1e-9
@@ -17,6 +18,7 @@ class Shapes:
 
     Attributes:
         shape: (n,) number of the shape of each job.
+        first: (shapes,) the first job of each shape.
         kind: (n,) what the locality said about each job; part of its shape.
         largest_gang: (shapes,) most GPUs that a gang of this kind could get on empty servers.
         least_servers: (n,) fewest servers that could hold the gang if they were empty; 0 when none can.
@@ -24,6 +26,7 @@ class Shapes:
     """
 
     shape: IntArray
+    first: IntArray
     kind: list[tuple[float, ...]]
     largest_gang: IntArray
     least_servers: IntArray
@@ -49,8 +52,27 @@ def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs, kinds: Sequenc
     largest_gang, least_servers = np.array(largest, dtype=np.int64), np.array(least, dtype=np.int64)
     possible = largest_gang[shape] >= jobs.num_gpus if len(jobs) else np.zeros(0, dtype=np.bool_)
     return Shapes(
-        shape=shape, kind=kind, largest_gang=largest_gang, least_servers=least_servers[shape], possible=possible
+        shape=shape,
+        first=first,
+        kind=kind,
+        largest_gang=largest_gang,
+        least_servers=least_servers[shape],
+        possible=possible,
     )
+
+
+def gangs_of(jobs: JobTable, shapes: Shapes) -> list[Gang]:
+    """Return what the jobs of each shape look for."""
+    return [
+        Gang(
+            num_gpus=int(jobs.num_gpus[row]),
+            max_servers=int(jobs.max_servers[row]),
+            least_servers=int(shapes.least_servers[row]),
+            kind=shapes.kind[row],
+            fits=None,
+        )
+        for row in shapes.first.tolist()
+    ]
 
 
 def _number_rows(columns: list[FloatArray]) -> tuple[IntArray, IntArray]:

@@ -1,13 +1,13 @@
 """In which order jobs claim GPUs in a round, and in which order running jobs have to give theirs up."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduler.core.admission import Admission, Standing, admit
 from scheduler.core.config import MayBackfill, SchedulerConfig
-from scheduler.core.feasible import Shapes
-from scheduler.core.packing.select import Claims
+from scheduler.core.packing.claims import NO_TURN, Claims, Part, Spare
 from scheduler.core.queues import QueueTree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
 
@@ -39,12 +39,12 @@ def line_up(
     snapshot: Snapshot,
     config: SchedulerConfig,
     tree: QueueTree,
-    shapes: Shapes,
     *,
     order: IntArray,
+    possible: BoolArray,
     seated: BoolArray,
-    passed_over: BoolArray,
-    stays: BoolArray,
+    passed_over: BoolArray | None = None,
+    stays: BoolArray | None = None,
 ) -> Line:
     """Return the order of the round.
 
@@ -52,25 +52,30 @@ def line_up(
         snapshot: What the round looks at.
         config: How it decides.
         tree: The queues.
-        shapes: Which jobs could run at all; the others claim nothing.
         order: (n,) job rows in the order of the policy.
+        possible: (n,) jobs that could run at all; the others claim nothing.
         seated: (n,) running jobs that could keep their servers.
-        passed_over: (n,) jobs that use up no quota, because it is known that no servers can hold them now.
-        stays: (n,) running jobs that are not known to leave.
+        passed_over: (n,) jobs that use up no quota, because it is known that no servers can hold them now; None for
+            none.
+        stays: (n,) running jobs that are not known to leave; None for all that are seated.
     """
     jobs = snapshot.jobs
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
-    young = snapshot.now_s - jobs.held_at_s < config.min_run_s
     by_order = config.policy.preemptive and config.preempt
-    locked = seated & ~(jobs.preemptible & ~young) if by_order else seated
-    claiming = order[(shapes.possible | seated)[order]]
-    sequence = claiming[~passed_over[claiming]]
+    locked = seated
+    if by_order:
+        locked = seated & ~jobs.preemptible
+        if config.min_run_s > 0:
+            locked |= seated & (snapshot.now_s - jobs.held_at_s < config.min_run_s)
+    claiming = order[(possible | seated)[order]]
+    sequence = claiming if passed_over is None else claiming[~passed_over[claiming]]
     counts_anyway = np.zeros_like(seated)
     if not by_order:
         # Whoever runs goes on, so it uses up the quota of its queue before anybody who waits.
-        sequence = np.concatenate((sequence[seated[sequence]], sequence[~seated[sequence]]))
-        counts_anyway = seated & stays
+        sits = seated[sequence]
+        sequence = np.concatenate((sequence[sits], sequence[~sits]))
+        counts_anyway = seated if stays is None else seated & stays
     capacity = int(snapshot.servers.num_gpus.sum())
     admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts_anyway, capacity_gpus=capacity)
     in_line = isinstance(config.policy, MayBackfill) and not config.policy.backfill
@@ -79,26 +84,80 @@ def line_up(
     place = position + len(order) * (admission.standing == Standing.BEYOND)
     is_covered = admission.cover != NO_ROW
     others = claiming[~is_covered[claiming]]
-    spare = order[(seated & ~locked)[order]][::-1]
-    spare_borrowers = spare[~is_covered[spare]]
-    spare_borrowers = spare_borrowers[np.argsort(-place[spare_borrowers], kind="stable")]
-    locked_borrowers = _over_share_first(jobs, np.flatnonzero(locked & ~is_covered), admission, tree, seated, position)
+    others = others[np.argsort(place[others], kind="stable")]
+    candidates = _Candidates(
+        jobs=jobs,
+        tree=tree,
+        admission=admission,
+        order=order,
+        position=position,
+        place=place,
+        seated=seated,
+        locked=locked,
+    )
     claims = Claims(
-        covered=claiming[is_covered[claiming]].tolist(),
-        others=others[np.argsort(place[others], kind="stable")].tolist(),
-        line=place.tolist(),
-        cover=admission.cover.tolist(),
-        locked=locked.tolist(),
-        may_reclaim=(is_covered & (jobs.waited_s >= config.reclaim_after_s)).tolist(),
-        spare_for_covered=np.concatenate((spare_borrowers, locked_borrowers, spare[is_covered[spare]])).tolist(),
-        spare_for_others=spare_borrowers.tolist(),
-        max_servers=jobs.max_servers.tolist(),
-        least_servers=shapes.least_servers.tolist(),
-        kind=shapes.kind,
-        shape=shapes.shape.tolist(),
+        covered=_part(claiming[is_covered[claiming]], position, seated, locked, candidates.for_covered),
+        others=_part(others, place, seated, locked, candidates.for_others),
+        place=place,
+        cover=admission.cover,
+        may_reclaim=is_covered & (jobs.waited_s >= config.reclaim_after_s),
         in_line=in_line,
     )
     return Line(order=order, position=position, admission=admission, claims=claims)
+
+
+def _part(rows: IntArray, turn: IntArray, seated: BoolArray, locked: BoolArray, spare: Callable[[], Spare]) -> Part:
+    """Return a part of the walk over ``rows``, by turn."""
+    sits, holds = seated[rows], locked[rows]
+    waiting, movable = rows[~sits], rows[sits & ~holds]
+    return Part(
+        waiting=waiting,
+        waiting_turn=turn[waiting],
+        seated=movable,
+        seated_turn=turn[movable],
+        locked=rows[holds],
+        spare=spare,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidates:
+    """Running jobs in the order in which they have to give up their GPUs."""
+
+    jobs: JobTable
+    tree: QueueTree
+    admission: Admission
+    order: IntArray
+    position: IntArray
+    place: IntArray
+    seated: BoolArray
+    locked: BoolArray
+
+    def _spare(self, *, covered: bool) -> IntArray:
+        """Return those that the order may displace, the last in the order first."""
+        spare = (self.admission.cover != NO_ROW) if covered else (self.admission.cover == NO_ROW)
+        spare &= self.seated & ~self.locked
+        first_to_last: IntArray = self.order[spare[self.order]]
+        return first_to_last[::-1]
+
+    def _borrowers(self) -> IntArray:
+        borrowers = self._spare(covered=False)
+        return borrowers[np.argsort(-self.place[borrowers], kind="stable")]
+
+    def for_others(self) -> Spare:
+        """Return whom jobs that no quota covers may displace."""
+        job = self._borrowers()
+        return Spare(job=job, turn=self.place[job], locked=self.locked[job])
+
+    def for_covered(self) -> Spare:
+        """Return whom covered jobs may displace: borrowers first, also those that the order protects."""
+        protected = np.flatnonzero(self.locked & (self.admission.cover == NO_ROW))
+        protected = _over_share_first(self.jobs, protected, self.admission, self.tree, self.seated, self.position)
+        borrowers, covered = self._borrowers(), self._spare(covered=True)
+        job = np.concatenate((borrowers, protected, covered))
+        turn = self.position[job]
+        turn[: len(borrowers) + len(protected)] = NO_TURN
+        return Spare(job=job, turn=turn, locked=self.locked[job])
 
 
 def _never_stronger_than_those_before(

@@ -1,10 +1,11 @@
 """One round: who runs, where, with how much, who has to stop, and why everybody else waits."""
 
+from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.chosen import choose
+from scheduler.core.chosen import Chosen, choose
 from scheduler.core.config import SchedulerConfig, repacks
 from scheduler.core.elastic import Shared, explained, with_shares
 from scheduler.core.feasible import shapes_of
@@ -43,14 +44,18 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     chosen = choose(ordered, config, needs, shapes, tree)
     line, selection = chosen.line, chosen.selection
     repacked = _free_to_move(ordered, config) if repacks(mechanism) else np.zeros(len(jobs), dtype=np.bool_)
-    grants = mechanism.grant(_draft(ordered, line, selection, needs, repacked))
-    moved = _moved(grants, selection) if repacked.any() else frozenset()
-    waiting = explain(ordered, line=line, shapes=shapes, tree=tree, selection=selection, needs=needs)
+    kept = chosen.held.keys() - selection.displaced.keys()
+    draft = _draft(ordered, chosen, needs, repacked)
+    grants = mechanism.grant(draft)
+    moved = _moved(grants, draft, kept) if repacked.any() else frozenset()
+    waiting = explain(
+        ordered, line=line, shapes=shapes, tree=tree, selection=selection, board=chosen.board, needs=needs
+    )
     waiting = explained(waiting, shared, tree)
     grants = _in_snapshot_rows(grants, server_row)
     order = line.order.tolist()
-    preemptions = _preemptions(shared, line, selection, chosen.seated, moved)
-    kept = selection.kept - moved
+    preemptions = _preemptions(shared, line, selection, chosen.seated, kept, moved)
+    kept -= moved
     resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept)
     return Plan(
         grants=grants,
@@ -70,11 +75,14 @@ def _free_to_move(snapshot: Snapshot, config: SchedulerConfig) -> BoolArray:
     return ~jobs.running | (jobs.preemptible & old & config.preempt)
 
 
-def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs, repacked: BoolArray) -> Draft:
-    seats = {row: selection.seats[row] for row in line.order.tolist() if row in selection.seats}
-    free_to_move = [row for row in np.flatnonzero(repacked).tolist() if row in seats]
-    movable = frozenset(row for row in (*selection.on_free, *free_to_move) if len(seats[row]) == 1)
-    room = list(selection.free)
+def _draft(snapshot: Snapshot, chosen: Chosen, needs: Needs, repacked: BoolArray) -> Draft:
+    board = chosen.board
+    runs = board.server[: len(snapshot.jobs)] != NO_ROW
+    order = chosen.line.order
+    seats = {row: board.seats[row] for row in order[runs[order]].tolist()}
+    free_to_move = np.flatnonzero(repacked & runs).tolist()
+    movable = frozenset(row for row in (*chosen.selection.on_free, *free_to_move) if len(seats[row]) == 1)
+    room = list(board.space.free)
     for row in movable:
         server, gpus = seats[row][0]
         room[server] += gpus
@@ -83,10 +91,10 @@ def _draft(snapshot: Snapshot, line: Line, selection: Selection, needs: Needs, r
     )
 
 
-def _moved(grants: Placements, selection: Selection) -> frozenset[int]:
+def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
     """Return the running jobs that keep GPUs, but on another server."""
     at = zip(grants.job.tolist(), grants.server.tolist(), grants.num_gpus.tolist(), strict=True)
-    return frozenset(row for row, *seat in at if row in selection.kept and tuple(seat) not in selection.seats[row])
+    return frozenset(row for row, *seat in at if row in kept and tuple(seat) not in draft.seats[row])
 
 
 def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
@@ -102,7 +110,7 @@ def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
 
 
 def _preemptions(
-    shared: Shared, line: Line, selection: Selection, seated: BoolArray, moved: frozenset[int]
+    shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
 ) -> list[Preemption]:
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
@@ -112,7 +120,7 @@ def _preemptions(
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
     preemptions = []
     for row in line.order[jobs.running[line.order]].tolist():
-        if row in selection.kept and row not in moved:
+        if row in kept and row not in moved:
             continue
         by_job = selection.displaced.get(row, NO_ROW)
         evidence: Evidence = {"num_gpus": num_gpus[row], "unsaved_s": unsaved_s[row]}

@@ -6,6 +6,7 @@ from scheduler.core.admission import Standing
 from scheduler.core.feasible import Shapes
 from scheduler.core.line import Line
 from scheduler.core.needs import Needs, must_have
+from scheduler.core.packing.board import Board
 from scheduler.core.packing.select import Refusal, Selection
 from scheduler.core.plan import Evidence, Waiting, WaitReason
 from scheduler.core.queues import QueueTree, subtree_sums
@@ -16,11 +17,12 @@ Cause = tuple[WaitReason, Evidence]
 
 
 def explain(
-    snapshot: Snapshot, *, line: Line, shapes: Shapes, tree: QueueTree, selection: Selection, needs: Needs
+    snapshot: Snapshot, *, line: Line, shapes: Shapes, tree: QueueTree, selection: Selection, board: Board, needs: Needs
 ) -> list[Waiting]:
     """Return one entry for every job without seats, in the order of the policy."""
-    causes = _Causes(snapshot, line, shapes, tree, selection, needs)
-    rows = [row for row in line.order.tolist() if row not in selection.seats]
+    granted = board.server[: len(snapshot.jobs)] != NO_ROW
+    causes = _Causes(snapshot, line, shapes, tree, selection, needs, granted, board.space.free)
+    rows = line.order[~granted[line.order]].tolist()
     waiting = []
     for position, row in enumerate(rows, start=1):
         reason, evidence = causes.of(row)
@@ -37,6 +39,8 @@ class _Causes:
         tree: QueueTree,
         selection: Selection,
         needs: Needs,
+        granted: BoolArray,
+        free: list[int],
     ) -> None:
         jobs = snapshot.jobs
         self._snapshot, self._shapes, self._tree, self._selection = snapshot, shapes, tree, selection
@@ -48,10 +52,8 @@ class _Causes:
         self._standing: list[int] = line.admission.standing.tolist()
         self._position: list[int] = line.position.tolist()
         self._total = int(snapshot.servers.num_gpus.sum())
-        self._free_gpus = sum(selection.free)
-        self._largest_free = max(selection.free, default=0)
-        granted = np.zeros(len(jobs), dtype=np.bool_)
-        granted[list(selection.seats)] = True
+        self._free_gpus = sum(free)
+        self._largest_free = max(free, default=0)
         in_order = np.where(granted[line.order], jobs.num_gpus[line.order], 0)
         self._ahead: list[int] = (np.cumsum(in_order) - in_order).tolist()
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()

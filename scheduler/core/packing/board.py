@@ -1,21 +1,20 @@
-"""The state of a selection: who sits where, what is free, what each queue holds, and who can no longer be moved."""
+"""The state of a selection: who sits where, what is free, and what each queue holds."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.core.needs import Needs
-from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.draft import Seats, seat_rows
 from scheduler.core.packing.space import Fits, Site, Space
-from scheduler.core.queues import QueueTree, limiting, subtree_sums
-from scheduler.core.tables import JobTable, ServerTable
-
-if TYPE_CHECKING:
-    from scheduler.core.packing.victims import VictimSearch
+from scheduler.core.queues import QueueTree, subtree_sums
+from scheduler.core.tables import NO_ROW, IntArray, JobTable, ServerTable
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
 TOLERANCE = 1e-9
+
+# What stands in ``Board.server`` for a row on several servers.
+SEVERAL = -2
 
 
 class Board:
@@ -27,28 +26,27 @@ class Board:
     Attributes:
         space: GPUs that nobody sits on.
         seats: Where each row sits now.
-        firm: (rows,) 1 for rows that keep their seats for the rest of the round.
+        server: (rows,) the same for rows on one server; NO_ROW for rows on none, ``SEVERAL`` for more.
+        num_gpus: GPUs of each row.
+        queue: Queue of each row, NO_ROW for GPUs that are being left.
         held_gpus: (k,) GPUs that each queue holds now, with all queues below it.
-        firm_gpus: (k,) the part of them that firm rows hold; kept up for queues that could be full only.
-        open_gpus: GPUs that no firm row holds.
         departures: How many rows have left their seats.
         starved: Whether a fit since this was last cleared met a server with the GPUs but not the cores or memory.
     """
 
     __slots__ = (
         "_cpus_left",
+        "_gpus",
         "_least",
-        "_limits_of",
         "_memory_left",
-        "_noticing",
-        "_paths_of",
+        "_paths",
+        "_queue",
         "departures",
-        "firm",
-        "firm_gpus",
         "held_gpus",
         "num_gpus",
-        "open_gpus",
+        "queue",
         "seats",
+        "server",
         "space",
         "starved",
         "tight",
@@ -70,38 +68,36 @@ class Board:
         ``by_size`` keeps account of the sizes of the gangs on each server.
         """
         num_jobs = len(jobs)
-        self.num_gpus = jobs.num_gpus.tolist() + [gpus for _, gpus, _, _ in releasing]
-        queues: list[int] = jobs.queue.tolist()
-        outside: list[tuple[int, ...]] = [()] * len(releasing)
-        self._paths_of = [tree.paths[queue] for queue in queues] + outside
-        limits = limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus))
-        self._limits_of = [limits[queue] for queue in queues] + outside
+        leaving = np.array([gpus for _, gpus, _, _ in releasing], dtype=np.int64)
+        self._gpus = np.concatenate((jobs.num_gpus, leaving))
+        self.num_gpus: list[int] = self._gpus.tolist()
+        self._queue = np.concatenate((jobs.queue, np.full(len(releasing), NO_ROW)))
+        self.queue: list[int] = self._queue.tolist()
+        self._paths = [*tree.paths, ()]  # the last one, which is that of NO_ROW, for GPUs that are being left
         self.seats: dict[int, Seats] = dict(held)
         self.seats.update({num_jobs + i: ((row[0], row[1]),) for i, row in enumerate(releasing)})
-        self.firm = bytearray(num_jobs + len(releasing))
         here = np.fromiter(held, dtype=np.int64, count=len(held))
         self.held_gpus: list[int] = subtree_sums(tree, jobs.queue[here], jobs.num_gpus[here]).tolist()
-        self.firm_gpus = [0] * len(tree.paths)
         self.starved = False
         self.departures = 0
         self.tight = needs.tight
-        self._noticing: dict[int, list[VictimSearch]] = {}
-        free = servers.num_gpus.tolist()
-        self.open_gpus: int = sum(free)
-        for seats in self.seats.values():
-            for server, gpus in seats:
-                free[server] -= gpus
-        self.space = Space(free, Site(gpus=servers.num_gpus.tolist(), rack=servers.rack.tolist()))
+        row, server, gpus = seat_rows(self.seats)
+        self.server = np.full(num_jobs + len(releasing), NO_ROW)
+        self.server[row] = server
+        self.server[row[1:][row[1:] == row[:-1]]] = SEVERAL
+        capacity = servers.num_gpus
+        free = capacity - np.bincount(server, weights=gpus, minlength=len(servers)).astype(np.int64)
+        self.space = Space(free.tolist(), Site(gpus=capacity.tolist(), rack=servers.rack.tolist()))
         if by_size:
-            self.space.sizes = [{} for _ in free]
-            for row in held:
-                self._count_sizes(row, self.seats[row], 1)
+            self.space.sizes = [{} for _ in range(len(servers))]
+            for each in held:
+                self._count_sizes(each, self.seats[each], 1)
         if self.tight:
             self._least = _Least(needs, releasing)
             self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()
             self._memory_left = (servers.memory_bytes * (1 + TOLERANCE)).tolist()
-            for row, seats in self.seats.items():
-                self._book(row, seats, 1)
+            for each, seats in self.seats.items():
+                self._book(each, seats, 1)
 
     def _book(self, row: int, seats: Seats, sign: int) -> None:
         for server, gpus in seats:
@@ -111,7 +107,7 @@ class Board:
 
     def _count_sizes(self, row: int, seats: Seats, sign: int) -> None:
         sizes = self.space.sizes
-        if sizes is None or not self._paths_of[row]:
+        if sizes is None or self.queue[row] == NO_ROW:
             return  # GPUs that are being left belong to no gang
         for server, gpus in seats:
             here = sizes[server]
@@ -149,62 +145,64 @@ class Board:
 
     def path(self, row: int) -> tuple[int, ...]:
         """Return the queue of the row and those above it, nearest first."""
-        return self._paths_of[row]
+        return self._paths[self.queue[row]]
 
-    def limits(self, row: int) -> tuple[int, ...]:
-        """Return the part of the path with queues that could be full."""
-        return self._limits_of[row]
-
-    def watch(self, row: int, search: "VictimSearch") -> None:
-        """Tell ``search`` when the row leaves or becomes firm."""
-        if row in self._noticing:
-            self._noticing[row].append(search)
-        else:
-            self._noticing[row] = [search]
+    def columns(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """Return GPUs and queues of the rows."""
+        return self._gpus[rows], self._queue[rows]
 
     def sit(self, row: int, seats: Seats) -> None:
-        """Seat a row on free GPUs, for good."""
+        """Seat a row on free GPUs."""
         self.seats[row] = seats
+        self.server[row] = seats[0][0] if len(seats) == 1 else SEVERAL
         for server, gpus in seats:
             self.space.take(server, gpus)
         if self.space.sizes is not None:
             self._count_sizes(row, seats, 1)
         if self.tight:
             self._book(row, seats, 1)
-        for node in self._paths_of[row]:
+        for node in self._paths[self.queue[row]]:
             self.held_gpus[node] += self.num_gpus[row]
-        self._settle(row)
-
-    def confirm(self, row: int) -> None:
-        """Let a seated row keep its seats for good."""
-        if row in self._noticing:
-            for search in self._noticing.pop(row):
-                search.forget(row, self.seats[row])
-        self._settle(row)
-
-    def _settle(self, row: int) -> None:
-        self.firm[row] = 1
-        self.open_gpus -= self.num_gpus[row]
-        for node in self._limits_of[row]:
-            self.firm_gpus[node] += self.num_gpus[row]
 
     def leave(self, row: int) -> Seats:
-        """Take a row that is not firm off its seats, and return them."""
-        seats = self.seats[row]
+        """Take a row off its seats, and return them."""
+        seats = self.seats.pop(row)
+        self.server[row] = NO_ROW
         self.departures += 1
-        if row in self._noticing:
-            for search in self._noticing.pop(row):
-                search.forget(row, seats)
         if self.tight:
             self._book(row, seats, -1)
         if self.space.sizes is not None:
             self._count_sizes(row, seats, -1)
-        del self.seats[row]
         for server, gpus in seats:
             self.space.give(server, gpus)
-        for node in self._paths_of[row]:
+        for node in self._paths[self.queue[row]]:
             self.held_gpus[node] -= self.num_gpus[row]
         return seats
+
+    def swap(self, row: int, other: int) -> None:
+        """Let two rows that ask for the same change seats."""
+        for column in (self.seats, self.server):
+            column[row], column[other] = column[other], column[row]
+
+    def entries(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the seats of rows that all sit, one entry for each server of each row, in the order of the rows.
+
+        Returns:
+            (e,) positions in ``rows``, servers, and GPUs there.
+        """
+        at, server = np.arange(len(rows)), self.server[rows]
+        gpus = self._gpus[rows]
+        several = np.flatnonzero(server == SEVERAL)
+        if len(several):
+            seats = [self.seats[row] for row in rows[several].tolist()]
+            times = np.ones(len(rows), dtype=np.int64)
+            times[several] = [len(each) for each in seats]
+            at = np.repeat(at, times)
+            gang = np.flatnonzero(np.repeat(server == SEVERAL, times))
+            server, gpus = server[at], gpus[at]
+            server[gang] = [each for seat in seats for each, _ in seat]
+            gpus[gang] = [each for seat in seats for _, each in seat]
+        return at, server, gpus
 
 
 class _Least:

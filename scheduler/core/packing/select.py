@@ -2,54 +2,25 @@
 
 A running job keeps its seats unless a stronger job needs them and could not sit anywhere else. A waiting job takes
 free GPUs, else the GPUs of the least important work that makes enough room, else it waits; weaker jobs then fill what
-it left. Nobody is moved unless the job that asked for it takes the seat.
+it left. Nobody is moved unless the job that asked for it takes the seat. Jobs that keep their seats cost nothing: the
+walk stops only at those that claim some.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+
+import numpy as np
 
 from scheduler.core.config import Locality
 from scheduler.core.packing.board import Board
+from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Fits, Gang, Space
-from scheduler.core.packing.victims import VictimSearch
-from scheduler.core.queues import QueueTree
-from scheduler.core.tables import NO_ROW
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
-    """Who asks for GPUs, in which order, and whom each may displace. Jobs are rows of the JobTable.
-
-    Attributes:
-        covered: Jobs within some quota, in the order of the policy.
-        others: The other jobs, strongest first.
-        line: (n,) place in the line of ``others``; for covered jobs the place they take when they have to join it.
-        cover: (n,) queue whose quota covers the job, NO_ROW for ``others``.
-        locked: (n,) running jobs that the order may not displace.
-        may_reclaim: (n,) covered jobs that may displace jobs of other queues, locked ones included.
-        spare_for_covered: Running jobs that covered jobs may displace, least important first.
-        spare_for_others: Running jobs that the other jobs may displace, least important first.
-        max_servers: (n,) most servers of each job, 0 for any number.
-        least_servers: (n,) fewest servers that could hold each job if they were empty.
-        kind: (n,) what the locality said about each job.
-        shape: (n,) number that is equal for jobs that ask for the same.
-        in_line: Whether no job starts before one of its queue that comes first and waits.
-    """
-
-    covered: Sequence[int]
-    others: Sequence[int]
-    line: Sequence[int]
-    cover: Sequence[int]
-    locked: Sequence[bool]
-    may_reclaim: Sequence[bool]
-    spare_for_covered: Sequence[int]
-    spare_for_others: Sequence[int]
-    max_servers: Sequence[int]
-    least_servers: Sequence[int]
-    kind: Sequence[tuple[float, ...]]
-    shape: Sequence[int]
-    in_line: bool
+from scheduler.core.packing.firm import Firm
+from scheduler.core.packing.space import Gang, Space, with_fits
+from scheduler.core.packing.victims import Movable, VictimSearch
+from scheduler.core.queues import QueueTree, subtrees
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,125 +42,126 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The outcome of the walk.
+    """The outcome of the walk. Jobs are rows of the JobTable.
 
     Attributes:
-        seats: Seats of every job that runs.
-        kept: Running jobs that keep their seats.
+        started: New seats of jobs that begin on them, in the order in which they took them.
         displaced: Running jobs that leave their seats, with the job that takes them.
         reclaimed: Those of them that a covered job of another queue displaced.
         on_free: Jobs that got new seats and displaced nobody.
         refusals: Why each other job found no seats.
-        free: (m,) GPUs by server that nobody sits on after the round.
     """
 
-    seats: dict[int, Seats]
-    kept: set[int]
+    started: dict[int, Seats]
     displaced: dict[int, int]
     reclaimed: set[int]
     on_free: set[int]
     refusals: dict[int, Refusal]
-    free: list[int]
 
 
-def select(board: Board, claims: Claims, tree: QueueTree, locality: Locality, *, num_jobs: int) -> Selection:
-    """Walk over the claims and return who runs where."""
-    walk = _Walk(board, claims, tree, locality, num_jobs)
-    walk.keep(row for row in claims.covered if claims.locked[row])
-    late = walk.covered()
-    walk.keep(row for row in claims.others if claims.locked[row])
-    walk.others(late)
-    return walk.selection()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """What jobs ask for, by row of the board.
+
+    Attributes:
+        rows: (n,) row of the board of each job of the JobTable, ascending.
+        shape: Shape of each row.
+        gangs: What jobs of each shape ask for; where cores or memory may bind, what they fit on is added.
+        limits: For each queue those of its path that are asked for more than they may hold, nearest first.
+    """
+
+    rows: IntArray
+    shape: Sequence[int]
+    gangs: Sequence[Gang]
+    limits: list[tuple[int, ...]]
 
 
-class _Walk:
-    def __init__(self, board: Board, claims: Claims, tree: QueueTree, locality: Locality, num_jobs: int) -> None:
-        self._board = board
-        self._claims = claims
-        self._tree = tree
-        self._locality = locality
-        self._num_jobs = num_jobs
-        self._before = self._of_jobs(board.seats)
+class Walk:
+    """One walk over all claims; it moves the rows of the board."""
+
+    def __init__(self, board: Board, crew: Crew, claims: Claims, tree: QueueTree, locality: Locality) -> None:
+        """Prepare to walk."""
+        self._board, self._crew, self._claims, self._tree, self._locality = board, crew, claims, tree, locality
+        self._row: list[int] = crew.rows.tolist()
+        self._num_jobs = len(self._row)
+        self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
+        self._firm = Firm(board, tree, crew.limits, crew.rows)
+        self._within = subtrees(tree)
+        self._total = sum(board.space.site.gpus)
+        self._open = self._total  # GPUs that no firm row holds
+        self._turn = 0
+        self._before: dict[int, Seats] = {}  # by row, of those who left their seats
+        self._sat: dict[int, int] = {}  # jobs that took seats, by row
         self._displaced: dict[int, int] = {}
         self._reclaimed: set[int] = set()
         self._on_free: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
+        # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then).
+        self._back: list[tuple[int, int, bool]] = []
+        self._later: list[tuple[int, int, bool]] = []
         self._in_quota = True
-        self._spare: Sequence[int] = ()
-        self._spare_of: dict[tuple[int, int], list[int]] = {}
-        self._locked_in: set[int] = set()
-        self._searches: dict[tuple[int, int, int], VictimSearch] = {}
-        self._gangs: dict[int, Gang] = {}  # by shape
+        self._groups: dict[tuple[int, int], _Group] = {}
         # For shapes that found no free seats: how many had left by then, and whether cores or memory were short.
         self._shut: dict[int, tuple[int, bool]] = {}
 
-    def keep(self, rows: Iterable[int]) -> None:
-        """Let those of the rows that still sit keep their seats."""
-        for row in rows:
-            if row in self._board.seats:
-                self._board.confirm(row)
-
-    def covered(self) -> list[int]:
-        """Seat the covered jobs; return those that have to stand in line with the others."""
-        self._begin(self._claims.spare_for_covered)
-        self._in_quota = True
-        late = []
-        board = self._board
-        for row in self._claims.covered:
-            if board.firm[row]:
-                continue
-            if row in board.seats:
-                board.confirm(row)
-            elif not self._claim(row):
-                late.append(row)
-        return late
-
-    def others(self, late: list[int]) -> None:
-        """Seat the jobs that no quota covers, after the covered ones that found nothing to take back."""
-        self._begin(self._claims.spare_for_others)
+    def select(self) -> Selection:
+        """Walk over the claims and return who runs where."""
+        claims, place = self._claims, self._claims.place
+        late = np.array(self._take_turns(claims.covered), dtype=np.int64)
         self._in_quota = False
-        board = self._board
-        # Two sorted runs, which is what the sort is quickest at.
-        for row in sorted((*late, *self._claims.others), key=self._claims.line.__getitem__):
-            if board.firm[row]:
-                continue
-            if row in board.seats:
-                board.confirm(row)
-            else:
-                self._claim(row)
-
-    def selection(self) -> Selection:
-        board, before = self._board, self._before
-        seats = self._of_jobs(board.seats)
-        kept = set(before)
-        if board.departures:
-            kept = {row for row, at in before.items() if seats.get(row) == at and row not in self._displaced}
+        self._back = self._later
+        heapify(self._back)
+        self._take_turns(_joined(claims.others, late, place[late]))
+        seats, before = self._board.seats, self._before
         return Selection(
-            seats=seats,
-            kept=kept,
+            started={job: seats[row] for row, job in self._sat.items() if before.get(row) != seats[row]},
             displaced=self._displaced,
             reclaimed=self._reclaimed,
             on_free=self._on_free,
             refusals=self._refusals,
-            free=list(board.space.free),
         )
 
-    def _of_jobs(self, seats: dict[int, Seats]) -> dict[int, Seats]:
-        """Return a copy without the GPUs that jobs outside the table are about to leave."""
-        return {row: at for row, at in seats.items() if row < self._num_jobs}
+    def undo(self) -> None:
+        """Put everybody back to where they sat before the walk."""
+        for row in self._sat:
+            self._board.leave(row)
+        for row, seats in self._before.items():
+            self._board.sit(row, seats)
 
-    def _begin(self, spare: Sequence[int]) -> None:
-        """Start a part of the walk in which ``spare`` may be displaced, after the GPUs that are being left anyway."""
-        leaving = [row for row in self._board.seats if row >= self._num_jobs]
-        self._spare = (*leaving, *spare)
-        self._spare_of.clear()
-        self._locked_in = {self._board.path(row)[0] for row in spare if self._claims.locked[row]}
-        self._searches.clear()
+    def _take_turns(self, part: Part) -> list[int]:
+        """Let the jobs of a part claim seats one after another; return those that got none."""
+        firm, back, row_of = self._firm, self._back, self._row
+        firm.begin(part)
+        self._groups.clear()
         self._first_waiting.clear()
+        self._movable: Movable | None = None
+        refused = []
+        turns, jobs = part.waiting_turn.tolist(), part.waiting.tolist()
+        for turn, job, passed in zip(turns, jobs, firm.come_past(part.waiting_turn), strict=True):
+            while back and back[0][0] < turn:
+                refused += self._come_back()
+            self._turn, self._open = turn, self._total - firm.gpus - passed
+            if not self._claim(job, row_of[job]):
+                refused.append(job)
+        while back:
+            refused += self._come_back()
+        firm.end()
+        return refused
 
-    def _scope(self, row: int) -> int | None:
+    def _come_back(self) -> list[int]:
+        """Let a displaced job have its turn; return it if it gets no seats."""
+        turn, job, counted = heappop(self._back)
+        row, firm = self._row[job], self._firm
+        self._turn = turn
+        self._open = self._total - firm.gpus - firm.come_past(np.array([turn]))[0]
+        sits = self._claim(job, row)
+        if counted:
+            firm.add(row, -1)
+        return [] if sits else [job]
+
+    def _scope(self, job: int, row: int) -> int | None:
         """Return the queue inside which a job may displace others; NO_ROW for everywhere, None for nowhere.
 
         A covered job may take from outside a queue only while that queue holds less than its quota: else it takes the
@@ -197,62 +169,64 @@ class _Walk:
         """
         if not self._in_quota:
             return NO_ROW
-        board, node = self._board, self._claims.cover[row]
-        path = board.path(row)
-        for above in path[path.index(node) :]:
-            if board.held_gpus[above] + board.num_gpus[row] > self._tree.quota[above]:
+        board, path = self._board, self._board.path(row)
+        gpus = board.num_gpus[row]
+        for above in path[path.index(self._claims.cover.item(job)) :]:
+            if board.held_gpus[above] + gpus > self._tree.quota[above]:
                 return above
-        return NO_ROW if self._claims.may_reclaim[row] else None
+        return NO_ROW if self._claims.may_reclaim.item(job) else None
 
-    def _claim(self, row: int) -> bool:
+    def _claim(self, job: int, row: int) -> bool:
         """Seat a job that does not sit, if it can be done within the rules; note the refusal otherwise."""
         board, cap = self._board, self._tree.cap
-        gpus = board.num_gpus[row]
-        if self._first_waiting and board.path(row)[0] in self._first_waiting:
-            return self._refuse_behind(row, self._first_waiting[board.path(row)[0]])
+        gpus, queue = board.num_gpus[row], board.queue[row]
+        if self._first_waiting and queue in self._first_waiting:
+            return self._refuse_behind(job, self._first_waiting[queue])
         full = NO_ROW
-        for node in board.limits(row):
-            if board.firm_gpus[node] + gpus > cap[node]:
-                return self._refuse(row, full_queue=node)
+        for node in self._crew.limits[queue]:
+            if self._firm.in_queue(node, self._turn) + gpus > cap[node]:
+                return self._refuse(job, row, full_queue=node)
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
                 full = node  # the nearest full queue: room made inside it is room in all above it
         board.starved = False
-        if board.open_gpus < gpus:
-            return self._refuse(row)
+        if self._open < gpus:
+            return self._refuse(job, row)
         if full != NO_ROW:
-            return self._claim_in_full_queue(row, full, self._scope(row))
+            return self._claim_in_full_queue(job, row, full, self._scope(job, row))
         seats = (row in self._before and self._home(row)) or self._choose_free(row)
         if seats:
-            return self._sit(row, seats, ())
-        scope = self._scope(row)
+            return self._sit(job, row, seats, ())
+        scope = self._scope(job, row)
         if scope is not None:
             seats, victims = self._room(row, scope)
             if seats:
-                return self._sit(row, seats, victims)
-        return self._refuse(row)
+                return self._sit(job, row, seats, victims)
+        return self._refuse(job, row)
 
-    def _claim_in_full_queue(self, row: int, full: int, scope: int | None) -> bool:
+    def _claim_in_full_queue(self, job: int, row: int, full: int, scope: int | None) -> bool:
         """Seat a job of a queue that may hold no more: somebody weaker of that queue has to leave for it."""
         board, path = self._board, self._board.path(row)
         if scope is None:
-            return self._refuse(row, full_queue=full)
+            return self._refuse(job, row, full_queue=full)
         if scope == NO_ROW or path.index(full) < path.index(scope):
             scope = full
         seats, victims = self._room(row, scope)
         if not seats:
-            seats, victims = self._choose(board.space, row, board.fits(row)), []
+            seats, victims = self._choose(board.space, row), []
         if not seats:
-            return self._refuse(row)
+            return self._refuse(job, row)
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
-        missing -= sum(board.num_gpus[victim] for victim in victims if victim < self._num_jobs)
-        for other in self._spare_for(row, scope)[1]:
+        movable = self._movables()
+        missing -= sum(board.num_gpus[movable.row.item(at)] for at in victims if movable.job.item(at) < self._num_jobs)
+        for at in np.flatnonzero(self._group(row, scope).among).tolist():
             if missing <= 0:
                 break
-            if other in board.seats and not board.firm[other] and other not in victims and other < self._num_jobs:
-                victims.append(other)
-                missing -= board.num_gpus[other]
-        return self._refuse(row, full_queue=full) if missing > 0 else self._sit(row, seats, victims)
+            may_move = movable.there.item(at) and movable.turn.item(at) > self._turn
+            if may_move and at not in victims and movable.job.item(at) < self._num_jobs:
+                victims.append(at)
+                missing -= board.num_gpus[movable.row.item(at)]
+        return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
     def _home(self, row: int) -> Seats:
         """Return the seats a displaced job had at the start when they are free again."""
@@ -264,116 +238,161 @@ class _Walk:
 
     def _choose_free(self, row: int) -> Seats:
         """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
-        board, shape = self._board, self._claims.shape[row]
+        board, shape = self._board, self._crew.shape[row]
         departures, starved = self._shut.get(shape, (-1, False))
         if departures == board.departures:
             board.starved |= starved
             return ()
-        seats = self._choose(board.space, row, board.fits(row))
+        seats = self._choose(board.space, row)
         if not seats:
             self._shut[shape] = (board.departures, board.starved)
         return seats
 
-    def _choose(self, space: Space, row: int, fits: Fits | None) -> Seats:
-        claims = self._claims
-        gang = self._gangs.get(claims.shape[row])
-        if gang is None or fits is not None:
-            gang = Gang(
-                num_gpus=self._board.num_gpus[row],
-                max_servers=claims.max_servers[row],
-                least_servers=claims.least_servers[row],
-                kind=claims.kind[row],
-                fits=fits,
-            )
-            if fits is None:
-                self._gangs[claims.shape[row]] = gang
-        return self._locality.seats(space, gang)
+    def _choose(self, space: Space, row: int) -> Seats:
+        gang, board = self._crew.gangs[self._crew.shape[row]], self._board
+        return self._locality.seats(space, with_fits(gang, board.fits(row)) if board.tight else gang)
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
-        """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are."""
-        board, gpus = self._board, self._board.num_gpus[row]
-        name, spare = self._spare_for(row, scope)
-        key = (*name, self._claims.shape[row])
-        search = self._searches.get(key)
+        """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are.
+
+        The rows are given as positions among the movable ones.
+        """
+        group = self._group(row, scope)
+        if group.last_turn <= self._turn:
+            return (), []
+        board, turn, shape = self._board, self._turn, self._crew.shape[row]
+        gang = self._crew.gangs[shape]
+        search = group.searches.get(shape)
         if search is None:
-            search = VictimSearch(board, order=spare, num_gpus=gpus)
-            self._searches[key] = search
-        server = search.one_server(row)
+            search = VictimSearch(board, self._movables(), group.among, num_gpus=gang.num_gpus)
+            group.searches[shape] = search
+        server = search.one_server(row, turn)
         if server != NO_ROW:
-            return ((server, gpus),), search.victims(row, server, gpus)
+            return ((server, gang.num_gpus),), search.victims(row, server, gang.num_gpus)
         seats: Seats = ()
-        if gpus > 1 and self._claims.max_servers[row] != 1:
-            seats = search.several_servers(row, lambda space, fits: self._choose(space, row, fits))
+        if gang.num_gpus > 1 and gang.max_servers != 1:
+            seats = search.several_servers(
+                row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
+            )
         board.starved |= search.starved
         victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
         return seats, list(dict.fromkeys(victims))
 
-    def _spare_for(self, row: int, scope: int) -> tuple[tuple[int, int], Sequence[int]]:
-        """Return a name for, and the rows that the job may displace inside ``scope``, least important first.
+    def _movables(self) -> Movable:
+        if self._movable is None:
+            claims = self._claims
+            spare = (claims.covered if self._in_quota else claims.others).spare()
+            leaving = [row for row in self._leaving if row in self._board.seats]
+            self._movable = Movable(spare, self._crew.rows[spare.job], self._board, leaving)
+        return self._movable
+
+    def _group(self, row: int, scope: int) -> "_Group":
+        """Return the rows that the job may displace inside ``scope``.
 
         Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
         """
-        board, locked, last = self._board, self._claims.locked, self._num_jobs
-        own = board.path(row)[0]
-        name = (scope, own if own in self._locked_in else NO_ROW)
-        if name == (NO_ROW, NO_ROW):
-            return name, self._spare
-        if name not in self._spare_of:
-            self._spare_of[name] = [
-                other
-                for other in self._spare
-                if other >= last
-                or (
-                    (scope == NO_ROW or scope in board.path(other))
-                    and not (locked[other] and board.path(other)[0] == name[1])
-                )
-            ]
-        return name, self._spare_of[name]
+        movable, own = self._movables(), self._board.queue[row]
+        name = (scope, own if own in movable.locked_queues else NO_ROW)
+        group = self._groups.get(name)
+        if group is None:
+            may = np.ones(len(movable.row), dtype=np.bool_)
+            if scope != NO_ROW:
+                may &= self._within[scope, movable.queue]
+            if name[1] != NO_ROW:
+                may &= ~(movable.locked & (movable.queue == own))
+            may |= movable.queue == NO_ROW
+            group = self._groups[name] = _Group(movable, may)
+        return group
 
-    def _sit(self, row: int, seats: Seats, victims: Sequence[int]) -> bool:
-        board = self._board
-        for victim in victims:
-            for server, _ in board.leave(victim):
-                for search in self._searches.values():
-                    search.notice(server)
-            if victim < self._num_jobs:
-                self._displaced[victim] = row
-                if self._in_quota and board.path(victim) != board.path(row):
-                    self._reclaimed.add(victim)
+    def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
+        board, before, displaced = self._board, self._before, self._displaced
+        for at in victims:
+            self._displace(at, job, row)
         board.sit(row, seats)
-        self._refusals.pop(row, None)
-        if not victims and row not in self._before:
-            self._on_free.add(row)
+        self._firm.add(row)
+        self._sat[row] = job
+        self._refusals.pop(job, None)
+        if row not in before:
+            if not victims:
+                self._on_free.add(job)
             return True
-        if row in self._displaced:
-            self._spare_a_move(row)
+        if job in displaced:
+            self._spare_a_move(job, row)
             seats = board.seats[row]
-        if self._before.get(row) == seats:
+        if before[row] == seats:
             # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
-            taker = self._displaced.pop(row)
-            self._displaced.update({victim: taker for victim, by_job in self._displaced.items() if by_job == row})
-        elif not victims and row not in self._displaced:
-            self._on_free.add(row)
+            taker = displaced.pop(job)
+            displaced.update({victim: taker for victim, by_job in displaced.items() if by_job == job})
+        elif not victims and job not in displaced:
+            self._on_free.add(job)
         return True
 
-    def _spare_a_move(self, row: int) -> None:
+    def _displace(self, at: int, by_job: int, by_row: int) -> None:
+        board, movable = self._board, self._movables()
+        victim, row, turn = movable.job.item(at), movable.row.item(at), movable.turn.item(at)
+        seats = board.leave(row)
+        movable.there[at] = False
+        self._before[row] = seats
+        for group in self._groups.values():
+            for search in group.searches.values():
+                search.notice(at, seats)
+        if victim >= self._num_jobs:
+            return
+        self._displaced[victim] = by_job
+        if self._in_quota and board.path(row) != board.path(by_row):
+            self._reclaimed.add(victim)
+        if turn != NO_TURN:
+            heappush(self._back, (turn, victim, True))
+        else:
+            self._later.append((self._claims.place.item(victim), victim, not movable.locked.item(at)))
+
+    def _spare_a_move(self, job: int, row: int) -> None:
         """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""
-        board, home = self._board, self._before[row]
-        taker, seats = self._displaced[row], board.seats[row]
-        alike = self._claims.shape[row] == self._claims.shape[taker]
-        if alike and board.seats[taker] == home and taker not in self._displaced:
-            board.seats[row], board.seats[taker] = home, seats
+        board, home, shape = self._board, self._before[row], self._crew.shape
+        taker = self._displaced[job]
+        taker_row = self._row[taker]
+        if shape[row] == shape[taker_row] and board.seats[taker_row] == home and taker not in self._displaced:
+            board.swap(row, taker_row)
 
-    def _refuse(self, row: int, *, full_queue: int = NO_ROW) -> bool:
-        board, last = self._board, self._refusal
-        if last.open_gpus != board.open_gpus or last.full_queue != full_queue or last.starved != board.starved:
-            last = Refusal(full_queue=full_queue, open_gpus=board.open_gpus, starved=board.starved)
+    def _refuse(self, job: int, row: int, *, full_queue: int = NO_ROW) -> bool:
+        last, starved = self._refusal, self._board.starved
+        if last.open_gpus != self._open or last.full_queue != full_queue or last.starved != starved:
+            last = Refusal(full_queue=full_queue, open_gpus=self._open, starved=starved)
             self._refusal = last  # many jobs in a row are refused for the same cause
-        self._refusals[row] = last
-        if self._claims.in_line and all(self._tree.cap[node] >= board.num_gpus[row] for node in board.path(row)):
-            self._first_waiting.setdefault(board.path(row)[0], row)
+        self._refusals[job] = last
+        if self._claims.in_line:
+            board, gpus = self._board, self._board.num_gpus[row]
+            if all(self._tree.cap[node] >= gpus for node in board.path(row)):
+                self._first_waiting.setdefault(board.queue[row], job)
         return False
 
-    def _refuse_behind(self, row: int, first: int) -> bool:
-        self._refusals[row] = Refusal(full_queue=NO_ROW, open_gpus=self._board.open_gpus, starved=False, behind=first)
+    def _refuse_behind(self, job: int, first: int) -> bool:
+        self._refusals[job] = Refusal(full_queue=NO_ROW, open_gpus=self._open, starved=False, behind=first)
         return False
+
+
+class _Group:
+    """Rows that claims of one scope may displace.
+
+    Attributes:
+        among: (s,) which of the movable rows they are.
+        last_turn: When the last of them becomes firm; later claims find nobody.
+        searches: The searches among them, by shape.
+    """
+
+    __slots__ = ("among", "last_turn", "searches")
+
+    def __init__(self, movable: Movable, among: BoolArray) -> None:
+        self.among = among
+        self.last_turn = int(movable.turn[among].max(initial=-1))
+        self.searches: dict[int, VictimSearch] = {}
+
+
+def _joined(part: Part, late: IntArray, turns: IntArray) -> Part:
+    """Return the part with more jobs that wait."""
+    if not len(late):
+        return part
+    turn = np.concatenate((part.waiting_turn, turns))
+    by_turn = turn.argsort()
+    waiting = np.concatenate((part.waiting, late))[by_turn]
+    return replace(part, waiting=waiting, waiting_turn=turn[by_turn])

@@ -1,51 +1,53 @@
 """Whom a job may take GPUs from, and which of them it takes: as little important work as possible.
 
-A search goes through the rows that may be moved, least important first, and adds up what each server would have free
+A search goes through the jobs that may be moved, least important first, and adds up what each server would have free
 without them; the first server that is good enough is the one whose most important victim is the least important. A
-search is kept for the next job that asks for the same, and never looks at a row twice, so all jobs together cost one
-pass over the running ones.
+search is kept for the next job that asks for the same and goes on from there, so all jobs together cost one pass over
+the running ones, which is made over columns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.claims import NO_TURN, Spare
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Fits, Space
-from scheduler.core.tables import NO_ROW
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 
-# Rows looked at between two tries to seat a gang on several servers; doubles after every try.
-_FIRST_STRIDE = 64
+# Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
+# column, four times as many in each that follows.
+_SINGLE_STEPS, _FIRST_STRIDE = 12, 64
 
 ChooseSeats = Callable[[Space, Fits | None], Seats]
 
 
-class Seated(Protocol):
-    """The part of a board that a search looks at."""
+class Movable:
+    """The rows that may be displaced in a part of the walk, least important first.
 
-    @property
-    def tight(self) -> bool:
-        """Return whether cores or memory may bind before GPUs."""
+    Attributes:
+        row: (s,) rows of the board; those of jobs outside the table, which are about to leave, come first.
+        job: (s,) the same as rows of the JobTable.
+        turn: (s,) when each becomes firm; it never rises along the line.
+        queue: (s,) queue of each, NO_ROW for those that are about to leave anyway.
+        locked: (s,) rows that the order may not displace.
+        locked_queues: Queues of locked rows.
+        there: (s,) whether each still sits where it sat.
+    """
 
-    @property
-    def seats(self) -> Mapping[int, Seats]:
-        """Return where each row sits now."""
+    __slots__ = ("job", "locked", "locked_queues", "queue", "row", "there", "turn")
 
-    @property
-    def firm(self) -> bytearray:
-        """Return 1 for rows that keep their seats for the rest of the round."""
-
-    @property
-    def space(self) -> Space:
-        """Return the GPUs that nobody sits on."""
-
-    def gpus_on(self, row: int, server: int) -> int:
-        """Return the GPUs of the row on the server."""
-
-    def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
-        """Return whether cores and memory of the server are enough for the row once ``leaving`` have left it."""
-
-    def watch(self, row: int, search: "VictimSearch") -> None:
-        """Tell ``search`` when the row leaves or becomes firm."""
+    def __init__(self, spare: Spare, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
+        """Take the spare jobs that still sit, after rows of the board that are being left anyway."""
+        sits = board.server[row] != NO_ROW
+        before, none = np.array(leaving, dtype=np.int64), np.zeros(len(leaving), dtype=np.bool_)
+        self.row, self.job = np.concatenate((before, row[sits])), np.concatenate((before, spare.job[sits]))
+        self.turn = np.concatenate((np.full(len(leaving), NO_TURN), spare.turn[sits]))
+        self.locked = np.concatenate((none, spare.locked[sits]))
+        _, self.queue = board.columns(self.row)
+        self.locked_queues = frozenset(np.unique(self.queue[self.locked]).tolist())
+        self.there = np.ones(len(self.row), dtype=np.bool_)
 
 
 class VictimSearch:
@@ -55,118 +57,167 @@ class VictimSearch:
         starved: Whether it ever met a server with the GPUs but not the cores or memory.
     """
 
-    __slots__ = ("_at", "_board", "_found", "_gain", "_gpus", "_order", "_passed", "_spent", "_stride", "starved")
-
-    def __init__(self, board: Seated, *, order: Sequence[int], num_gpus: int) -> None:
-        """Prepare a search for ``num_gpus`` over the rows of ``order``, least important first."""
-        self._board = board
-        self._order = order
-        self._gpus = num_gpus
-        self._at = 0
-        self._stride = _FIRST_STRIDE
+    def __init__(self, board: Board, movable: Movable, among: BoolArray, *, num_gpus: int) -> None:
+        """Prepare a search for ``num_gpus`` over the movable rows of ``among``, (s,) whether each is one of them."""
+        self._board, self._movable, self._among, self._num_gpus = board, movable, among, num_gpus
+        positions = np.flatnonzero(among & movable.there)
+        # One entry for each server of each row.
+        at, self._server, self._gpus = board.entries(movable.row[positions])
+        self._at = positions[at]
+        self._by_server: tuple[IntArray, list[int]] | None = None
+        # Entries before the first number were passed, those from the second on are firm.
+        self._upto, self._limit = 0, len(self._at)
+        self._gain = np.zeros(len(board.space.free), dtype=np.int64)  # GPUs of passed rows that may still be moved
+        self._seen = np.zeros(len(self._gain), dtype=np.bool_)
         self._spent = False  # no set of servers had room; there is only less room later
         self.starved = False
-        # Rows passed that may still be moved, by server, in the order in which they were passed, and their GPUs.
-        self._passed: dict[int, list[int]] = {}
-        self._gain: dict[int, int] = {}
         # Servers that had enough when last looked at.
         self._found: list[int] = []
 
-    def forget(self, row: int, seats: Seats) -> None:
-        """Take a row that leaves or became firm off the passed ones."""
+    def notice(self, at: int, seats: Seats) -> None:
+        """Forget a row that left, and look at its servers again, whose free GPUs have grown."""
+        passed = self._upto > 0 and at <= self._at.item(self._upto - 1) and self._among.item(at)
         for server, gpus in seats:
-            self._passed[server].remove(row)
-            self._gain[server] -= gpus
+            if passed:
+                self._gain[server] -= gpus
+            if self._seen[server]:
+                self._found.append(server)
 
-    def notice(self, server: int) -> None:
-        """Look at a server again whose free GPUs have grown."""
-        if server in self._passed:
-            self._found.append(server)
+    def _retreat(self, turn: int) -> None:
+        """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
+        movable, at = self._movable, self._at
+        while self._limit and movable.turn.item(at.item(self._limit - 1)) <= turn:
+            self._limit -= 1
+            if self._limit < self._upto:
+                self._upto = self._limit
+                if movable.there.item(at.item(self._limit)):
+                    self._gain[self._server[self._limit]] -= self._gpus[self._limit]
 
-    def one_server(self, row: int) -> int:
+    def one_server(self, row: int, turn: int) -> int:
         """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
+        self._retreat(turn)
         while self._found:
             if self._enough(row, self._found[-1]):
                 return self._found[-1]
             self._found.pop()
-        order, firm, seats = self._order, self._board.firm, self._board.seats
-        while self._at < len(order):
-            other = order[self._at]
-            self._at += 1
-            if firm[other] or other not in seats:
-                continue
-            self._pass(other)
-            for server, _ in seats[other]:
-                if self._enough(row, server):
-                    self._found.append(server)
-                    return server
+        steps, stride = 0, _FIRST_STRIDE
+        while self._upto < self._limit:
+            if steps >= _SINGLE_STEPS:
+                self._skip(stride)
+                stride *= 4
+            server = self._step(row)
+            steps += 1
+            if server != NO_ROW:
+                self._found.append(server)
+                return server
         return NO_ROW
 
+    def _step(self, row: int) -> int:
+        """Go past the next row; return the first server of it that has enough now, or NO_ROW."""
+        entry, limit, there = self._upto, self._limit, self._movable.there
+        while entry < limit and not there.item(self._at.item(entry)):
+            entry += 1
+        if entry == limit:
+            self._upto = limit
+            return NO_ROW
+        end, at = entry + 1, self._at.item(entry)
+        while end < limit and self._at.item(end) == at:
+            end += 1
+        self._upto = end
+        servers = self._server[entry:end].tolist()
+        for server, gpus in zip(servers, self._gpus[entry:end].tolist(), strict=True):
+            self._gain[server] += gpus
+            self._seen[server] = True
+        return next((server for server in servers if self._enough(row, server)), NO_ROW)
+
+    def _skip(self, stride: int) -> None:
+        """Go past rows at which no server has enough yet: ``stride`` entries, or fewer."""
+        end = min(self._upto + stride, self._limit)
+        ahead = self._upto + np.flatnonzero(self._movable.there[self._at[self._upto : end]])
+        server, gpus = self._server[ahead], self._gpus[ahead]
+        missing = self._num_gpus - np.asarray(self._board.space.free) - self._gain
+        hits = np.flatnonzero(_running_sums(server, gpus) >= missing[server])
+        if len(hits):
+            server, gpus, end = server[: hits[0]], gpus[: hits[0]], int(ahead[hits[0]])
+        self._upto = end
+        self._seen[server] = True
+        np.add.at(self._gain, server, gpus)
+
+    def _passed_on(self, server: int) -> list[tuple[int, int]]:
+        """Return the rows on the server that were passed and may still be moved: (position, GPUs there)."""
+        if self._by_server is None:
+            by_server = self._server.argsort(kind="stable")
+            begins = np.searchsorted(self._server[by_server], np.arange(len(self._seen) + 1))
+            self._by_server = by_server, begins.tolist()
+        entries, begins_at = self._by_server
+        on_server = entries[begins_at[server] : begins_at[server + 1]].tolist()
+        passed = [(self._at.item(entry), self._gpus.item(entry)) for entry in on_server if entry < self._upto]
+        return [seat for seat in passed if self._movable.there.item(seat[0])]
+
     def several_servers(self, row: int, choose: ChooseSeats) -> Seats:
-        """Return seats for the gang on as many servers as ``choose`` allows, or nothing."""
+        """Return seats for the gang on as many servers as ``choose`` allows, or nothing; after ``one_server``."""
         board = self._board
-        while not self._spent:
-            free = list(board.space.free)
-            for server, gain in self._gain.items():
-                free[server] += gain
-            if sum(free) >= self._gpus:
-                seats = choose(
-                    Space(free, board.space.site, board.space.sizes), self._fits_without(row) if board.tight else None
-                )
-                if seats:
-                    return seats
-            self._spent = self._at >= len(self._order)
-            for other in self._order[self._at : self._at + self._stride]:
-                if not board.firm[other] and other in board.seats:
-                    self._pass(other)
-            self._at = min(self._at + self._stride, len(self._order))
-            self._stride *= 2
+        if self._spent:
+            return ()
+        free = np.asarray(board.space.free) + self._gain
+        if int(free.sum()) >= self._num_gpus:
+            fits = self._fits_without(row) if board.tight else None
+            seats = choose(Space(free.tolist(), board.space.site, board.space.sizes), fits)
+            if seats:
+                return seats
+        self._spent = True
         return ()
 
     def victims(self, row: int, server: int, gpus: int) -> list[int]:
-        """Return who has to leave the server so that ``gpus`` of the row fit: the least important, and none in vain."""
-        board = self._board
-        taken: list[int] = []
-        missing = gpus - board.space.free[server]
-        for other in self._passed.get(server, ()):
-            if missing <= 0 and board.fits_after(row, server, gpus, taken):
+        """Return who has to leave the server so that ``gpus`` of the row fit: the least important, and none in vain.
+
+        Returns:
+            Positions among the movable rows.
+        """
+        taken: list[tuple[int, int]] = []
+        missing = gpus - self._board.space.free[server]
+        for other in self._passed_on(server):
+            if missing <= 0 and self._fits_after(row, server, gpus, taken):
                 break
             taken.append(other)
-            missing -= board.gpus_on(other, server)
+            missing -= other[1]
         for other in reversed(taken):
-            without = [victim for victim in taken if victim != other]
-            count = board.gpus_on(other, server)
-            if missing + count <= 0 and board.fits_after(row, server, gpus, without):
+            without = [victim for victim in taken if victim is not other]
+            if missing + other[1] <= 0 and self._fits_after(row, server, gpus, without):
                 taken = without
-                missing += count
-        return taken
-
-    def _pass(self, row: int) -> None:
-        """Go past a row that may be moved."""
-        passed, gain = self._passed, self._gain
-        self._board.watch(row, self)
-        for server, gpus in self._board.seats[row]:
-            if server in passed:
-                passed[server].append(row)
-                gain[server] += gpus
-            else:
-                passed[server] = [row]
-                gain[server] = gpus
+                missing += other[1]
+        return [at for at, _ in taken]
 
     def _enough(self, row: int, server: int) -> bool:
-        """Return whether the gang fits on a server, on which passed rows sit, once they have left."""
-        board = self._board
-        if board.space.free[server] + self._gain[server] < self._gpus:
+        """Return whether the gang fits on a server once the passed rows on it have left."""
+        if self._board.space.free[server] + self._gain.item(server) < self._num_gpus:
             return False
-        if not board.tight or board.fits_after(row, server, self._gpus, self._passed.get(server, ())):
-            return True
-        self.starved = True
-        return False
+        fits = not self._board.tight or self._fits_after(row, server, self._num_gpus, self._passed_on(server))
+        self.starved |= not fits
+        return fits
+
+    def _fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[tuple[int, int]]) -> bool:
+        board, row_of = self._board, self._movable.row
+        return not board.tight or board.fits_after(row, server, gpus, [row_of.item(at) for at, _ in leaving])
 
     def _fits_without(self, row: int) -> Fits:
         def fit(server: int, gpus: int) -> bool:
-            enough = self._board.fits_after(row, server, gpus, self._passed.get(server, ()))
+            enough = self._fits_after(row, server, gpus, self._passed_on(server))
             self.starved |= not enough
             return enough
 
         return fit
+
+
+def _running_sums(servers: IntArray, gpus: IntArray) -> IntArray:
+    """Return for each entry the GPUs of all entries of its server up to it."""
+    by_server = servers.argsort(kind="stable")
+    ordered, amounts = servers[by_server], gpus[by_server]
+    sums = amounts.cumsum()
+    begins = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    # What the servers before had in all, carried along to the entries of each server.
+    before = np.maximum.accumulate(np.where(begins, sums - amounts, 0))
+    running = np.empty_like(sums)
+    running[by_server] = sums - before
+    return running
