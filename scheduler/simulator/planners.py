@@ -6,6 +6,7 @@ from scheduler.core.errors import PlanInvariantError
 from scheduler.core.tables import QueueTable, ServerTable
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.planning import Planner, WholeRounds
+from scheduler.simulator.queue_rounds import queue_rounds
 from scheduler.simulator.short_rounds import short_rounds
 from scheduler.simulator.short_shares import short_shares
 from scheduler.simulator.world import World
@@ -58,6 +59,8 @@ def planner_of(
     short: Planner | None = short_rounds(*what)
     if short is None and not interrupted:
         short = short_shares(*what)
+    if short is None:
+        short = queue_rounds(*what)
     if short is None:
         return whole
     return Compared(short, whole) if compared else short

@@ -3,6 +3,7 @@
 ``WholeRounds`` asks ``plan_round`` every time and serves every configuration.
 """
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from scheduler.core.changes import Changes, Grant, changes_of
 from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig, SharePolicy
 from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.round import plan_round
-from scheduler.core.tables import IntArray, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.calm_rounds import CalmRounds
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.world import World
@@ -44,6 +45,22 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
         columns.settle(row, now_s)
     for column in (columns.attained_gpu_s, columns.executed_s, columns.waited_s):
         column[rows] = 0.0
+
+
+# Waiting times are sums of floats: a moment that is missed by dust is looked at again this much later.
+_DUST_S = 1e-3
+
+
+def until_rights_change_s(config: SchedulerConfig, jobs: JobTable, now_s: float) -> float:
+    """Return when the order may stop one more job, or a queue take its quota back for one, seconds from now."""
+    rests_s = math.inf
+    if config.min_run_s > 0 and math.isfinite(config.min_run_s):
+        left_s = jobs.held_at_s + config.min_run_s - now_s
+        rests_s = float(left_s.min(initial=math.inf, where=left_s > 0))
+    if config.reclaim_after_s > 0 and math.isfinite(config.reclaim_after_s):
+        left_s = config.reclaim_after_s - jobs.waited_s
+        rests_s = min(rests_s, float(left_s.min(initial=math.inf, where=~jobs.running & (left_s > 0))))
+    return max(rests_s, _DUST_S)
 
 
 class WholeRounds:
@@ -107,7 +124,9 @@ class WholeRounds:
         """Return for how long the order of the policy and the kinds of the locality stay as they are, seconds."""
         config, columns = self._config, world.columns
         jobs = columns.look(columns.active, world.now_s)
-        rests_s = self._trials.again_at_s - world.now_s if self._trials else float("inf")
+        rests_s = self._trials.again_at_s - world.now_s if self._trials else math.inf
+        if self.waiting:
+            rests_s = min(rests_s, until_rights_change_s(config, jobs, world.now_s))
         # While nobody runs although somebody waits, who comes first makes no difference.
         for part in (config.policy, config.locality) if world.seats else (config.locality,):
             if isinstance(part, ChangesBySelf):

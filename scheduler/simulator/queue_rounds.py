@@ -1,0 +1,213 @@
+"""A planner for any tree of queues that keeps who sits where from round to round. Same plans, a tenth of the work.
+
+The order, the admission and the walk are those of ``plan_round``; what jobs ask for is numbered once for the whole
+workload, the board stays as the last round left it, and nobody asks for reasons. It serves policies that order jobs,
+localities that treat a gang the same at all times, and mechanisms under which a server's cores and memory depend on
+what sits there alone.
+"""
+
+import math
+from typing import cast
+
+import numpy as np
+
+from scheduler.core.changes import Changes, Grant
+from scheduler.core.chosen import attempts
+from scheduler.core.config import (
+    ChangesBySelf,
+    GrantsByServer,
+    LooksAtSizes,
+    Policy,
+    Promotes,
+    SchedulerConfig,
+    SharePolicy,
+)
+from scheduler.core.feasible import Shapes, gangs_of, shapes_of
+from scheduler.core.line import policy_order
+from scheduler.core.needs import Needs, needs_of
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.select import Crew, Selection
+from scheduler.core.packing.shelf import Shelf
+from scheduler.core.plan import PreemptRule
+from scheduler.core.queues import limiting, queue_tree, subtree_sums
+from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.planning import held_of, promote, renumbered, until_rights_change_s
+from scheduler.simulator.world import World
+
+
+def queue_rounds(
+    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
+) -> "QueueRounds | None":
+    """Return the planner, or None where the configuration needs whole rounds."""
+    policy, locality, mechanism = config.policy, config.locality, config.mechanism
+    if isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection:
+        return None
+    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
+        return None
+    jobs = columns.look(np.arange(len(columns)), 0.0)
+    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
+    shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
+    if needs.tight or shelf is None:
+        return None
+    return QueueRounds(columns, servers, queues, config, policy, jobs, needs, shelf)
+
+
+class _Glance:
+    """A snapshot whose placements are gathered when a policy looks at them."""
+
+    def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
+        self.now_s, self.servers, self.queues = world.now_s, servers, queues
+        self.jobs: JobTable = world.columns.look(rows, world.now_s)
+        self._world = world
+
+    @property
+    def held(self) -> Placements:
+        """Return who holds what."""
+        held = held_of(self._world.seats)
+        return renumbered(held, np.searchsorted(self.jobs.job_id, held.job))
+
+
+class QueueRounds:
+    """Rounds on a board that is kept. Rows of the board are those of the workload.
+
+    Attributes:
+        unsettled: As of a ``Planner``.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        servers: ServerTable,
+        queues: QueueTable,
+        config: SchedulerConfig,
+        policy: Policy,
+        jobs: JobTable,
+        needs: Needs,
+        shelf: Shelf,
+    ) -> None:
+        self.unsettled = False
+        self._columns, self._servers, self._queues = columns, servers, queues
+        self._config, self._policy, self._shelf = config, policy, shelf
+        self._tree = queue_tree(queues)
+        shapes: Shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
+        self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
+        self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held={}, releasing=())
+        self._somebody_waits = False
+
+    def plan(self, world: World) -> Changes:
+        """Return what the round changes."""
+        rows = self._columns.active
+        if isinstance(self._policy, Promotes):
+            waiting = self._columns.look(rows, world.now_s)
+            promote(self._columns, rows[self._policy.promoted(waiting)], world.now_s)
+        for row in world.released:
+            self._board.leave(row)
+            self._shelf.leave(row)
+        changes = None if self._somebody_waits else self._lone_claim(world)
+        world.arrived.clear()
+        world.released.clear()
+        if changes is None:
+            changes = self._whole(world, rows)
+        self.unsettled = bool(changes.started or changes.stopped)
+        return changes
+
+    def _lone_claim(self, world: World) -> Changes | None:
+        """Return what a round changes before which nobody waited; None when it takes more to tell.
+
+        Nobody can stand in the way of a lone claim that the caps of its queues allow and free GPUs serve.
+        """
+        board = self._board
+        claims = [row for row in world.arrived if row not in board.seats and not world.columns.ended[row]]
+        claims = [row for row in claims if self._possible[row]]
+        if len(claims) > 1:
+            return None
+        seats: dict[int, Seats] = {}
+        for row in claims:
+            gpus = board.num_gpus[row]
+            if any(board.held_gpus[node] + gpus > self._tree.cap[node] for node in board.path(row)):
+                return None
+            seats[row] = self._config.locality.seats(board.space, self._gangs[self._shape[row]])
+            if not seats[row]:
+                return None
+            board.sit(row, seats[row])
+        return self._granted(seats, set(seats), Changes())
+
+    def _whole(self, world: World, rows: IntArray) -> Changes:
+        """Line everybody up and walk over the claims."""
+        glance = cast(Snapshot, _Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
+        jobs, tree = glance.jobs, self._tree
+        crew = Crew(
+            rows=rows,
+            shape=self._shape,
+            gangs=self._gangs,
+            limits=limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus)),
+        )
+        line, selection = attempts(
+            glance,
+            self._config,
+            tree,
+            board=self._board,
+            crew=crew,
+            order=policy_order(glance, self._config),
+            possible=self._possible[rows],
+            seated=jobs.running,
+        )
+        self._somebody_waits = bool(selection.refusals)
+        number: list[int] = rows.tolist()
+        changes = Changes(stopped=_stopped(selection, line.position, number))
+        for row in changes.stopped:
+            self._shelf.leave(row)
+        started = {number[job]: seats for job, seats in selection.started.items()}
+        return self._granted(started, {number[job] for job in selection.on_free}, changes)
+
+    def _granted(self, started: dict[int, Seats], on_free: set[int], changes: Changes) -> Changes:
+        """Return the changes with the cores and memory of those who start and of their neighbours."""
+        board = self._board
+        for row, seats in started.items():
+            if len(seats) > 1:  # as they will be read from what is held
+                board.seats[row] = tuple(sorted(seats))
+        grants: dict[int, Grant] = self._shelf.sit(started, on_free, board.space.free)
+        for row, grant in grants.items():
+            if row not in started:
+                changes.amended[row] = grant
+                continue
+            changes.started[row] = grant
+            given = tuple((server, gpus) for server, gpus, _, _ in grant)
+            if given != board.seats[row]:  # the mechanism found a better server
+                board.leave(row)
+                board.sit(row, given)
+        return changes
+
+    def rests_s(self, world: World) -> float:
+        """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
+        policy, config = self._policy, self._config
+        drifts = isinstance(policy, ChangesBySelf)
+        if not self._somebody_waits or not world.seats or not (drifts or config.min_run_s or config.reclaim_after_s):
+            return math.inf
+        jobs = self._columns.look(self._columns.active, world.now_s)
+        rests_s = until_rights_change_s(config, jobs, world.now_s)
+        if isinstance(policy, ChangesBySelf):
+            rests_s = min(rests_s, float(policy.next_change_s(jobs).min(initial=math.inf)))
+        return rests_s
+
+    def restore(self, world: World) -> None:
+        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
+        for row, at in seats.items():
+            self._board.sit(row, at)
+        self._shelf.sit(seats, (), self._board.space.free)
+        self._somebody_waits = True  # it takes a round to tell
+
+
+def _stopped(selection: Selection, position: IntArray, number: list[int]) -> dict[int, tuple[str, int]]:
+    """Return who leaves, in the order of the policy, by which rule and for whom."""
+    stopped = {}
+    place: dict[int, int] = {job: position.item(job) for job in selection.displaced}
+    for job in sorted(place, key=place.__getitem__):
+        by_job = selection.displaced[job]
+        reclaims = job in selection.reclaimed or position.item(by_job) > place[job]
+        rule = PreemptRule.QUOTA_RECLAIM if reclaims else PreemptRule.POLICY_ORDER
+        stopped[number[job]] = (str(rule), number[by_job])
+    return stopped

@@ -1,0 +1,172 @@
+"""Rounds of many queues made on a board that is kept give what rounds from scratch give, to the hash."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.choices import build_config
+from scheduler.core.config import SchedulerConfig, SharePolicy
+from scheduler.core.profile import Profile
+from scheduler.policies import POLICIES
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.jobs import Failure, SimJob
+from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.planners import planner_of
+from scheduler.simulator.planning import WholeRounds
+from scheduler.simulator.queue_rounds import QueueRounds, queue_rounds
+from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
+from tests.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of
+
+quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "12")), derandomize=True)
+
+OPTIONS: dict[str, list[dict[str, object]]] = {
+    "fifo": [{}, {"backfill": False}],
+    "fair": [{}, {"preemptive": True}],
+    "priority": [{}, {"preemptive": True}],
+    "las": [{"queue_limits_gpu_s": [200, 1500]}, {"queue_limits_gpu_s": [200], "promote_after": 2}],
+    "gittins": [{"queue_limits_gpu_s": [600], "history_gpu_s": [60, 150, 400, 1000]}],
+    "drf": [{}, {"by": "job"}, {"credit_s": 300}],
+}
+ORDERS = sorted(name for name, policy in POLICIES.items() if not isinstance(policy(), SharePolicy))
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[QueueRow]]:
+    """A few servers, a forest of queues, and more jobs than fit at once."""
+    sizes = draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=4))
+    rows = [ServerRow(num_gpus=size, num_cpus=3.0 * size, memory_bytes=64 * GIB * size) for size in sizes]
+    queues = draw(queue_rows(sum(sizes)))
+    jobs = []
+    for _ in range(draw(st.integers(2, 40))):
+        failures = (Failure(after_s=25.0, cause="user"),) if draw(st.integers(0, 7)) == 0 else ()
+        jobs.append(
+            SimJob(
+                arrival_s=float(draw(st.integers(0, 900))),
+                queue=draw(st.integers(0, len(queues) - 1)),
+                owner=draw(st.integers(0, 2)),
+                num_gpus=draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 8, 12])),
+                run_s=draw(st.sampled_from([20.0, 45.5, 120.0, 333.3, 1000.0])),
+                max_servers=draw(st.sampled_from([0, 1, 2])),
+                priority=float(draw(st.integers(0, 2))),
+                profile=draw(st.sampled_from([Profile(), HUNGRY, MODEST])),
+                failures=failures,
+            )
+        )
+    return jobs, rows, queues
+
+
+def replay(
+    cluster: tuple[list[SimJob], list[ServerRow], list[QueueRow]],
+    config: SchedulerConfig,
+    *,
+    round_s: float | None,
+    skip: bool,
+) -> Outcome:
+    """Replay; endless stalls are cut off."""
+    jobs, rows, queues = cluster
+    tables = snapshot_of([], rows, queues)
+    return simulate(
+        jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, until_s=20_000.0, skip=skip
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["proportional", "tune"])
+@pytest.mark.parametrize("policy", ORDERS)
+@quick
+@given(data=st.data(), cluster=clusters(), round_s=st.sampled_from([30.0, 60.0, None]))
+def test_a_kept_board_changes_nothing(
+    policy: str,
+    mechanism: str,
+    data: st.DataObject,
+    cluster: tuple[list[SimJob], list[ServerRow], list[QueueRow]],
+    round_s: float | None,
+) -> None:
+    """Starts, ends, preemptions and every change of every plan are the same when all rounds are planned whole."""
+    config = build_config(
+        policy=policy,
+        policy_options=data.draw(st.sampled_from(OPTIONS.get(policy, [{}]))),
+        locality=data.draw(st.sampled_from(["consolidate", "any", "skew"])),
+        mechanism=mechanism,
+    )
+    config = replace(
+        config,
+        preempt=data.draw(st.sampled_from([True, True, True, False])),
+        reclaim_after_s=data.draw(st.sampled_from([0.0, 0.0, 100.0])),
+        min_run_s=data.draw(st.sampled_from([0.0, 0.0, 90.0])),
+    )
+    kept, whole = (replay(cluster, config, round_s=round_s, skip=skip) for skip in (True, False))
+
+    assert kept.plan_hash == whole.plan_hash
+    assert kept.records.end_s.tolist() == whole.records.end_s.tolist()
+    assert kept.records.first_start_s.tolist() == whole.records.first_start_s.tolist()
+    assert kept.records.preemptions.tolist() == whole.records.preemptions.tolist()
+    assert kept.planned <= whole.planned
+
+
+def test_many_queues_are_really_served_by_a_kept_board() -> None:
+    """Quotas, limits and drifting keys need no whole round; cores that bind, other mechanisms and introspection do."""
+    job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)
+    tables = snapshot_of([], [ServerRow()], [QueueRow(quota_gpus=4), QueueRow(max_gpus=2, may_borrow=False)])
+    what = (tables.servers, tables.queues)
+    for policy in ORDERS:
+        config = build_config(policy=policy, mechanism="tune")
+        planner = planner_of(
+            Columns([job]), *what, config, whole=WholeRounds(*what, config), interrupted=False, compared=False
+        )
+        assert isinstance(planner, QueueRounds)
+    config = build_config(policy="srtf", mechanism="proportional")
+    assert queue_rounds(Columns([replace(job, min_cpus=20.0)]), *what, config) is None
+    assert queue_rounds(Columns([job]), *what, build_config(policy="srtf", mechanism="opt")) is None
+    assert queue_rounds(Columns([job]), *what, build_config(policy="srtf", introspection=("growth",))) is None
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "ftf"])
+@settings(parent=quick, max_examples=6)
+@given(cluster=clusters(), at_s=st.integers(0, 2000))
+def test_an_interrupted_replay_of_many_queues_ends_as_one_in_one_piece(
+    tmp_path_factory: pytest.TempPathFactory,
+    policy: str,
+    cluster: tuple[list[SimJob], list[ServerRow], list[QueueRow]],
+    at_s: int,
+) -> None:
+    """A state that is written and taken up again changes nothing, to the hash."""
+    jobs, rows, queues = cluster
+    tables = snapshot_of([], rows, queues)
+    config = build_config(policy=policy, mechanism="tune")
+    path = tmp_path_factory.mktemp("state") / "replay.npz"
+    what = (jobs, tables.servers, tables.queues, config)
+    whole = simulate(*what, round_s=60.0, until_s=20_000.0)
+    simulate(*what, round_s=60.0, until_s=float(at_s), save_to=path)
+    continued = simulate(*what, round_s=60.0, until_s=20_000.0, continue_from=path)
+
+    assert continued.plan_hash == whole.plan_hash
+    assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
+    assert np.array_equal(continued.records.preemptions, whole.records.preemptions)
+
+
+@pytest.mark.parametrize(
+    ("policy", "quota_gpus", "min_run_s", "reclaim_after_s"), [("srtf", 0, 90.0, 0.0), ("fifo", 8, 0.0, 100.0)]
+)
+def test_rounds_are_not_skipped_when_a_right_begins(
+    policy: str, quota_gpus: int, min_run_s: float, reclaim_after_s: float
+) -> None:
+    """A job that was too young to be stopped, and a quota that may be taken back after a while, are seen to in time."""
+    long, short = (
+        SimJob(arrival_s=0.0, num_gpus=8, run_s=9000.0),
+        SimJob(arrival_s=30.0, num_gpus=8, run_s=10.0, queue=1),
+    )
+    tables = snapshot_of([], [ServerRow()], [QueueRow(), QueueRow(quota_gpus=quota_gpus)])
+    config = build_config(policy=policy, mechanism="proportional")
+    config = replace(config, min_run_s=min_run_s, reclaim_after_s=reclaim_after_s)
+    outcomes = [
+        simulate([long, short], tables.servers, tables.queues, config, round_s=30.0, skip=skip)
+        for skip in (True, False)
+    ]
+
+    assert outcomes[0].plan_hash == outcomes[1].plan_hash
+    assert 90.0 <= outcomes[0].records.first_start_s[1] <= 180.0
