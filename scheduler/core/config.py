@@ -66,6 +66,17 @@ class Steady(Protocol):
 
 
 @runtime_checkable
+class StepsByService(Protocol):
+    """A policy that looks at nothing but the attained service of a job, and counts it otherwise from some services on.
+
+    Its ``next_change_s`` says when running jobs get to each of them.
+    """
+
+    def service_steps(self) -> tuple[FloatArray, FloatArray]:
+        """Return (k,) services in GPU-seconds, ascending, and (k + 1,) keys: below the first, and from each on."""
+
+
+@runtime_checkable
 class MayBackfill(Protocol):
     """A policy under which it is an option whether jobs may overtake others of their queue."""
 

@@ -70,9 +70,13 @@ class Gittins:
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) levels plus the rank of the index inside the level, from 0 to below 1."""
-        attained = snapshot.jobs.attained_gpu_s
-        levels, table = self._levels.levels(snapshot.jobs), self._table()
-        return levels + table.ranks[levels, self._passed(attained)]
+        return self._keys(snapshot.jobs.attained_gpu_s)
+
+    def service_steps(self) -> tuple[FloatArray, FloatArray]:
+        """Return the limits and the past services before the last of them, and the keys."""
+        services = np.unique((*self._table().samples, *self.queue_limits_gpu_s))
+        services = services[services <= max(self.queue_limits_gpu_s)]
+        return services, self._keys(np.concatenate(([0.0], services)))
 
     def promoted(self, jobs: JobTable) -> BoolArray:
         """Return (n,) waiting jobs below the top level that have waited ``promote_after`` times their run time."""
@@ -84,6 +88,11 @@ class Gittins:
         ahead = np.ceil((samples[self._passed(jobs.attained_gpu_s)] - jobs.attained_gpu_s) / jobs.num_gpus)
         above_last = self._levels.levels(jobs) < len(self.queue_limits_gpu_s)
         return np.minimum(self._levels.next_change_s(jobs), np.where(jobs.running & above_last, ahead, np.inf))
+
+    def _keys(self, attained_gpu_s: FloatArray) -> FloatArray:
+        table = self._table()
+        levels = np.searchsorted(self.queue_limits_gpu_s, attained_gpu_s, side="right")
+        return levels + table.ranks[levels, self._passed(attained_gpu_s)]
 
     @property
     def _levels(self) -> Las:

@@ -40,11 +40,16 @@ class Las:
 
     def levels(self, jobs: JobTable) -> IntArray:
         """Return (n,) levels, 0 the top."""
-        return np.digitize(jobs.attained_gpu_s, self.queue_limits_gpu_s).astype(np.int64)
+        return np.searchsorted(self.queue_limits_gpu_s, jobs.attained_gpu_s, side="right")
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) levels; the tie-break of every policy puts the first started first inside a level."""
         return self.levels(snapshot.jobs).astype(np.float64)
+
+    def service_steps(self) -> tuple[FloatArray, FloatArray]:
+        """Return the limits and the levels."""
+        limits = np.array(self.queue_limits_gpu_s, dtype=np.float64)
+        return limits, np.arange(len(limits) + 1, dtype=np.float64)
 
     def promoted(self, jobs: JobTable) -> BoolArray:
         """Return (n,) waiting jobs below the top level that have waited ``promote_after`` times their run time."""
@@ -55,7 +60,7 @@ class Las:
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
         """Return (n,) whole seconds until a running job crosses its limit, or a waiting job is promoted."""
-        limits = np.append(np.asarray(self.queue_limits_gpu_s, dtype=np.float64), np.inf)
+        limits = np.array((*self.queue_limits_gpu_s, np.inf))
         levels = self.levels(jobs)
         crossing = np.ceil((limits[levels] - jobs.attained_gpu_s) / jobs.num_gpus)
         if math.isinf(self.promote_after):

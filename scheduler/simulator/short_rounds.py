@@ -5,7 +5,6 @@ and memory depend on what sits there alone; ``plan_round`` serves everything els
 """
 
 import math
-from heapq import heappop, heappush
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from scheduler.core.config import (
     SchedulerConfig,
     SharePolicy,
     Steady,
+    StepsByService,
 )
 from scheduler.core.feasible import shapes_of
 from scheduler.core.needs import Needs, needs_of
@@ -29,6 +29,7 @@ from scheduler.core.plan import PreemptRule
 from scheduler.core.queues import queue_tree
 from scheduler.core.tables import FloatArray, IntArray, JobTable, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns, cells
+from scheduler.simulator.service_steps import Steps
 from scheduler.simulator.world import World
 
 
@@ -38,6 +39,8 @@ def short_rounds(
     """Return the planner, or None where the configuration needs whole rounds."""
     policy, locality, mechanism = config.policy, config.locality, config.mechanism
     if isinstance(policy, SharePolicy) or not (isinstance(policy, Steady) and policy.steady):
+        return None
+    if isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService):
         return None
     if isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection or config.min_run_s:
         return None
@@ -84,23 +87,20 @@ class ShortRounds:
             )
             for row in first.tolist()
         ]
-        # A policy that says when it counts a job otherwise does so at no other time.
-        self._stepwise = config.policy if self._preemptive and isinstance(config.policy, ChangesBySelf) else None
         self._walk = ShortWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),
             gangs=gangs,
             preemptive=self._preemptive,
-            falling=self._stepwise is None,
+            falling=not isinstance(config.policy, StepsByService),
             in_line=isinstance(config.policy, MayBackfill) and not config.policy.backfill,
         )
         self._first_key: list[float] = self._keys(jobs.job_id).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
-        # Under such a policy: when keys of running jobs may change, and running jobs of whom that is not known.
-        self._steps: list[tuple[float, int]] = []
-        self._step_s: dict[int, float] = {}
-        self._unknown: set[int] = set()
+        self._steps = None
+        if self._preemptive and isinstance(config.policy, StepsByService):
+            self._steps = Steps(columns, *config.policy.service_steps())
         self._change_at_s = math.inf
 
     @property
@@ -116,6 +116,8 @@ class ShortRounds:
         for row in world.released:
             walk.release(row)
             self._shelf.leave(row)
+            if self._steps:
+                self._steps.leave(row)
         world.released.clear()
         for row in world.arrived:
             if self._possible[row]:
@@ -124,9 +126,16 @@ class ShortRounds:
         # Policies round up to whole seconds, so the order may be another up to a second before.
         if now_s >= self._change_at_s - 1.0 or walk.unsettled or was_empty:
             walk.reopen()
-        if self._stepwise:
-            self._note_steps()
-        changes = self._granted(walk.walk(now_s, self._keys))
+        if self._steps and walk.num_waiting:
+            for row, step in self._steps.passed(now_s):
+                walk.move(row, step)
+        moves = walk.walk(now_s, self._keys)
+        if self._steps:
+            for row in moves.displaced:
+                self._steps.leave(row)
+            for row in moves.started:
+                self._steps.sit(row, now_s)
+        changes = self._granted(moves)
         self._change_at_s = -math.inf  # until it is asked for
         return changes
 
@@ -148,7 +157,6 @@ class ShortRounds:
         elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
         if elsewhere:
             walk.reseat({row: ((server, gpus),) for row, (server, gpus, _, _) in elsewhere.items()})
-        self._unknown.update(started)
         if len(grants) == len(started):
             return Changes(started=grants, stopped=stopped)
         return Changes(
@@ -164,36 +172,14 @@ class ShortRounds:
         for row, at in seats.items():
             self._walk.occupy(self._key(row), at)
         self._shelf.sit(seats, (), self._walk.space.free)
-        self._unknown.update(seats)
+        if self._steps:
+            for row in seats:
+                self._steps.sit(row, world.now_s)
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while it does not matter."""
-        self._change_at_s = self._next_change_s() if self._stepwise and self._walk.num_waiting else math.inf
+        self._change_at_s = self._steps.next_s(world.now_s) if self._steps and self._walk.num_waiting else math.inf
         return self._change_at_s - world.now_s
-
-    def _note_steps(self) -> None:
-        """Doubt the keys of those who may have passed a step."""
-        steps = self._steps
-        while steps and steps[0][0] - 1.0 <= self._now_s:
-            at_s, row = heappop(steps)
-            if self._step_s.get(row) == at_s:
-                self._unknown.add(row)
-        self._walk.doubt(self._unknown)
-
-    def _next_change_s(self) -> float:
-        steps, step_s, seats = self._steps, self._step_s, self._walk.seats
-        rows = [row for row in self._unknown if row in seats]
-        if rows:
-            assert self._stepwise is not None
-            ahead_s = self._stepwise.next_change_s(self._columns.look(np.array(rows), self._now_s))
-            for row, at_s in zip(rows, (self._now_s + ahead_s).tolist(), strict=True):
-                step_s[row] = at_s
-                if at_s < math.inf:
-                    heappush(steps, (at_s, row))
-        self._unknown.clear()
-        while steps and (step_s[steps[0][1]] != steps[0][0] or steps[0][1] not in seats):
-            heappop(steps)
-        return steps[0][0] if steps else math.inf
 
     def _keys(self, rows: IntArray) -> FloatArray:
         jobs = self._columns.look(rows, self._now_s)

@@ -1,7 +1,7 @@
 """Running jobs as those see them who would like their seats: weakest first, as far as somebody has to look."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,23 +18,22 @@ _STRIDE = 16  # entries looked at at once; doubles in a walk
 class Rivals:
     """The running jobs in the order of the policy, kept from walk to walk.
 
-    Running makes nobody weaker (``Steady``), so a key of earlier says how weak a job may be at most: only those at the
-    weak end are looked at again. Jobs that may have become weaker all the same are named before a walk.
+    Running makes nobody weaker (``Steady``), so a key of earlier says how weak a job may be at most, and only those at
+    the weak end are looked at again. Whoever becomes weaker all the same is moved between the walks.
 
     Attributes:
         order: Those looked at in the present walk, weakest first, with their present keys.
         gone: Those of them who have left their seats.
     """
 
-    __slots__ = ("_doubted", "_entry", "_falling", "_first", "_keys", "_line", "_near", "_stride", "gone", "order")
+    __slots__ = ("_entry", "_falling", "_first", "_keys", "_line", "_near", "_stride", "gone", "order")
 
     def __init__(self, *, falling: bool) -> None:
-        """Begin with nobody; without ``falling`` keys of running jobs move only where that is named before."""
+        """Begin with nobody; without ``falling`` keys of running jobs change by ``move`` alone."""
         self._falling = falling
         self._line: list[Key] = []  # strongest first, with keys of earlier
         self._near: list[Key] = []  # strongest first, with present keys; somebody in the line may be weaker
         self._entry: dict[int, Key] = {}  # of everybody, where it stands
-        self._doubted: set[int] = set()
         self.order: list[Key] = []
         self.gone: set[int] = set()
 
@@ -47,12 +46,15 @@ class Rivals:
         """Take out a job whose seats are free now. Not during a walk."""
         del self._line[bisect_left(self._line, self._entry.pop(row))]
 
-    def doubt(self, rows: Iterable[int]) -> None:
-        """Note jobs who may have another key now, some of whom may not sit any more. Not during a walk."""
-        self._doubted.update(rows)
+    def move(self, row: int, key: float) -> None:
+        """Give a job that sits another key of the policy. Not during a walk."""
+        entry = self._entry[row]
+        if entry[0] != key:
+            self.leave(row)
+            self.enter((key, *entry[1:]))
 
     def begin(self, keys: Keys) -> None:
-        """Begin a walk."""
+        """Begin a walk; ``keys`` are present ones."""
         self._keys, self._first, self._stride = keys, 0, _STRIDE
 
     def end(self) -> None:
@@ -87,8 +89,6 @@ class Rivals:
 
     def more(self, key: Key) -> bool:
         """Let ``order`` grow; return False when there is nobody else who is weaker than ``key``."""
-        if self._doubted:
-            self._look_at_doubted()
         line, near = self._line, self._near
         while not near or (line and near[-1] < line[-1]):
             if not line or line[-1] < key:
@@ -113,13 +113,3 @@ class Rivals:
         present = [(key, *entry[1:]) for key, entry in zip(keys, entries, strict=True)]
         self._entry.update({entry[3]: entry for entry in present})
         return present
-
-    def _look_at_doubted(self) -> None:
-        """Put those in their place in the line whose keys are others now."""
-        line = self._line
-        entries = [self._entry[row] for row in self._doubted if row in self._entry]
-        self._doubted.clear()
-        for before, now in zip(entries, self._present(entries) if entries else (), strict=True):
-            if now != before:
-                del line[bisect_left(line, before)]
-                insort(line, now)

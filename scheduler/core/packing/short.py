@@ -6,7 +6,7 @@ refused all others of that shape are. A round looks at the first of each shape, 
 The outcome is that of ``select``, to the seat.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -62,7 +62,7 @@ class ShortWalk:
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
-            falling: Whether keys of running jobs may fall at any time, not only where that is named before.
+            falling: Whether keys of running jobs may fall at any time; else they change by ``move`` alone.
             in_line: Whether nobody may overtake a job that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
@@ -117,13 +117,13 @@ class ShortWalk:
         self.reopen()
         self.unsettled = True
 
-    def doubt(self, rows: Iterable[int]) -> None:
-        """Note running jobs whose key may be another than at the walk before, unless keys are ``falling``."""
-        if self._rivals:
-            self._rivals.doubt(rows)
+    def move(self, row: int, key: float) -> None:
+        """Give a running job another key of the policy."""
+        assert self._rivals
+        self._rivals.move(row, key)
 
     def walk(self, now_s: float, keys: Keys) -> Moves:
-        """Seat whom there is room for, and return what changed; ``keys`` are those of running jobs at present."""
+        """Seat whom there is room for, and return what changed; ``keys`` are present ones of running jobs."""
         self.unsettled = False
         heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
         if not heap:

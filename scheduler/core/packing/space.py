@@ -43,17 +43,6 @@ class Gang:
     fits: Fits | None
 
 
-def with_fits(gang: Gang, fits: Fits | None) -> Gang:
-    """Return the gang with another test of cores and memory."""
-    return Gang(
-        num_gpus=gang.num_gpus,
-        max_servers=gang.max_servers,
-        least_servers=gang.least_servers,
-        kind=gang.kind,
-        fits=fits,
-    )
-
-
 class Space:
     """Free GPUs of every server.
 
@@ -99,9 +88,15 @@ class Space:
         other = Space.__new__(Space)
         other.site, other.sizes, other.total = self.site, self.sizes, self.total
         other.free, other._buckets = list(self.free), list(self._buckets)
+        free, buckets = other.free, other._buckets
         for server, more in gpus.items():
-            if more:
-                other.give(server, more)
+            before = free[server]
+            free[server] = after = before + more
+            other.total += more
+            while len(buckets) <= after:
+                buckets.append(0)
+            buckets[before] ^= 1 << server
+            buckets[after] |= 1 << server
         return other
 
     def best_fit(self, gpus: int, fits: Fits | None = None) -> int:
