@@ -161,37 +161,39 @@ class _Pool:
         grades = [(scale.reached, scale.above) for scale in scales]
         playing = (1 << len(at)) - 1
         below = [bit - 1 for bit in bits]
-        champion, later, is_alone = len(at) - 1, -1, False
-        # Everyone who was champion before, the last one last, with those after the next one who may beat him.
-        champions: list[tuple[int, int]] = []
+        # Everyone who was champion before, the last one last: with those after the next one who may beat him, and with
+        # what they have to come up to.
+        champions: list[tuple[int, int, int, int, int]] = []
+        champion, is_known, is_alone = len(at) - 1, False, False
         while True:
-            state = at[champion]
-            if later < 0:  # not known; the highest bit is the first to meet
+            if not is_known:
+                state = at[champion]
                 later = nearly[nearly_grade[state]] & shorter[shorter_grade[state]] | outright[outright_grade[state]]
                 later &= playing & below[champion]
-            mark, rise, length = outright_mark[state], nearly_mark[state], shorter_mark[state]
+                mark, rise, length = outright_mark[state], nearly_mark[state], shorter_mark[state]
             while later:
-                job = later.bit_length() - 1
+                job = later.bit_length() - 1  # the highest bit is the first to meet
                 later ^= bits[job]
-                other = at[job]
-                if outright_reach[other] >= mark or (shorter_reach[other] >= length and nearly_reach[other] >= rise):
-                    break
-            else:
-                job = -1
-            if job >= 0:
-                champions.append((champion, later))
-                champion, later, is_alone = job, -1, True
-                continue
+                state = at[job]
+                if outright_reach[state] >= mark or (shorter_reach[state] >= length and nearly_reach[state] >= rise):
+                    champions.append((champion, later, mark, rise, length))
+                    champion, is_alone = job, True
+                    later = (
+                        nearly[nearly_grade[state]] & shorter[shorter_grade[state]] | outright[outright_grade[state]]
+                    )
+                    later &= playing & below[job]
+                    mark, rise, length = outright_mark[state], nearly_mark[state], shorter_mark[state]
             spare -= 1
-            at[champion] = state = state + 1
+            at[champion] = state = at[champion] + 1
             if not spare:
                 break
-            later = -1
+            is_known = False
             if state == end[champion]:
                 playing ^= bits[champion]
                 if not champions:
                     champion = playing.bit_length() - 1
                     continue
+                champion, later, mark, rise, length = champions.pop()
             else:
                 bit = bits[champion]
                 for reached, above in grades:
@@ -205,14 +207,12 @@ class _Pool:
                 if not champions:
                     continue
                 # Up to the place of the winner nobody changed: it meets the champion before it once more.
-                other = at[champions[-1][0]]
-                if outright_reach[state] >= outright_mark[other] or (
-                    shorter_reach[state] >= shorter_mark[other] and nearly_reach[state] >= nearly_mark[other]
-                ):
+                before_it, known, mark, rise, length = champions[-1]
+                if outright_reach[state] >= mark or (shorter_reach[state] >= length and nearly_reach[state] >= rise):
                     continue
-            champion, known = champions.pop()
-            if is_alone:  # nobody else changed either: who may beat the champion before it is still known
-                later = known
-            is_alone = False
+                champion, later = before_it, known
+                del champions[-1]
+            # Nobody else changed either where it won alone: who may beat the champion before it is still known.
+            is_known, is_alone = is_alone, False
         grown: IntArray = (np.array(at) - before)[::-1]
         return grown

@@ -29,9 +29,11 @@ class AfsL:
         """Return (n,) GPUs of each job."""
         jobs = snapshot.jobs
         curves = curves_of(jobs)
-        soonest = np.lexsort((jobs.job_id, jobs.arrival_s, curves.time_s(jobs.min_gpus)))
-        least = least_shares(jobs.min_gpus, soonest, num_gpus)
         pool = np.lexsort((jobs.job_id, jobs.arrival_s))
+        soonest = pool
+        if int(jobs.min_gpus.sum()) > num_gpus:  # else all get their least, in whatever order
+            soonest = np.lexsort((jobs.job_id, jobs.arrival_s, curves.time_s(jobs.min_gpus)))
+        least = least_shares(jobs.min_gpus, soonest, num_gpus)
         return knock_out(
             curves,
             _RULE,

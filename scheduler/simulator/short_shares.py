@@ -145,18 +145,20 @@ class ShortShares:
             return tried
         for row, share in zip(rows[more].tolist(), shares[more].tolist(), strict=True):
             floor.num_gpus[row] = share
-        order = self._order(jobs, shares, held, now_s)
-        grows = rows[order[(more & (held > 0))[order]]].tolist()
-        starts = rows[order[(more & (held == 0))[order]]].tolist()
+        order = self._order(jobs, np.flatnonzero(more), shares, held, now_s)
+        has_some = held[order] > 0
+        grows, starts = rows[order[has_some]].tolist(), rows[order[~has_some]].tolist()
         reseat.grow(grows)
         reseat.start(starts)
         return [*tried, *grows, *starts]
 
-    def _order(self, jobs: JobTable, shares: IntArray, held: IntArray, now_s: float) -> IntArray:
+    def _order(self, jobs: JobTable, which: IntArray, shares: IntArray, held: IntArray, now_s: float) -> IntArray:
+        """Return some of the rows of the table in the order of the policy."""
         asked = self._columns.look(jobs.job_id, now_s)
         cast(Any, asked).num_gpus = np.where(shares > 0, shares, jobs.min_gpus)  # a glimpse keeps what it is told
         keys = self._policy.priority(self._snapshot(asked, held, now_s))
-        return np.lexsort((jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys))
+        by = (jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys)
+        return which[np.lexsort([column[which] for column in by])]
 
     def _snapshot(self, jobs: JobTable, held: IntArray, now_s: float) -> Snapshot:
         """Return what policies look at; of the placements that is who holds how many GPUs."""
