@@ -17,7 +17,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.firm import Firm
-from scheduler.core.packing.space import Fits, Gang, Space
+from scheduler.core.packing.space import Gang, Space, with_fits
 from scheduler.core.packing.victims import Movable, VictimSearch
 from scheduler.core.queues import QueueTree, subtrees
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray
@@ -250,7 +250,7 @@ class Walk:
 
     def _choose(self, space: Space, row: int) -> Seats:
         gang, board = self._crew.gangs[self._crew.shape[row]], self._board
-        return self._locality.seats(space, _with_fits(gang, board.fits(row)) if board.tight else gang)
+        return self._locality.seats(space, with_fits(gang, board.fits(row)) if board.tight else gang)
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
         """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are.
@@ -272,7 +272,7 @@ class Walk:
         seats: Seats = ()
         if gang.num_gpus > 1 and gang.max_servers != 1:
             seats = search.several_servers(
-                row, lambda space, fits: self._locality.seats(space, _with_fits(gang, fits) if fits else gang)
+                row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
             )
         board.starved |= search.starved
         victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
@@ -396,14 +396,3 @@ def _joined(part: Part, late: IntArray, turns: IntArray) -> Part:
     by_turn = turn.argsort()
     waiting = np.concatenate((part.waiting, late))[by_turn]
     return replace(part, waiting=waiting, waiting_turn=turn[by_turn])
-
-
-def _with_fits(gang: Gang, fits: Fits | None) -> Gang:
-    """Return the gang with a test of cores and memory."""
-    return Gang(
-        num_gpus=gang.num_gpus,
-        max_servers=gang.max_servers,
-        least_servers=gang.least_servers,
-        kind=gang.kind,
-        fits=fits,
-    )
