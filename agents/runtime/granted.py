@@ -32,6 +32,7 @@ class Read:
     miss_bytes: int = 0
     miss_s: float = 0.0
     decode_s: float = 0.0
+    decode_cpu_s: float = 0.0
 
     @property
     def num_bytes(self) -> int:
@@ -57,7 +58,7 @@ class Granted:
         self._is_measured = False
         self._began_s, self._began, self._steps = 0.0, Read(), 0
         self._stalled_s = 0.0
-        self._before: tuple[float, Read] = (0.0, Read())
+        self._point_cores, self._point, self._earlier_s = 0, (0.0, Read()), 0.0
 
     def boundary(self, now_s: float) -> None:
         """Look at the grant now and then, and count a step for what is being measured. Cheap at every step."""
@@ -92,7 +93,6 @@ class Granted:
             self._meter.limit(free)
         elif self._is_due(grant, len(free)):
             self._began_s, self._began = self._clock(), _read()
-            self._before = (self._began_s, self._began)
             self._meter = CoreMeter(free, _use)
         elif before is not None and grant.num_cpus != before.num_cpus:
             _use_threads(grant.num_cpus)
@@ -103,7 +103,10 @@ class Granted:
 
     def _measure(self, meter: CoreMeter, now_s: float) -> None:
         self._steps += 1
-        self._stalled_s += self._stall_s(now_s)
+        cores = max(1, len(os.sched_getaffinity(0)))
+        if cores != self._point_cores:
+            self._point_cores, self._point, self._earlier_s = cores, (now_s, _read()), self._stalled_s
+        self._stalled_s = max(self._stalled_s, self._earlier_s + self._stall_s(now_s, cores=cores))
         meter.step(now_s - self._stalled_s)
         if not meter.is_done or self._grant is None:
             return
@@ -116,17 +119,21 @@ class Granted:
         told = {"rates": sorted(meter.rates.items()), "free_cores": max(meter.rates), "took_s": took_s}
         self._reports.send("measured", measured=told | _model_sizes() | self._reading())
 
-    def _stall_s(self, now_s: float) -> float:
-        """Return how long the last step waited for storage: with all items in memory it would not have."""
-        (then_s, before), after = self._before, _read()
-        self._before = (now_s, after)
-        waited_s = after.miss_s - before.miss_s
+    def _stall_s(self, now_s: float, *, cores: int) -> float:
+        """Return how long this point waited for storage: with all items in memory it would not have.
+
+        What readers wait while others of them keep the cores busy is no loss: steps never take less than decoding
+        their items on these cores.
+        """
+        (since_s, before), after = self._point, _read()
+        passed_s, waited_s = now_s - since_s, after.miss_s - before.miss_s
         workers = len(active_children())
         if not workers:
             return waited_s
-        if after.busy_s - before.busy_s < BUSY_FRAC * workers * (now_s - then_s):
+        if after.busy_s - before.busy_s < BUSY_FRAC * workers * passed_s:
             return 0.0  # the readers are ahead: what they waited for storage held nobody up
-        return waited_s / workers
+        decoding_s = (after.decode_cpu_s - before.decode_cpu_s) / min(cores, workers)
+        return max(0.0, min(waited_s / workers, passed_s - decoding_s))
 
     def _reading(self) -> dict[str, float]:
         """Return what the measured steps read, by the names of the record."""
@@ -160,6 +167,7 @@ def _read() -> Read:
         sum(one.miss_bytes for one in figures),
         sum(one.miss_s for one in figures),
         sum(one.decode_s for one in figures),
+        sum(one.decode_cpu_s for one in figures),
     )
 
 
