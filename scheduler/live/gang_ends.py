@@ -11,6 +11,7 @@ from datetime import datetime
 from django.db import transaction
 
 from agents.protocol import AttemptReport
+from scheduler.core.failures import FailureClass
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close, attempt_stop
 from scheduler.live.gang_shares import gpu_give_back, member_leaves
@@ -22,6 +23,7 @@ from scheduler.services.job_state import job_event, job_transition
 # Exit code of a process of ours that ends because another one is gone; see ``agents/runtime/gang.py``.
 EXIT_BROKEN = 76
 STOPPED_BY_US = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
+COMPLAINTS = frozenset({FailureClass.MPI, FailureClass.NETWORK})
 RANK_ENDED = "rank_ended"
 NONE_DONE = -1
 
@@ -64,6 +66,8 @@ def member_end(member: GangMember, ending: Ending, *, at: datetime, actor: str) 
         end_detail=ending.detail[:300],
         exit_code=ending.exit_code,
         exit_signal=ending.exit_signal,
+        failure=ending.failure or "",
+        failure_line=ending.line[:300],
     )
     if not ended:
         return []
@@ -101,7 +105,8 @@ def _ending_of(members: Sequence[GangMember]) -> Ending:
     if not decisive and any(end.member.exit_code == EXIT_BROKEN for end in ends):
         detail = "Its processes could not reach each other any more."
         return Ending(cause=EndCause.SUPERVISOR_LOST, exit_code=EXIT_BROKEN, detail=detail)
-    first = (decisive or ends)[0]
+    # Whoever lost its connection may be told of sooner than whoever broke it.
+    first = min(decisive or ends, key=lambda end: end.member.failure in COMPLAINTS)
     others = len(members) - 1
     rank = f" (rank {first.member.number} of {others + 1})" if failed and others else ""
     return Ending(
@@ -109,6 +114,8 @@ def _ending_of(members: Sequence[GangMember]) -> Ending:
         exit_code=first.member.exit_code,
         exit_signal=first.member.exit_signal,
         detail=f"{first.member.end_detail}{rank}".strip(),
+        failure=FailureClass(first.member.failure) if first.member.failure else None,
+        line=first.member.failure_line,
     )
 
 

@@ -19,6 +19,7 @@ from scheduler.models.job import AttemptKind
 from scheduler.services.settings import cluster_row
 
 GPUS = 1
+BOUNDS = ("min_gpus", "max_gpus", "max_servers")  # one GPU is on one server
 
 
 def smoke_sized(row: dict[str, Any]) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def smoke_sized(row: dict[str, Any]) -> dict[str, Any]:
     cpus, memory = row["spec__resources__cpus"], row["spec__resources__memory"]
     return {
         **row,
-        "num_gpus": GPUS,
+        **dict.fromkeys(("num_gpus", *(f"spec__resources__{name}" for name in BOUNDS)), GPUS),
         "spec__resources__cpus": cpus * frac if isinstance(cpus, int | float) else cpus,
         "spec__resources__memory": memory if memory in (None, "auto") else f"{int(parse_size_bytes(memory) * frac)}B",
     }

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from scheduler.models.job import CAUSES, Attempt
+from scheduler.models.job import CAUSES, FAILURES, Attempt
 
 
 class Gang(models.Model):
@@ -38,6 +38,8 @@ class GangMember(models.Model):
     end_detail = models.CharField(max_length=300, default="", blank=True)
     exit_code = models.IntegerField(null=True)
     exit_signal = models.IntegerField(null=True)
+    failure = models.CharField(max_length=20, choices=FAILURES, default="", blank=True)
+    failure_line = models.CharField(max_length=300, default="", blank=True)
     peak_memory_bytes = models.PositiveBigIntegerField(null=True)
     log_bytes = models.PositiveBigIntegerField(default=0)
 

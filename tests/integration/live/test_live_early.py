@@ -14,9 +14,10 @@ def test_settled_job_is_complete_and_says_what_it_saved(world: World, asks: bool
     job = world.submit(gpus=2, progress={"total_steps": 100_000, "early_stop": asks})
     world.until_state(job, JobState.RUNNING)
     attempt = agent.attempt_of(job.pk)
+    attempt.steps_per_s = 1.0
     for second in range(1, 121):
         loss = 2.0 if second < 10 else 0.5
-        attempt.extra = {"loss": loss, "steps_per_s": 1.0, "total_steps": 100_000}
+        attempt.extra = {"loss": loss, "total_steps": 100_000}
         world.pass_time(1)
         if world.state(job) == JobState.COMPLETED:
             break
@@ -42,8 +43,9 @@ def test_falling_loss_is_left_alone(world: World) -> None:
     job = world.submit(progress={"total_steps": 100_000, "early_stop": True})
     world.until_state(job, JobState.RUNNING)
     attempt = agent.attempt_of(job.pk)
+    attempt.steps_per_s = 1.0
     for second in range(1, 121):
-        attempt.extra = {"loss": 0.5 + 10.0 / (second + 5), "steps_per_s": 1.0}
+        attempt.extra = {"loss": 0.5 + 10.0 / (second + 5)}
         world.pass_time(1)
 
     assert world.state(job) == JobState.RUNNING
