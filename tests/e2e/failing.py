@@ -37,10 +37,15 @@ for number in range(200):
         file.write(bytes(1024 * 1024))
     print("wrote", number, flush=True)
 """
-ONE_LARGE_FILE = """
-with open("all", "wb") as file:
-    for _ in range(200):
-        file.write(bytes(1024 * 1024))
+FULL_DEVICE = """
+with open("/dev/full", "w") as file:
+    file.write("all results")
+"""
+# Fails after a while, on one GPU as on many.
+FAILS_LATER = """
+import sys, time
+time.sleep(5)
+sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
 """
 # The first attempt meets a port on which nobody listens; the next one finds that out and goes on.
 NO_NETWORK = """
@@ -175,8 +180,8 @@ def cases(mark: str) -> tuple[Case, ...]:
              causes=("out_of_memory",), failures=("cpu_oom",)),
         Case(name="fails-disk", about="writes 200 MiB in files of 1 MiB, may write 20", script=FILLS_DISK, spec=disk,
              causes=("out_of_disk",), failures=("disk_full",)),
-        Case(name="fails-file", about="writes one file of 200 MiB, may write 20", script=ONE_LARGE_FILE, spec=disk,
-             causes=twice, failures=("disk_full",) * 2, line="File too large", counted=2),
+        Case(name="fails-device", about="writes to a device that is full", script=FULL_DEVICE, causes=twice,
+             failures=("disk_full",) * 2, line="No space left on device", counted=2),
         Case(name="fails-hang", about="stops making progress; may for 5 s", script=HANGS,
              spec={"progress": {"stall": "5s"}}, causes=("stalled", "completed"), failures=("stalled", ""),
              state="completed"),

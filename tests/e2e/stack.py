@@ -88,6 +88,12 @@ class Client:
         assert answer.status == 201, (answer.status, answer.text)
         return str(answer.json["id"])
 
+    def change_settings(self, **changes: object) -> None:
+        """Change settings of the scheduler."""
+        headers = {name.lower(): value for name, value in self.call("GET", "/api/v1/settings").headers.items()}
+        answer = self.call("PATCH", "/api/v1/settings", changes, headers={"If-Match": headers["etag"]})
+        assert answer.status == 200, answer.text
+
     def job(self, job_id: str) -> dict[str, Any]:
         """Return one job."""
         found: dict[str, Any] = self.get(f"/api/v1/jobs/{job_id}")

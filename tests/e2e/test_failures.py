@@ -75,17 +75,9 @@ def test_bad_item_is_left_out_by_the_next_job_as_well(stack: Stack, tmp_path: Pa
 @pytest.fixture
 def smoking(stack: Stack) -> Iterator[Stack]:
     """The product with smoke runs of four seconds."""
-    change_settings(stack, smoke_run_s=4.0)
+    stack.client("admin").change_settings(smoke_run_s=4.0)
     yield stack
-    change_settings(stack, smoke_run_s=0.0)
-
-
-def change_settings(stack: Stack, **changes: object) -> None:
-    """Change settings as an admin does."""
-    admin = stack.client("admin")
-    tag = {name.lower(): value for name, value in admin.call("GET", "/api/v1/settings").headers.items()}["etag"]
-    answer = admin.call("PATCH", "/api/v1/settings", changes, headers={"If-Match": tag})
-    assert answer.status == 200, answer.text
+    stack.client("admin").change_settings(smoke_run_s=0.0)
 
 
 def test_gang_that_would_fail_does_so_on_one_gpu(smoking: Stack, tmp_path: Path) -> None:
