@@ -9,6 +9,7 @@ from scheduler.core.curves import curves_of
 from scheduler.core.knock_out import Rule, knock_out
 from scheduler.core.least import least_shares
 from scheduler.core.tables import FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.undisturbed import undisturbed_shares
 
 _RULE = Rule(shrinking=True, ties_to_later=False)
 
@@ -16,6 +17,8 @@ _RULE = Rule(shrinking=True, ties_to_later=False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfsL:
     """Each spare GPU to the job that gains most by it, or to the shorter one where their gains are close.
+
+    Shares are decided when a job arrives or ends. In between they stay, although lengths may cross meanwhile.
 
     Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning" (AFS), NSDI 2021, AFS-L. Differs: a
     job never gets a GPU that makes it no faster; jobs of unknown length count as longest; rigid jobs and least shares
@@ -29,6 +32,9 @@ class AfsL:
         """Return (n,) GPUs of each job."""
         jobs = snapshot.jobs
         curves = curves_of(jobs)
+        before = undisturbed_shares(snapshot, curves, num_gpus)
+        if before is not None:
+            return before
         pool = np.lexsort((jobs.job_id, jobs.arrival_s))
         soonest = pool
         if int(jobs.min_gpus.sum()) > num_gpus:  # else all get their least, in whatever order
@@ -49,5 +55,5 @@ class AfsL:
         return -snapshot.jobs.num_gpus.astype(np.float64)
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) +inf: as published, shares are decided when jobs arrive or end, not in between."""
+        """Return (n,) +inf: shares stay between two events."""
         return np.full(len(jobs), np.inf)

@@ -10,6 +10,7 @@ from scheduler.core.curves import curves_of
 from scheduler.core.knock_out import Rule, knock_out
 from scheduler.core.least import least_shares
 from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.undisturbed import undisturbed_shares
 
 _RULE = Rule(shrinking=False, ties_to_later=True)
 
@@ -17,6 +18,8 @@ _RULE = Rule(shrinking=False, ties_to_later=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfsP:
     """Time slices in turn, and each spare GPU to the job that gains most by it whichever of two is the shorter.
+
+    Shares are decided when a job arrives or ends and at the end of a slice; in between they stay.
 
     Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning" (AFS), NSDI 2021, AFS-P. Differs:
     where the answer depends on which job is the shorter, the one with the least attained service, or with ``guess`` a
@@ -44,6 +47,9 @@ class AfsP:
         """Return (n,) GPUs of each job."""
         jobs = snapshot.jobs
         curves = curves_of(jobs)
+        before = undisturbed_shares(snapshot, curves, num_gpus)
+        if before is not None and not (self._at_end(jobs) & jobs.running).any():
+            return before
         kept = np.zeros(len(jobs), dtype=np.int64)
         if len(jobs) >= num_gpus:
             held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs))

@@ -9,7 +9,7 @@ from scheduler.policies.afs_l import AfsL
 from scheduler.policies.maxmin import Maxmin
 from scheduler.policies.optimus import Optimus
 from scheduler.policies.srtf import Srtf
-from tests.elastic import afs_profile, completions_s, elastic_job
+from tests.elastic import afs_profile, completions_s, elastic_job, holding
 from tests.strategies import JobRow, ServerRow, snapshot_of
 
 MODELS = {"bert-64": 1.0, "resnet50-256": 2.0, "vgg16-256": 4.0}  # hours of work on one GPU
@@ -83,3 +83,25 @@ def test_no_gpu_is_given_beyond_the_peak() -> None:
     job = elastic_job(work_s=3_600.0, max_gpus=32, profile=afs_profile("bert-64"))
 
     assert AfsL().shares(snapshot_of([job], [ServerRow(num_gpus=32)]), 32).tolist() == [8]
+
+
+def _held(gpus: list[int], *, left_s: tuple[float, float]) -> list[int]:
+    """Return the shares of 3 GPUs of two jobs that hold so many, when so much is left of them."""
+    jobs = [elastic_job(work_s=work_s, max_gpus=8, profile=afs_profile("vgg16-256")) for work_s in left_s]
+    shares: list[int] = AfsL().shares(holding(snapshot_of(jobs, [ServerRow()]), gpus), 3).tolist()
+    return shares
+
+
+def test_shares_stay_until_a_job_arrives_or_ends() -> None:
+    """Who is the shorter changes, but nobody came or went, so nothing is resized; any free GPU is shared out anew."""
+    first, crossed = (_held([0, 0], left_s=left_s) for left_s in ((1_000.0, 2_000.0), (2_000.0, 1_000.0)))
+
+    assert (first, crossed) == ([2, 1], [1, 2])
+    assert _held(first, left_s=(2_000.0, 1_000.0)) == first
+    assert _held([first[0], 0], left_s=(2_000.0, 1_000.0)) == crossed
+    assert _held([1, 1], left_s=(2_000.0, 1_000.0)) == crossed
+
+
+def test_shares_are_decided_anew_when_gpus_are_lost() -> None:
+    """Two jobs hold more than there is: both shrink."""
+    assert _held([2, 2], left_s=(1_000.0, 2_000.0)) == [2, 1]

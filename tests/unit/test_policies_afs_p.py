@@ -85,3 +85,16 @@ def test_nobody_starves() -> None:
         executed[given > 0] += 7_200.0
 
     assert executed.max() - executed.min() <= 7_200.0
+
+
+def test_shares_stay_until_a_slice_ends() -> None:
+    """Attained service that crosses resizes nobody; the end of a slice shares all GPUs out anew."""
+    jobs = [elastic_job(work_s=100.0, max_gpus=2, profile=profile) for profile in (FLAT, MIDDLE)]
+
+    def shares(executed_s: float) -> list[int]:
+        rows = [replace(job, attained_gpu_s=9.0 - 9.0 * row, executed_s=executed_s) for row, job in enumerate(jobs)]
+        found: list[int] = AfsP().shares(holding(snapshot_of(rows, [ServerRow()]), [2, 1]), 3).tolist()
+        return found
+
+    assert shares(100.0) == [2, 1]
+    assert shares(7_200.0) == [1, 2]

@@ -1,0 +1,28 @@
+"""Whether anything has happened since GPUs were shared out, told from who holds what; nothing has to be remembered."""
+
+import numpy as np
+
+from scheduler.core.curves import Curves
+from scheduler.core.tables import IntArray, Snapshot
+
+
+def undisturbed_shares(snapshot: Snapshot, curves: Curves, num_gpus: int) -> IntArray | None:
+    """Return (n,) the GPUs that jobs hold where none arrived or ended since they got them; else None.
+
+    A job that arrived holds none. One that ended leaves GPUs that others can use, and where nobody can, everybody has
+    as many as help. Servers that came or went change the sum.
+
+    Args:
+        snapshot: The jobs that share GPUs, and what they hold.
+        curves: Their throughput.
+        num_gpus: GPUs that they may share.
+    """
+    jobs = snapshot.jobs
+    held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs)).astype(np.int64)
+    if not (jobs.running & (held >= jobs.min_gpus) & (held <= jobs.max_gpus)).all():
+        return None
+    idle = num_gpus - int(held.sum())
+    if idle < 0:
+        return None
+    useful = np.minimum(jobs.max_gpus, curves.table.stop[curves.row, held])
+    return None if idle and bool((useful > held).any()) else held
