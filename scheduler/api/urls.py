@@ -3,6 +3,7 @@
 from django.urls import path, re_path
 
 from scheduler.api import (
+    experiments,
     job_history,
     job_logs,
     jobs,
@@ -44,6 +45,9 @@ urlpatterns = [
     path("profiles", profiles.Profiles.as_view(), name="api-profiles"),
     path("profiles/<str:fingerprint>", profiles.ProfileDetail.as_view(), name="api-profile"),
     path("profiles/<str:fingerprint>/measure", profiles.ProfileMeasure.as_view(), name="api-profile-measure"),
+    path("experiments", experiments.Experiments.as_view(), name="api-experiments"),
+    path("experiments/<str:experiment>", experiments.ExperimentDetail.as_view(), name="api-experiment"),
+    path("experiments/<str:experiment>/cancel", experiments.ExperimentCancel.as_view(), name="api-experiment-cancel"),
     path("rounds", rounds.Rounds.as_view(), name="api-rounds"),
     path("rounds/<int:number>", rounds.RoundDetail.as_view(), name="api-round"),
     path("policies", settings.Policies.as_view(), name="api-policies"),

@@ -18,6 +18,7 @@ from scheduler.live.frames import Frames
 from scheduler.live.intake import Taken, refusals_record, reports_open
 from scheduler.live.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.reports import report_apply
+from scheduler.live.searches import searches_step
 from scheduler.live.smoke import smoke_check
 from scheduler.live.suspects import suspects_check
 from scheduler.live.telemetry import Telemetry, job_values
@@ -95,6 +96,7 @@ class Engine:
                 self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s))
                 self._tell(smoke_check(at=at))
                 suspects_check(at=at)
+                searches_step(at=at, ids=self.ports.ids)
             except (JobChanged, InvalidTransition) as error:
                 log.info("check_postponed", extra={"error": str(error)})
             if Job.objects.filter(

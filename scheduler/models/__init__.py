@@ -2,6 +2,7 @@
 
 from scheduler.models.cluster import Cluster
 from scheduler.models.event import Event, IdempotencyKey, Sample
+from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Measurement, Profile
@@ -16,7 +17,9 @@ __all__ = [
     "ApiToken",
     "Attempt",
     "Cluster",
+    "Configuration",
     "Event",
+    "Experiment",
     "Gang",
     "GangMember",
     "Gpu",

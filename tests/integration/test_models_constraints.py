@@ -11,7 +11,9 @@ from scheduler.core.lifecycle import JobState
 from scheduler.models import (
     Attempt,
     Cluster,
+    Configuration,
     Event,
+    Experiment,
     Gang,
     GangMember,
     Gpu,
@@ -23,6 +25,7 @@ from scheduler.models import (
     Server,
 )
 from scheduler.models.queue import Role
+from tests.experiments import experiment_make
 from tests.factories import (
     AT,
     attempt_make,
@@ -92,6 +95,11 @@ def _key_twice() -> None:
         )
 
 
+def _experiments() -> models.QuerySet[Experiment]:
+    made = experiment_make(queue_make(), user_make())
+    return Experiment.objects.filter(pk=made.pk)
+
+
 def _job(**columns: Any) -> Callable[[], None]:
     """Return an update of a queued job that must fail."""
     return lambda: _update(Job.objects.filter(pk=job_make().pk), **columns)
@@ -144,6 +152,11 @@ BREAKS: dict[str, Callable[[], None]] = {
     "lease_gpu_once": lambda: _copy(LeaseGpu.objects.get(lease__attempt=attempt_make(job_make())), released_at=AT),
     "gang_member_number_once": lambda: _copy(_member(), id=ulid_make()),
     "gang_member_ended_has_cause": lambda: _update(GangMember.objects.filter(pk=_member().pk), ended_at=AT),
+    "experiment_state_known": lambda: _update(_experiments(), state="asleep"),
+    "experiment_gives_feedback_early": lambda: _update(_experiments(), feedback_steps=100),
+    "configuration_number_once": lambda: _copy(
+        Configuration.objects.get(experiment=_experiments().get()), job_id=job_make().pk
+    ),
     "event_number_once": _event_twice,
     "event_of_job_is_numbered": lambda: _update(Event.objects.filter(job=job_make()), number=None),
     "idempotency_key_once": _key_twice,

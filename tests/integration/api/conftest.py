@@ -13,10 +13,11 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.lifecycle import JobState
-from scheduler.models import ApiToken, Job, Profile, Queue, Round, Scenario, Server, TraceFile
+from scheduler.models import ApiToken, Experiment, Job, Profile, Queue, Round, Scenario, Server, TraceFile
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.tokens import token_create
+from tests.experiments import experiment_make
 from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.fakes import MemoryBell
 from tests.scenarios import scenario_make, trace_file_make
@@ -32,6 +33,7 @@ class World:
         users: One for each role but anonymous; roles are held in ``vision``, the outsider is a member of ``speech``.
         job: Of the member, in ``vision``, running on ``server``.
         tokens: Of each user, one that no test uses to sign in.
+        experiment: One of the member, with one queued configuration.
         asked: A what-if scenario of the lead that has ended.
         asking: One that waits for a worker.
         trace_file: Of the lead.
@@ -45,6 +47,7 @@ class World:
     job: Job
     round: Round
     tokens: dict[str, ApiToken]
+    experiment: Experiment
     asked: Scenario
     asking: Scenario
     trace_file: TraceFile
@@ -105,6 +108,7 @@ def world_make() -> World:
         speech=speech,
         server=server,
         job=job,
+        experiment=experiment_make(vision, users["member"]),
         round=round_make(1),
         tokens=tokens,
         asked=scenario_make(users["lead"], state=ScenarioState.COMPLETED),

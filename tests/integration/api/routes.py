@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.views import APIView
 
+from tests.experiments import experiment_body
 from tests.integration.api.conftest import World, spec
 from tests.scenarios import TRACE, scenario_body
 
@@ -83,6 +84,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "server": world.server.pk,
         "fingerprint": "auto-canary",
         "number": 1,
+        "experiment": world.experiment.pk,
         "token": world.tokens[role].pk if role in world.tokens else 1,
         "scenario": (world.asking if route.name == "api-scenario-cancel" else world.asked).pk,
         "variant": 0,
@@ -91,6 +93,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
+        "post-api-experiments": experiment_body(),
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
         "put-api-member": {"role": "viewer"},

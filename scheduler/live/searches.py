@@ -1,0 +1,117 @@
+"""What running experiments do between rounds: early feedback for all, weight for the promising, an end for the poor.
+
+Decides with ``core/multijob.py`` what each configuration is worth, from the losses that its job reported; makes it so
+by weights in the round robin and by cancelling.
+"""
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from agents.ports import Ids
+from scheduler.core.errors import JobChanged, SchedulerError
+from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.multijob import Promise, chance_of_reaching, feedback_times_s, fit_curve, rank, weights
+from scheduler.models import Configuration, Experiment, Gpu, Job
+from scheduler.models.experiment import ExperimentState
+from scheduler.models.server import ServerState
+from scheduler.services.experiments import configuration_end, configurations_add, experiment_end
+from scheduler.services.job_state import job_event
+
+log = logging.getLogger(__name__)
+
+# Points of a curve before the first look; the fit needs as many.
+POINTS = 5
+CURVE_MOST = 400
+# Nothing is known of a configuration before its first look: neither promising nor poor.
+UNKNOWN_CHANCE = 0.5
+
+
+def searches_step(*, at: datetime, ids: Ids) -> None:
+    """Look at every running experiment."""
+    for experiment in Experiment.objects.filter(state=ExperimentState.RUNNING).select_related("queue", "owner"):
+        try:
+            _step(experiment, at=at, ids=ids)
+        except SchedulerError as error:  # its owner may no longer submit, or somebody was faster
+            log.info("search_postponed", extra={"experiment": experiment.pk, "error": str(error)})
+
+
+@transaction.atomic
+def _step(experiment: Experiment, *, at: datetime, ids: Ids) -> None:
+    rows = experiment.configurations.select_related("job").defer("job__spec").order_by("number")
+    every = list(rows)
+    for one in every:
+        _note(experiment, one)
+    if any(one.job.loss is not None and one.job.loss <= experiment.target_loss for one in every):
+        experiment_end(experiment, state=ExperimentState.FOUND, at=at)
+        return
+    slots = max(1, Gpu.objects.filter(healthy=True, server__state=ServerState.UP).count())
+    live = [one for one in every if one.job.state not in TERMINAL and one.job.wanted != "cancel"]
+    due = [one for one in live if _is_due(experiment, one)]
+    if due:
+        _look(experiment, live, due, slots=slots, at=at)
+    if len(every) < experiment.size:
+        # As many as the GPUs hold are kept without a verdict, so that what comes next learns from those before.
+        configurations_add(experiment, count=slots - sum(one.looked_step == 0 for one in live), at=at, ids=ids)
+    elif not live and all(one.job.state in TERMINAL for one in every):
+        experiment_end(experiment, state=ExperimentState.EXHAUSTED, at=at)
+
+
+def _note(experiment: Experiment, one: Configuration) -> None:
+    """Add the newest loss to the curve, where the next point is due."""
+    spacing = experiment.feedback_steps / POINTS
+    step, loss = one.job.step, one.job.loss
+    if step is None or loss is None or len(one.curve) >= CURVE_MOST:
+        return
+    if step >= (one.curve[-1][0] if one.curve else 0) + spacing:
+        one.curve.append([step, loss])
+        one.save(update_fields=["curve"])
+
+
+def _is_due(experiment: Experiment, one: Configuration) -> bool:
+    looks = feedback_times_s(float(experiment.feedback_steps), float(experiment.total_steps))
+    later = [at for at in looks if at > one.looked_step]
+    return bool(later) and len(one.curve) >= POINTS and (one.job.step or 0) >= later[0]
+
+
+def _look(
+    experiment: Experiment, live: list[Configuration], due: list[Configuration], *, slots: int, at: datetime
+) -> None:
+    """Predict how those that are due will end, and share the GPUs anew among all."""
+    for one in due:
+        _predict(experiment, one)
+    chances = [UNKNOWN_CHANCE if one.chance is None else one.chance for one in live]
+    ranking = rank(chances, slots=slots)
+    # Nobody gets more than an equal share before all have had their first look.
+    is_first_pass = any(one.chance is None for one in live)
+    top = 0 if is_first_pass else sum(promise is Promise.PROMISING for promise in ranking.promises)
+    for one, promise, weight in zip(live, ranking.promises, weights(chances, top=top), strict=True):
+        known = promise if one.chance is not None else Promise.OPPORTUNISTIC
+        Job.objects.filter(pk=one.job_id).exclude(weight=weight).update(weight=weight)
+        if known != one.promise:
+            one.promise = known
+            one.save(update_fields=["promise"])
+            _tell(one, at=at)
+        if known is Promise.POOR:
+            configuration_end(one.job, experiment, at=at)
+
+
+def _predict(experiment: Experiment, one: Configuration) -> None:
+    losses = [-loss for _, loss in one.curve]  # the fit is of what rises
+    fit = fit_curve(losses)
+    assert fit is not None  # there are enough points
+    last_step = one.curve[-1][0]
+    by_step = experiment.total_steps * len(losses) / last_step
+    one.looked_step = one.job.step or last_step
+    one.heading_for = -fit.at(by_step)
+    one.chance = chance_of_reaching(fit, target=-experiment.target_loss, by_step=by_step)
+    one.save(update_fields=["looked_step", "heading_for", "chance"])
+
+
+def _tell(one: Configuration, *, at: datetime) -> None:
+    data = {"chance": round(one.chance or 0.0, 4), "heading_for_loss": one.heading_for, "step": one.looked_step}
+    try:
+        job_event(job=one.job, kind="search", at=at, actor="scheduler", reason=one.promise, data=data)
+    except JobChanged as error:
+        log.debug("search_not_told", extra={"job": one.job_id, "error": str(error)})

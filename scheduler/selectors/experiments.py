@@ -1,0 +1,80 @@
+"""Experiments as those see them who see their queue."""
+
+from typing import Any
+
+from django.db.models import Count, Min, QuerySet
+
+from scheduler.core.errors import NotFound
+from scheduler.models import Experiment
+from scheduler.selectors.visibility import Actor, access_of
+
+Json = dict[str, Any]
+
+
+def experiments_visible(user: Actor) -> QuerySet[Experiment]:
+    """Return the experiments of the queues in which ``user`` has a role."""
+    access = access_of(user)
+    rows = Experiment.objects.select_related("queue", "owner").annotate(
+        submitted=Count("configurations"), best_loss=Min("configurations__job__loss")
+    )
+    return rows if access.is_admin else rows.filter(queue_id__in=list(access.roles))
+
+
+def require_experiment(user: Actor, pk: str) -> Experiment:
+    """Return one experiment. Raises NotFound when there is none that ``user`` may see."""
+    found = experiments_visible(user).filter(pk=pk).first()
+    if found is None:
+        raise NotFound(f"There is no experiment {pk[:26]}.")
+    return found
+
+
+def experiment_row(experiment: Experiment) -> Json:
+    """Return one line of a list; the row comes out of ``experiments_visible``."""
+    annotated: Any = experiment  # two columns more than the model has
+    return {
+        "id": experiment.pk,
+        "name": experiment.name,
+        "queue": experiment.queue.name,
+        "owner": experiment.owner.get_username(),
+        "state": str(experiment.state),
+        "sampler": experiment.sampler,
+        "configurations": experiment.size,
+        "submitted": annotated.submitted,
+        "target_loss": experiment.target_loss,
+        "best_loss": annotated.best_loss,
+        "created_at": experiment.created_at,
+        "ended_at": experiment.ended_at,
+    }
+
+
+def experiment_detail(experiment: Experiment) -> Json:
+    """Return one experiment with its configurations."""
+    rows = experiment.configurations.select_related("job").defer("job__spec").order_by("number")
+    members = [
+        {
+            "number": one.number,
+            "values": one.values,
+            "job": one.job_id,
+            "job_number": one.job.number,
+            "state": str(one.job.state),
+            "step": one.job.step,
+            "loss": one.job.loss,
+            "weight": one.job.weight,
+            "promise": str(one.promise),
+            "chance": one.chance,
+            "heading_for": one.heading_for,
+            "curve": one.curve,
+        }
+        for one in rows
+    ]
+    annotated: Any = experiment
+    annotated.submitted = len(members)
+    losses = [float(one["loss"]) for one in members if one["loss"] is not None]
+    annotated.best_loss = min(losses) if losses else None
+    return experiment_row(experiment) | {
+        "space": experiment.space,
+        "seed": experiment.seed,
+        "total_steps": experiment.total_steps,
+        "feedback_steps": experiment.feedback_steps,
+        "members": members,
+    }

@@ -1,0 +1,129 @@
+"""Experiments: begun, given more configurations, ended. What each deserves is decided in ``live/searches.py``."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from agents.ports import Ids
+from scheduler.core.errors import Conflict, FieldError, NotAllowed, SchedulerError, SpecInvalid
+from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.search_space import filled, read_space
+from scheduler.models import Configuration, Experiment, Job
+from scheduler.models.experiment import ExperimentState
+from scheduler.models.queue import Role
+from scheduler.selectors.visibility import Actor, role_in
+from scheduler.services.job_check import job_check, spec_check
+from scheduler.services.jobs import job_cancel, job_submit
+from scheduler.services.suggestions import SAMPLERS, suggest
+
+MOST_CONFIGURATIONS = 1000
+MOST_STEPS = 10**12
+
+
+@transaction.atomic
+def experiment_submit(*, actor: Actor, data: Mapping[str, Any], at: datetime, ids: Ids) -> Experiment:
+    """Begin an experiment: random search submits all its configurations at once, TPE its first wave.
+
+    Args:
+        data: ``job`` (a spec with ``{name}`` where parameters go), ``space``, ``sampler``, ``seed``,
+            ``configurations``, ``total_steps``, ``feedback_steps``, ``target_loss``.
+
+    Raises:
+        SpecInvalid: With an entry for every bad field; those of the job are below ``/job``.
+        NotAllowed: As for submitting one of its jobs.
+    """
+    space = read_space(data["space"])
+    _check_numbers(data)
+    first = suggest(space, [], sampler=data["sampler"], seed=data["seed"], count=1)[0]
+    try:
+        checked = spec_check(actor=actor, spec=job_check(actor=actor, data=filled(data["job"], first, number=1)))
+    except SpecInvalid as error:
+        raise SpecInvalid(
+            [FieldError(pointer=f"/job{one.pointer}", code=one.code, detail=one.detail) for one in error.errors]
+        ) from None
+    experiment = Experiment.objects.create(
+        id=ids.ulid(at),
+        name=str(data["job"].get("name", "search"))[:80],
+        queue=checked.queue,
+        owner=checked.owner,
+        spec=dict(data["job"]),
+        space=data["space"],
+        sampler=data["sampler"],
+        seed=data["seed"],
+        size=data["configurations"],
+        total_steps=data["total_steps"],
+        feedback_steps=data["feedback_steps"],
+        target_loss=data["target_loss"],
+        created_at=at,
+    )
+    configurations_add(experiment, count=experiment.size if experiment.sampler == "random" else 1, at=at, ids=ids)
+    return experiment
+
+
+def _check_numbers(data: Mapping[str, Any]) -> None:
+    errors = []
+    if data["sampler"] not in SAMPLERS:
+        detail = f"sampler is one of {', '.join(SAMPLERS)}."
+        errors.append(FieldError(pointer="/sampler", code="unknown", detail=detail))
+    for name, least, most in (
+        ("configurations", 1, MOST_CONFIGURATIONS),
+        ("seed", 0, 2**31 - 1),
+        ("feedback_steps", 5, MOST_STEPS),
+        ("total_steps", data["feedback_steps"] + 1, MOST_STEPS),
+    ):
+        if not least <= data[name] <= most:
+            errors.append(
+                FieldError(pointer=f"/{name}", code="range", detail=f"{name} must be between {least} and {most}.")
+            )
+    if errors:
+        raise SpecInvalid(errors)
+
+
+def configurations_add(experiment: Experiment, *, count: int, at: datetime, ids: Ids) -> None:
+    """Submit the next configurations, at most as many as are missing."""
+    known = list(experiment.configurations.order_by("number"))
+    count = min(count, experiment.size - len(known))
+    tried = [(one.values, one.heading_for) for one in known]
+    space = read_space(experiment.space)
+    chosen = suggest(space, tried, sampler=experiment.sampler, seed=experiment.seed, count=count) if count > 0 else []
+    for number, values in enumerate(chosen, start=len(known) + 1):
+        spec = job_check(actor=experiment.owner, data=filled(experiment.spec, values, number=number))
+        job = job_submit(actor=experiment.owner, spec=spec, at=at, ids=ids)
+        Configuration.objects.create(experiment=experiment, number=number, job=job, values=values)
+
+
+@transaction.atomic
+def experiment_cancel(*, actor: Actor, experiment: Experiment, at: datetime) -> Experiment:
+    """End an experiment and all its jobs; asking again changes nothing.
+
+    Raises:
+        NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
+        Conflict: It has found or tried all already.
+    """
+    if actor != experiment.owner and role_in(actor, experiment.queue) is not Role.LEAD:
+        raise NotAllowed(f"Only its owner and leads of {experiment.queue.name} may cancel {experiment.name}.")
+    if experiment.state == ExperimentState.CANCELLED:
+        return experiment
+    if experiment.state != ExperimentState.RUNNING:
+        raise Conflict(f"{experiment.name} has ended already: it is {experiment.state}.")
+    experiment_end(experiment, state=ExperimentState.CANCELLED, at=at)
+    return experiment
+
+
+def experiment_end(experiment: Experiment, *, state: ExperimentState, at: datetime) -> None:
+    """Write how an experiment ended, and end the jobs that it does not need any more."""
+    experiment.state, experiment.ended_at = state, at
+    experiment.save(update_fields=["state", "ended_at"])
+    for job in Job.objects.filter(configuration__experiment=experiment).exclude(state__in=sorted(TERMINAL)):
+        configuration_end(job, experiment, at=at)
+
+
+def configuration_end(job: Job, experiment: Experiment, *, at: datetime) -> bool:
+    """End the job of one configuration for its owner; False when he may not any more, or it was faster."""
+    try:
+        job_cancel(actor=experiment.owner, job=job, at=at)
+    except SchedulerError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""Experiments by the real engine, with a fake agent on a virtual clock."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.core.errors import SpecInvalid
+from scheduler.core.lifecycle import JobState
+from scheduler.core.search_space import read_space
+from scheduler.models import Configuration, Event, Experiment, Job
+from scheduler.services.experiments import experiment_cancel, experiment_submit
+from scheduler.services.suggestions import suggest
+from tests.world import World
+
+BODY: dict[str, Any] = {
+    "job": {"apiVersion": "v1", "name": "s", "queue": "vision", "command": ["train", "{limit}"]},
+    "space": {"limit": {"low": 0.0, "high": 1.0}},
+    "sampler": "random",
+    "seed": 5,
+    "configurations": 8,
+    "total_steps": 100,
+    "feedback_steps": 10,
+    "target_loss": 0.25,
+}
+
+
+@pytest.fixture
+def slicing(world: World) -> World:
+    """Two slots on which jobs take turns."""
+    world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
+    world.server("alpha", slots=2)
+    return world
+
+
+def begin(world: World, **changes: Any) -> Experiment:
+    """Begin an experiment."""
+    data = {**BODY, **changes}
+    return world.do(lambda: experiment_submit(actor=world.admin, data=data, at=world.clock.now(), ids=world.ports.ids))
+
+
+def loss_at(limit: float, step: int) -> float:
+    """Return the loss of the configuration with this parameter."""
+    return float(limit + (1 - limit) * (1.0 + step) ** -0.5)
+
+
+def train(world: World, seconds: int) -> None:
+    """Let time pass; a job's loss falls from 1 towards the limit that is its parameter, and it ends after 100 steps."""
+    for _ in range(seconds):
+        for agent in world.agents.values():
+            for attempt in agent.attempts.values():
+                if attempt.phase == "running":
+                    limit, step = float(attempt.wanted.command[1]), attempt.step or 0
+                    attempt.extra["loss"] = loss_at(limit, step)
+                    if step >= 100:
+                        attempt.phase, attempt.cause, attempt.exit_code = "ended", "completed", 0
+        world.pass_time(1)
+
+
+def test_search_ends_the_poor_and_finds_the_target(slicing: World) -> None:
+    """All get feedback early; those that cannot reach the target end, the best get weight, and one finds it."""
+    limits = [float(one["limit"]) for one in suggest(read_space(BODY["space"]), [], sampler="random", seed=5, count=8)]
+    experiment = begin(slicing, target_loss=loss_at(min(limits), 60))
+    best = min(experiment.configurations.all(), key=lambda one: one.values["limit"])
+    train(slicing, 150)
+    experiment.refresh_from_db()
+    best.refresh_from_db()
+    rest = Configuration.objects.filter(experiment=experiment)
+
+    assert sorted(one.values["limit"] for one in rest) == sorted(limits)
+    assert experiment.state == "found"
+    assert all(one.job.state in ("cancelled", "completed") for one in rest.select_related("job"))
+    poor = [one for one in rest if one.promise == "poor"]
+    assert len(poor) >= 4
+    assert all(
+        one.values["limit"] > 0.25 and one.heading_for == pytest.approx(one.values["limit"], abs=0.1) for one in poor
+    )
+    assert best.promise == "promising"
+    assert Job.objects.get(pk=best.job_id).weight == 8.0
+    told = Event.objects.filter(kind="search", reason="poor").order_by("pk")[0]
+    assert told.data["chance"] < 0.05
+
+
+def test_tpe_asks_for_more_as_verdicts_come(slicing: World) -> None:
+    """As many as the slots hold wait for their verdict at a time, and all that were asked for are tried."""
+    experiment = begin(slicing, sampler="tpe", configurations=6, target_loss=0.0)
+    slicing.pass_time(2)
+    early = experiment.configurations.count()
+    train(slicing, 120)
+    experiment.refresh_from_db()
+
+    assert early <= 2
+    assert experiment.configurations.count() == 6
+    assert experiment.state == "exhausted"
+
+
+def test_cancelled_experiment_ends_its_jobs(slicing: World) -> None:
+    """Also those that are parked."""
+    experiment = begin(slicing)
+    train(slicing, 15)
+    slicing.do(lambda: experiment_cancel(actor=slicing.admin, experiment=experiment, at=slicing.clock.now()))
+    slicing.pass_time(3)
+
+    assert Experiment.objects.get().state == "cancelled"
+    assert set(Job.objects.values_list("state", flat=True)) == {JobState.CANCELLED}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"job": {**BODY["job"], "queue": "nowhere"}}, "/job/queue"),
+        ({"space": {"limit": {"low": 1, "high": 0}}}, "/space/limit"),
+        ({"configurations": 0}, "/configurations"),
+        ({"feedback_steps": 100}, "/total_steps"),
+        ({"sampler": "grid"}, "/sampler"),
+    ],
+)
+def test_experiment_without_sense_is_refused(slicing: World, changes: dict[str, Any], pointer: str) -> None:
+    """Nothing of it is submitted."""
+    with pytest.raises(SpecInvalid) as refused:
+        begin(slicing, **changes)
+
+    assert [error.pointer for error in refused.value.errors] == [pointer]
+    assert not Job.objects.exists()
+    assert not Experiment.objects.exists()
