@@ -150,9 +150,7 @@ def _takes_turns(config: SchedulerConfig) -> bool:
 
 def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
     """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
-    jobs = begun.live.tables.jobs
-    rates = dict(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True))
-    tried = trials_write(plan, rates=rates, round_number=round_number, at=begun.at)
+    tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
     again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
     if again_at != begun.cluster.again_at:
         Cluster.objects.filter(pk=1).update(again_at=again_at)
