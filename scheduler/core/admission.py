@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from scheduler.core.queues import QueueTree, fair_shares, limiting, subtree_sums, subtrees
+from scheduler.core.queues import QueueTree, fair_shares, limiting, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable
 
 _EPSILON = 1e-9
@@ -109,7 +109,7 @@ def _cover(tree: QueueTree, jobs: JobTable, sequence: IntArray, counts_anyway: B
     used = _cover_leaves(tree, jobs, sequence, counts_anyway, np.array(simple, dtype=np.bool_), cover)
     if all(simple):
         return cover
-    within = subtrees(tree)
+    within = tree.within
     # Children first: what a queue leaves of its quota is there for its siblings and for jobs of the queue above.
     for node in range(len(tree.quota) - 1, -1, -1):
         quota = tree.quota[node] - used[node]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.core.admission import Admission, Standing, admit
-from scheduler.core.config import MayBackfill, SchedulerConfig
+from scheduler.core.config import SchedulerConfig
 from scheduler.core.packing.claims import NO_TURN, Claims, Part, Spare
 from scheduler.core.queues import QueueTree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
@@ -78,7 +78,7 @@ def line_up(
         counts_anyway = seated if stays is None else seated & stays
     capacity = int(snapshot.servers.num_gpus.sum())
     admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts_anyway, capacity_gpus=capacity)
-    in_line = isinstance(config.policy, MayBackfill) and not config.policy.backfill
+    in_line = not getattr(config.policy, "backfill", True)  # ``MayBackfill``; asking for the protocol is slow
     if in_line:
         admission = _never_stronger_than_those_before(admission, tree, jobs, claiming[~seated[claiming]])
     place = position + len(order) * (admission.standing == Standing.BEYOND)

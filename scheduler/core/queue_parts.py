@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.queues import QueueTree, fair_shares, subtree_sums, subtrees
+from scheduler.core.queues import QueueTree, fair_shares, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, JobTable
 
 
@@ -58,7 +58,7 @@ def beside_kept(tree: QueueTree, gpus: IntArray, kept: IntArray, guaranteed: Int
 
 def _places(tree: QueueTree, capacity_gpus: int) -> list[tuple[IntArray, int]]:
     """Return the queues within each queue and the most they may hold, children first; at last the whole cluster."""
-    within = subtrees(tree)
+    within = tree.within
     places = [(np.flatnonzero(within[node]), tree.cap[node]) for node in range(len(within) - 1, -1, -1)]
     return [*places, (np.arange(len(within)), capacity_gpus)]
 

@@ -19,6 +19,7 @@ class QueueTree:
         quota: (k,) GPUs guaranteed to the subtree: its own quota, or the sum of its children's where that is more.
         cap: (k,) most GPUs the subtree may hold: its maximum, and its quota where it may not borrow.
         weight: (k,) weights.
+        within: (k, k) whether the queue of the column is the queue of the row or below it.
     """
 
     paths: list[tuple[int, ...]]
@@ -26,6 +27,7 @@ class QueueTree:
     quota: list[int]
     cap: list[int]
     weight: list[float]
+    within: BoolArray
 
 
 def queue_tree(queues: QueueTable) -> QueueTree:
@@ -43,15 +45,10 @@ def queue_tree(queues: QueueTable) -> QueueTree:
         max_gpus if may_borrow else min(max_gpus, own)
         for max_gpus, may_borrow, own in zip(queues.max_gpus.tolist(), queues.may_borrow.tolist(), quota, strict=True)
     ]
-    return QueueTree(paths=paths, children=children, quota=quota, cap=cap, weight=queues.weight.tolist())
-
-
-def subtrees(tree: QueueTree) -> BoolArray:
-    """Return (k, k) whether the queue of the column is the queue of the row or below it."""
-    within = np.zeros((len(tree.paths), len(tree.paths)), dtype=np.bool_)
-    for queue, path in enumerate(tree.paths):
-        within[list(path), queue] = True
-    return within
+    within = np.zeros((len(paths), len(paths)), dtype=np.bool_)
+    for row, path in enumerate(paths):
+        within[list(path), row] = True
+    return QueueTree(paths=paths, children=children, quota=quota, cap=cap, weight=queues.weight.tolist(), within=within)
 
 
 def subtree_sums(tree: QueueTree, queues: IntArray, gpus: IntArray) -> IntArray:
@@ -76,7 +73,9 @@ def limiting(tree: QueueTree, demand: IntArray) -> list[tuple[int, ...]]:
         tree: The queues.
         demand: (k,) GPUs that jobs of each queue and the queues below it ask for.
     """
-    short: list[bool] = (demand > np.array(tree.cap, dtype=np.int64)).tolist()
+    short = [asked > cap for asked, cap in zip(demand.tolist(), tree.cap, strict=True)]
+    if not any(short):
+        return [()] * len(tree.paths)
     return [tuple(node for node in path if short[node]) for path in tree.paths]
 
 
@@ -95,9 +94,9 @@ def fair_shares(tree: QueueTree, own_demand: IntArray, capacity_gpus: float) -> 
     borrowing goes by weight; the two are one number there.
     """
     num_queues = len(tree.quota)
-    demand = own_demand.astype(np.float64)
+    demand: list[float] = own_demand.astype(np.float64).tolist()
     for row in range(num_queues - 1, -1, -1):
-        demand[row] = min(demand[row] + sum(demand[child] for child in tree.children[row]), tree.cap[row])
+        demand[row] = min(demand[row] + sum(demand[child] for child in tree.children[row]), float(tree.cap[row]))
     shares = np.zeros(num_queues)
 
     def share_out(capacity: float, parent: int) -> None:
@@ -110,7 +109,8 @@ def fair_shares(tree: QueueTree, own_demand: IntArray, capacity_gpus: float) -> 
         given = _share(capacity, members)
         for row, amount in zip(rows, given, strict=False):
             shares[row] = amount
-            share_out(amount, row)
+            if tree.children[row]:
+                share_out(amount, row)
 
     share_out(capacity_gpus, NO_ROW)
     return shares

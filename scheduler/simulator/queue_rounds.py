@@ -90,6 +90,9 @@ class QueueRounds:
         self.unsettled = False
         self._columns, self._servers, self._queues = columns, servers, queues
         self._config, self._policy, self._shelf = config, policy, shelf
+        # Asking an object whether it keeps a protocol takes as long as a walk.
+        self._promotes = policy if isinstance(policy, Promotes) else None
+        self._changes = policy if isinstance(policy, ChangesBySelf) else None
         self._tree = queue_tree(queues)
         shapes: Shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
         self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
@@ -98,10 +101,10 @@ class QueueRounds:
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
-        rows = self._columns.active
-        if isinstance(self._policy, Promotes):
-            waiting = self._columns.look(rows, world.now_s)
-            promote(self._columns, rows[self._policy.promoted(waiting)], world.now_s)
+        policy, columns = self._promotes, self._columns
+        if policy is not None and (self._somebody_waits or world.arrived):
+            rows = columns.active
+            promote(columns, rows[policy.promoted(columns.look(rows, world.now_s))], world.now_s)
         for row in world.released:
             self._board.leave(row)
             self._shelf.leave(row)
@@ -109,7 +112,7 @@ class QueueRounds:
         world.arrived.clear()
         world.released.clear()
         if changes is None:
-            changes = self._whole(world, rows)
+            changes = self._whole(world, columns.active)
         self.unsettled = bool(changes.started or changes.stopped)
         return changes
 
@@ -182,14 +185,15 @@ class QueueRounds:
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
-        policy, config = self._policy, self._config
-        drifts = isinstance(policy, ChangesBySelf)
-        if not self._somebody_waits or not world.seats or not (drifts or config.min_run_s or config.reclaim_after_s):
+        config = self._config
+        if not self._somebody_waits or not world.seats:
+            return math.inf
+        if self._changes is None and not (config.min_run_s or config.reclaim_after_s):
             return math.inf
         jobs = self._columns.look(self._columns.active, world.now_s)
         rests_s = until_rights_change_s(config, jobs, world.now_s)
-        if isinstance(policy, ChangesBySelf):
-            rests_s = min(rests_s, float(policy.next_change_s(jobs).min(initial=math.inf)))
+        if self._changes is not None:
+            rests_s = min(rests_s, float(self._changes.next_change_s(jobs).min(initial=math.inf)))
         return rests_s
 
     def restore(self, world: World) -> None:

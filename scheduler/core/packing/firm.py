@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import Part
-from scheduler.core.queues import QueueTree, subtrees
+from scheduler.core.queues import QueueTree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 
 
@@ -28,7 +28,7 @@ class Firm:
         """
         self._board, self._rows = board, rows
         self._nodes = sorted({node for path in limits for node in path})
-        self._within: BoolArray = subtrees(tree) if self._nodes else np.zeros((0, 0), dtype=np.bool_)
+        self._within: BoolArray = tree.within
         self.gpus = 0
         self.gpus_of = dict.fromkeys(self._nodes, 0)
 

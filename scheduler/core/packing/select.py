@@ -19,7 +19,7 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.firm import Firm
 from scheduler.core.packing.space import Gang, Space, with_fits
 from scheduler.core.packing.victims import Movable, VictimSearch
-from scheduler.core.queues import QueueTree, subtrees
+from scheduler.core.queues import QueueTree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 
 
@@ -86,7 +86,7 @@ class Walk:
         self._num_jobs = len(self._row)
         self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
         self._firm = Firm(board, tree, crew.limits, crew.rows)
-        self._within = subtrees(tree)
+        self._within = tree.within
         self._total = sum(board.space.site.gpus)
         self._open = self._total  # GPUs that no firm row holds
         self._turn = 0

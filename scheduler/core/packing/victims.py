@@ -64,6 +64,7 @@ class VictimSearch:
         # One entry for each server of each row.
         at, self._server, self._gpus = board.entries(movable.row[positions])
         self._at = positions[at]
+        self._turns = movable.turn[self._at][::-1]  # ascending
         self._by_server: tuple[IntArray, list[int]] | None = None
         # Entries before the first number were passed, those from the second on are firm.
         self._upto, self._limit = 0, len(self._at)
@@ -85,13 +86,13 @@ class VictimSearch:
 
     def _retreat(self, turn: int) -> None:
         """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
-        movable, at = self._movable, self._at
-        while self._limit and movable.turn.item(at.item(self._limit - 1)) <= turn:
-            self._limit -= 1
-            if self._limit < self._upto:
-                self._upto = self._limit
-                if movable.there.item(at.item(self._limit)):
-                    self._gain[self._server[self._limit]] -= self._gpus[self._limit]
+        if not self._limit or self._turns.item(-self._limit) > turn:
+            return
+        self._limit = len(self._at) - int(np.searchsorted(self._turns, turn, side="right"))
+        for entry in range(self._limit, self._upto):
+            if self._movable.there.item(self._at.item(entry)):
+                self._gain[self._server[entry]] -= self._gpus[entry]
+        self._upto = min(self._upto, self._limit)
 
     def one_server(self, row: int, turn: int) -> int:
         """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
