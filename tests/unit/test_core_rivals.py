@@ -1,0 +1,69 @@
+"""Running jobs in order: weakest first with present keys, however old the keys are that they stand there with."""
+
+import random
+
+import numpy as np
+import pytest
+
+from scheduler.core.packing.rivals import Key, Rivals
+from scheduler.core.packing.space import Site, Space
+from scheduler.core.tables import NO_ROW, FloatArray, IntArray
+
+
+def _weakest_first(rivals: Rivals, stronger: Key) -> list[int]:
+    """Return all who are weaker, in the order in which a walk comes to them, without taking any out."""
+    while rivals.more(stronger):
+        pass
+    return [key[3] for key in rivals.order if key > stronger]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_jobs_come_weakest_first_by_their_present_keys(seed: int) -> None:
+    """Keys fall by different amounts, jobs leave and enter between walks: each walk sees the order of its moment."""
+    chance = random.Random(seed)
+    rivals, keys = Rivals(falling=True), {row: float(chance.randint(0, 400)) for row in range(120)}
+    for row, key in keys.items():
+        rivals.enter((key, 0.0, float(row % 7), row))
+    for _ in range(10):
+        for row in keys:
+            keys[row] -= chance.choice([0.0, 0.0, 1.0, 50.0])
+        gone = chance.sample(sorted(keys), 3)
+        for row in gone:
+            rivals.leave(row)
+            del keys[row]
+        asks: Key = (float(chance.randint(-100, 400)), 0.0, 3.0, NO_ROW)
+
+        def present(rows: IntArray, keys: dict[int, float] = keys) -> FloatArray:
+            return np.array([keys[row] for row in rows.tolist()])
+
+        rivals.begin(present)
+        seen = _weakest_first(rivals, asks)
+        expected = sorted(((key, 0.0, float(row % 7), row) for row, key in keys.items()), reverse=True)
+
+        assert seen == [key[3] for key in expected if key > asks]
+        assert rivals.weakest(asks) == (seen[0] if seen else NO_ROW)
+        if seen:
+            keys.pop(seen[0])
+            rivals.drop(seen[0])
+        rivals.end()
+
+
+def test_who_was_moved_stands_elsewhere() -> None:
+    """Where keys do not fall, only moves change the order."""
+    rivals = Rivals(falling=False)
+    for row in range(3):
+        rivals.enter((float(row), 0.0, 0.0, row))
+    rivals.move(0, 9.0)
+    rivals.begin(lambda rows: np.zeros(len(rows)))
+
+    assert _weakest_first(rivals, (-1.0, 0.0, 0.0, NO_ROW)) == [0, 2, 1]
+
+
+def test_a_space_with_more_is_as_if_it_had_been_given() -> None:
+    """The copy finds the same servers, and the original is as before."""
+    space = Space([0, 3, 5], Site(gpus=[8, 8, 8], rack=[0, 0, 0]))
+    more = space.with_more({0: 6, 1: 0, 2: 3})
+
+    assert (more.free, more.total) == ([6, 3, 8], 17)
+    assert [more.best_fit(gpus) for gpus in (1, 4, 7, 9)] == [1, 0, 2, NO_ROW]
+    assert (space.free, space.total, space.best_fit(6)) == ([0, 3, 5], 8, NO_ROW)
