@@ -194,7 +194,9 @@ class Supervision:
         self._out.append(ev.Journal(event="exit"))
         cause, detail = end_cause(evidence)
         if cause in UNEXPLAINED:
-            found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets_of(self._order.env))
+            gang = self._order.gang
+            secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
+            found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets)
             self._report = replace(self._report, failure=found.failure, failure_line=found.line)
         self._end(cause, detail)
 

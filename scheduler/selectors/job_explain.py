@@ -84,7 +84,7 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> Cause:
     if job.state == JobState.SUSPENDED:
         return Cause(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
     if job.state != JobState.QUEUED:
-        return Cause(reason="", sentence=f"It does not wait: it is {job.state}.{_smoke_words(job)}", evidence={})
+        return Cause(reason="", sentence=f"It does not wait: it is {job.state}.{_state_words(job)}", evidence={})
     stale_since = scheduler_stale_since(cluster, at)
     if stale_since is not None:
         evidence: Row = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
@@ -93,7 +93,9 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> Cause:
     return Cause(reason=job.wait_reason, sentence=wait_sentence(job, names), evidence=wait_evidence(job, names))
 
 
-def _smoke_words(job: Job) -> str:
+def _state_words(job: Job) -> str:
+    if job.state == JobState.FAILED:
+        return f" {job.end_detail}".rstrip()
     if not job.smoke_due or job.state in TERMINAL:
         return ""
     return f" This is its smoke run on one GPU; its {job.num_gpus} GPUs come when that has passed."

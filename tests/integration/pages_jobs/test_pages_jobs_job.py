@@ -218,6 +218,20 @@ def test_attempts_show_end_steps_and_lost_work(world: World) -> None:
     assert re.search(r"Running server-01 .* Preempted server-01 0 to 120 .* 3 min 10 s", page.text)
 
 
+def test_attempts_show_what_failed_and_the_line_that_says_so(world: World) -> None:
+    """A line of a stranger's output is shown as it is and does nothing."""
+    job = preempted(world)
+    line = "ModuleNotFoundError: No module named '<script>alert(1)</script>'"
+    first = Attempt.objects.filter(job=job).order_by("number").first()
+    assert first is not None
+    Attempt.objects.filter(pk=first.pk).update(failure="import", failure_line=line, kind="smoke")
+    page = world.browser("member").open(f"/jobs/J-{job.number}/attempts")
+
+    assert "A library or program is missing" in page.text
+    assert line in page.text
+    assert "Smoke run" in page.text
+
+
 def test_events_tell_states_reasons_and_numbers(world: World) -> None:
     """Each event is one row with time, actor and cause."""
     job = job_in(world, JobState.QUEUED)
