@@ -7,64 +7,112 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('scheduler', '0006_profiles'),
+        ("scheduler", "0007_what_failed_in_a_gang"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Experiment',
+            name="Experiment",
             fields=[
-                ('id', models.CharField(max_length=26, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=80)),
-                ('spec', models.JSONField()),
-                ('space', models.JSONField()),
-                ('sampler', models.CharField(max_length=10)),
-                ('seed', models.PositiveIntegerField(default=0)),
-                ('size', models.PositiveIntegerField()),
-                ('total_steps', models.PositiveBigIntegerField()),
-                ('feedback_steps', models.PositiveBigIntegerField()),
-                ('target_loss', models.FloatField()),
-                ('state', models.CharField(choices=[('running', 'running'), ('found', 'found'), ('exhausted', 'exhausted'), ('cancelled', 'cancelled')], default='running', max_length=10)),
-                ('created_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='experiments', to=settings.AUTH_USER_MODEL)),
-                ('queue', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='experiments', to='scheduler.queue')),
+                ("id", models.CharField(max_length=26, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=80)),
+                ("spec", models.JSONField()),
+                ("space", models.JSONField()),
+                ("sampler", models.CharField(max_length=10)),
+                ("seed", models.PositiveIntegerField(default=0)),
+                ("size", models.PositiveIntegerField()),
+                ("total_steps", models.PositiveBigIntegerField()),
+                ("feedback_steps", models.PositiveBigIntegerField()),
+                ("target_loss", models.FloatField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("running", "running"),
+                            ("found", "found"),
+                            ("exhausted", "exhausted"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="running",
+                        max_length=10,
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="experiments",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "queue",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="experiments", to="scheduler.queue"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='Configuration',
+            name="Configuration",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('values', models.JSONField()),
-                ('curve', models.JSONField(default=list)),
-                ('looked_step', models.PositiveBigIntegerField(default=0)),
-                ('chance', models.FloatField(null=True)),
-                ('heading_for', models.FloatField(null=True)),
-                ('promise', models.CharField(choices=[('promising', 'promising'), ('opportunistic', 'opportunistic'), ('poor', 'poor')], default=scheduler.core.multijob.Promise['OPPORTUNISTIC'], max_length=13)),
-                ('job', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='configuration', to='scheduler.job')),
-                ('experiment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='configurations', to='scheduler.experiment')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                ("values", models.JSONField()),
+                ("curve", models.JSONField(default=list)),
+                ("looked_step", models.PositiveBigIntegerField(default=0)),
+                ("chance", models.FloatField(null=True)),
+                ("heading_for", models.FloatField(null=True)),
+                (
+                    "promise",
+                    models.CharField(
+                        choices=[("promising", "promising"), ("opportunistic", "opportunistic"), ("poor", "poor")],
+                        default=scheduler.core.multijob.Promise["OPPORTUNISTIC"],
+                        max_length=13,
+                    ),
+                ),
+                (
+                    "job",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="configuration", to="scheduler.job"
+                    ),
+                ),
+                (
+                    "experiment",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="configurations",
+                        to="scheduler.experiment",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['number'],
+                "ordering": ["number"],
             },
         ),
         migrations.AddConstraint(
-            model_name='experiment',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['running', 'found', 'exhausted', 'cancelled'])), name='experiment_state_known'),
+            model_name="experiment",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["running", "found", "exhausted", "cancelled"])),
+                name="experiment_state_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='experiment',
-            constraint=models.CheckConstraint(condition=models.Q(('feedback_steps__gte', 1), ('total_steps__gt', models.F('feedback_steps'))), name='experiment_gives_feedback_early'),
+            model_name="experiment",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("feedback_steps__gte", 1), ("total_steps__gt", models.F("feedback_steps"))),
+                name="experiment_gives_feedback_early",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='configuration',
-            constraint=models.UniqueConstraint(fields=('experiment', 'number'), name='configuration_number_once'),
+            model_name="configuration",
+            constraint=models.UniqueConstraint(fields=("experiment", "number"), name="configuration_number_once"),
         ),
     ]
