@@ -35,6 +35,7 @@ class AttemptBook:
     Attributes:
         known: By attempt id.
         stamp: Of the desired state that is acted on.
+        newest_uid: User of the job that was launched last; None for our own.
         is_report_due: Something changed that the scheduler waits for.
         is_persist_due: Something changed that must be known after a restart.
     """
@@ -42,6 +43,7 @@ class AttemptBook:
     def __init__(self, profile: ServerProfile, lease: LeaseBook, out: Outbox) -> None:
         self.known: dict[str, Known] = {}
         self.stamp = Stamp(epoch=0, generation=0, sequence=0)
+        self.newest_uid: int | None = None
         self.is_report_due = False
         self.is_persist_due = False
         self._profile = profile
@@ -120,7 +122,7 @@ class AttemptBook:
             uid=self._uid(wanted.queue_id),
             address=self._profile.address,
         )
-        known.control = control
+        known.control, self.newest_uid = control, known.launch.uid
         self._out.add(ev.CreateLaunch(attempt_id=known.attempt_id, content=encode(known.launch)))
 
     def _uid(self, queue_id: int) -> int | None:

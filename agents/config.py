@@ -38,6 +38,7 @@ class AgentConfig:
         cpu_slots: Offered where there is no GPU.
         cpu_ids: Cores of the machine that jobs may be pinned to.
         memory_bytes: On offer.
+        warm_processes: How many processes with torch imported wait for the next jobs.
     """
 
     server_id: str
@@ -50,6 +51,7 @@ class AgentConfig:
     cpu_ids: tuple[int, ...]
     memory_bytes: int
     address: str = LOOPBACK
+    warm_processes: int = 0
 
     @property
     def attempts_dir(self) -> Path:
@@ -99,6 +101,7 @@ def _read(data: dict[str, Any]) -> AgentConfig:
         cpu_slots=DEFAULT_CPU_SLOTS if slots is None else slots,
         cpu_ids=cpu_ids or tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=int(machine_memory_bytes() * OFFERED_MEMORY_FRAC) if memory_bytes is None else memory_bytes,
+        warm_processes=read_opt_int(data, "warm_processes", high=64) or 0,
         address=read_str(data, "address", most=253) if data.get("address") else _address_towards(redis_url),
     )
 

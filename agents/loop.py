@@ -24,7 +24,7 @@ from agents.jobusers import FIRST_UID
 from agents.journal import journal_rotate
 from agents.lifecycle import AgentCore
 from agents.ports import ReportTransport, SpawnRequest
-from agents.process import HostProcesses
+from agents.process import SPARE, WARM, HostProcesses
 from agents.reporter import ServerProfile
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
@@ -170,8 +170,16 @@ class AgentLoop:
         self.executor.dispatch(ev.Tick())
         # Not while a job starts: it needs the cores more. What goes wrong shows at the next launch.
         if not self.executor.core.book.is_in_transition:
+            count = max(1, self._config.warm_processes)
             with contextlib.suppress(OSError):
-                self._processes.prepare(supervisor_request(self._config, ""))
+                self._processes.prepare(supervisor_request(self._config, ""), kind=self._spare_kind(), count=count)
+
+    def _spare_kind(self) -> str:
+        """Return what to start ahead of time; the next job is likely of the same queue, and so of the same user."""
+        if self._config.warm_processes == 0:
+            return SPARE
+        uid = self.executor.core.book.newest_uid
+        return WARM if uid is None else f"{WARM}{uid}"
 
     def _sample(self) -> None:
         self.executor.dispatch(

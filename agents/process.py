@@ -14,6 +14,10 @@ log = logging.getLogger(__name__)
 MARK = "CLUSTERWEB_ATTEMPT_ID"
 # Last argument of a supervisor that is started ahead of time: it reads its attempt's directory from standard input.
 SPARE = "--spare"
+# The same for one that also starts a training process ahead of time, as the user named after it; empty for our own.
+WARM = "--warm="
+# Left to the machine when a training process is started ahead of time: three times what one with torch takes.
+WARM_ROOM_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +35,20 @@ class HostProcesses:
     def __init__(self) -> None:
         # Ended supervisors are reaped by pid; those adopted from an earlier agent are reaped by init.
         self._children: list[int] = []
-        self._spare: Spare | None = None
+        self._spares: list[Spare] = []
 
-    def prepare(self, request: SpawnRequest) -> None:
-        """Start a supervisor ahead of time for the next ``spawn`` of its kind: Python takes longer to start than all
-        else.
+    def prepare(self, request: SpawnRequest, *, kind: str = SPARE, count: int = 1) -> None:
+        """Start a supervisor ahead of time for the next ``spawn`` of its kind, unless ``count`` wait already: Python
+        takes longer to start than all else.
 
-        It ends by itself when this process does.
+        It ends by itself when this process does. Those of another kind are let go.
         """
-        if self._spare is not None and is_alive(self._spare.identity):
+        if kind != SPARE and available_memory_bytes() < WARM_ROOM_BYTES:
+            kind, count = SPARE, 1
+        argv = (*request.argv[:-1], kind)
+        self.dismiss(but=argv)
+        if len(self._spares) >= count:
             return
-        self.dismiss()
-        argv = (*request.argv[:-1], SPARE)
         hear_fd, tell_fd = os.pipe2(os.O_CLOEXEC)
         try:
             identity = self._start(argv, request, stdin=hear_fd)
@@ -51,21 +57,23 @@ class HostProcesses:
             raise
         finally:
             os.close(hear_fd)
-        self._spare = Spare(argv=argv, identity=identity, tell_fd=tell_fd)
+        self._spares.append(Spare(argv=argv, identity=identity, tell_fd=tell_fd))
 
-    def dismiss(self) -> None:
-        """Let a waiting supervisor end."""
-        if self._spare is not None:
-            os.close(self._spare.tell_fd)
-            self._spare = None
+    def dismiss(self, *, but: tuple[str, ...] = ()) -> None:
+        """Let the waiting supervisors end, but for those with these arguments that are there."""
+        kept = [spare for spare in self._spares if spare.argv == but and is_alive(spare.identity)]
+        for spare in self._spares:
+            if spare not in kept:
+                os.close(spare.tell_fd)
+        self._spares = kept
 
     def spawn(self, request: SpawnRequest) -> ProcessIdentity:
         """Start a detached process in a session of its own. Raises OSError."""
         self._reap()
-        spare, self._spare = self._spare, None
-        if spare is not None:
+        if self._spares:
+            spare = self._spares.pop(0)  # the one that has had most time to get ready
             try:
-                if spare.argv == (*request.argv[:-1], SPARE) and is_alive(spare.identity):
+                if spare.argv[:-1] == request.argv[:-1] and is_alive(spare.identity):
                     os.write(spare.tell_fd, os.fsencode(request.argv[-1]) + b"\n")
                     return spare.identity
             except BrokenPipeError:
@@ -112,6 +120,15 @@ class HostProcesses:
 
     def _reap(self) -> None:
         self._children = [pid for pid in self._children if _is_unreaped(pid)]
+
+
+def available_memory_bytes() -> int:
+    """Return what the kernel could give to a new process now."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _is_unreaped(pid: int) -> bool:

@@ -49,9 +49,11 @@ from agents.records import (
 from agents.reporttail import ReportTail
 from agents.supervision import Supervision
 from agents.tree import TreeMeter, kernel_ooms, signal_tree
+from agents.warmchild import WarmChild, may_take
 
-# Instead of a directory: wait for it on standard input.
+# Instead of a directory: wait for it on standard input, with a training process started ahead of time or without.
 SPARE = "--spare"
+WARM = "--warm="
 OWN_LOG = "supervisor.log"
 LOOK_EVERY_S = 0.1
 CLEAR_EVERY_S = 0.01
@@ -69,11 +71,14 @@ CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 class Supervisor:
     """Owner of one training process tree."""
 
-    def __init__(self, directory: AttemptDir, launch: Launch, me: ProcessIdentity) -> None:
+    def __init__(
+        self, directory: AttemptDir, launch: Launch, me: ProcessIdentity, *, warm: WarmChild | None = None
+    ) -> None:
         self._dir = directory
         self._dir.uid = launch.uid
         self._launch = launch
         self._core = Supervision(launch=launch, supervisor=me, clock=SystemClock())
+        self._warm = warm
         self._trainer: ProcessIdentity | None = None
         self._is_trainer_reaped = False
         self._is_clearing = False
@@ -304,27 +309,38 @@ class Supervisor:
         self._cache, datasets = folders_of(self._launch.uid, attempt=Path(self._dir.path), cache=self._cache)
         work_fd = self._dir.make_work(order.files)
         try:
-            return start_child(
-                ChildPlan(
-                    argv=order.command,
-                    env=job_environment(
-                        self._launch,
-                        attempt_path=self._dir.path,
-                        resume_path=resume_path,
-                        interpreter=sys.executable,
-                        code_path=CODE_PATH,
-                        cache_path=str(self._cache),
-                        datasets_path=str(datasets),
-                    ),
-                    work_fd=work_fd,
-                    output_fd=self._output_write,
-                    cpu_ids=self._launch.cpu_ids,
-                    largest_file_bytes=order.disk_bytes,
-                    uid=self._launch.uid,
-                )
+            plan = ChildPlan(
+                argv=order.command,
+                env=job_environment(
+                    self._launch,
+                    attempt_path=self._dir.path,
+                    resume_path=resume_path,
+                    interpreter=sys.executable,
+                    code_path=CODE_PATH,
+                    cache_path=str(self._cache),
+                    datasets_path=str(datasets),
+                ),
+                work_fd=work_fd,
+                output_fd=self._output_write,
+                cpu_ids=self._launch.cpu_ids,
+                largest_file_bytes=order.disk_bytes,
+                uid=self._launch.uid,
             )
+            return self._started_ahead(plan) or start_child(plan)
         finally:
             os.close(work_fd)
+
+    def _started_ahead(self, plan: ChildPlan) -> int | None:
+        """Let the process that was started ahead of time become the job; None when it may not, or cannot."""
+        warm, self._warm = self._warm, None
+        if warm is None:
+            return None
+        pid = None
+        if may_take(plan, asked=self._launch.order.env, warm_uid=warm.uid, interpreter=sys.executable):
+            pid = warm.become(plan)
+        if pid is None:
+            warm.end()
+        return pid
 
     def _signal(self, command: ev.Signal) -> None:
         if self._trainer is not None and not self._is_trainer_reaped:
@@ -364,9 +380,24 @@ class Supervisor:
 
 def _attempt_path(arguments: list[str]) -> str:
     """Return the directory to work on; a supervisor started ahead of time waits for it. Empty when none ever comes."""
-    if arguments == [SPARE]:
+    if _is_spare(arguments):
         return os.fsdecode(os.read(0, 4096).rstrip(b"\n"))  # one write of the agent, or the end when it is gone
     return arguments[0] if len(arguments) == 1 else ""
+
+
+def _is_spare(arguments: list[str]) -> bool:
+    return len(arguments) == 1 and (arguments[0] == SPARE or arguments[0].startswith(WARM))
+
+
+def _warm_child(arguments: list[str]) -> WarmChild | None:
+    """Start a training process ahead of time, if asked to; without one the job starts in the usual way."""
+    if not _is_spare(arguments) or arguments[0] == SPARE:
+        return None
+    uid = arguments[0].removeprefix(WARM)
+    try:
+        return WarmChild(interpreter=sys.executable, code_path=CODE_PATH, uid=int(uid) if uid else None)
+    except (StartFailed, OSError):
+        return None
 
 
 def _settle(directory: AttemptDir) -> None:
@@ -384,15 +415,16 @@ def _settle(directory: AttemptDir) -> None:
 def main(arguments: list[str]) -> int:
     """Supervise the attempt whose directory is named."""
     os.umask(0o077)
+    warm = _warm_child(arguments)
     path = _attempt_path(arguments)
     if not path:
-        return 0 if arguments == [SPARE] else 2
+        return 0 if _is_spare(arguments) else 2
     directory = AttemptDir(path)
     _settle(directory)
     launch = Launch.parse(directory.read(LAUNCH_FILE) or b"")
     me = identity_of(os.getpid())
     assert me is not None
-    return Supervisor(directory, launch, me).run()
+    return Supervisor(directory, launch, me, warm=warm).run()
 
 
 if __name__ == "__main__":

@@ -110,6 +110,7 @@ def agent_config(
     cpu_slots: int | None = None,
     cpu_ids: list[int] | None = None,
     memory_bytes: int | None = None,
+    warm_processes: int = 0,
 ) -> dict[str, Any]:
     """Return the content of the agent's configuration file as plain JSON data.
 
@@ -120,6 +121,7 @@ def agent_config(
         cpu_slots: Slots to offer where there is no GPU; None for the agent's default.
         cpu_ids: Logical CPUs to use; None for all.
         memory_bytes: Memory to offer; None for most of the machine's.
+        warm_processes: Processes with torch imported that wait for the next jobs.
     """
     return {
         "server_id": server.pk,
@@ -131,6 +133,7 @@ def agent_config(
         "cpu_slots": cpu_slots,
         "cpu_ids": cpu_ids,
         "memory_bytes": memory_bytes,
+        "warm_processes": warm_processes,
     }
 
 

@@ -39,6 +39,12 @@ class Command(BaseCommand):
         parser.add_argument("--state-dir", type=Path, help="the agent's own directory on the server")
         parser.add_argument("--cpu-slots", type=int, help="slots to offer where there is no GPU")
         parser.add_argument("--cpu-ids", help="cores to use, such as 0,1,2 (default: all)")
+        parser.add_argument(
+            "--warm-processes",
+            type=int,
+            default=2,
+            help="processes with torch imported that wait for the next jobs, about 300 MB each (default: 2)",
+        )
         parser.add_argument("--memory-gib", type=float, help="memory to offer (default: most of the machine's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -63,6 +69,7 @@ class Command(BaseCommand):
                 cpu_slots=options["cpu_slots"],
                 cpu_ids=cpu_ids,
                 memory_bytes=int(memory_gib * 2**30) if memory_gib else None,
+                warm_processes=options["warm_processes"],
             ),
         )
         self.stdout.write(f"{server.name} is registered. Start its agent: AGENT_CONFIG={path} python -m agents")
