@@ -48,9 +48,9 @@ class Read:
 class Granted:
     """Follows the grant of one job."""
 
-    def __init__(self, path: Path | None, reports: ReportFile, *, clock: Callable[[], float], alone: bool) -> None:
-        """Follow the grant in ``path``; ``alone``: no other process trains with this one, so it can be measured."""
-        self._path, self._reports, self._clock, self._alone = path, reports, clock, alone
+    def __init__(self, path: Path | None, reports: ReportFile, *, clock: Callable[[], float]) -> None:
+        """Follow the grant in ``path``."""
+        self._path, self._reports, self._clock, self._alone = path, reports, clock, True
         self._seen: tuple[int, int] | None = None
         self._looked_s = -LOOK_EVERY_S
         self._grant: Grant | None = None
@@ -60,10 +60,17 @@ class Granted:
         self._stalled_s = 0.0
         self._point_cores, self._point, self._earlier_s = 0, (0.0, Read()), 0.0
 
-    def boundary(self, now_s: float) -> None:
-        """Look at the grant now and then, and count a step for what is being measured. Cheap at every step."""
+    def boundary(self, now_s: float, *, alone: bool) -> None:
+        """Look at the grant now and then, and count a step for what is being measured. Cheap at every step.
+
+        ``alone``: no other process trains with this one, so its cores can be changed.
+        """
         if self._path is None:
             return
+        self._alone = alone
+        if self._meter is not None and self._grant is not None and not alone:
+            self._meter = None
+            _use(self._grant.cores)
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
             self._look(self._path)

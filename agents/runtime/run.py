@@ -65,7 +65,7 @@ class Run:
         self._clock = clock
         self._reports = ReportFile(job.report_file)
         self._requests = RequestFile(job.request_file)
-        self._granted = Granted(job.grant_file, self._reports, clock=clock, alone=gang is None)
+        self._granted = Granted(job.grant_file, self._reports, clock=clock)
         self._stop = StopSignal()
         self._capture: Callable[[], Mapping[str, Any]] | None = None
         self._step = 0
@@ -138,7 +138,7 @@ class Run:
             self._complete()
             return
         now_s = self._clock()
-        self._granted.boundary(now_s)
+        self._granted.boundary(now_s, alone=self._gang is None or self._gang.size == 1)
         if now_s - self._reported_s >= self._every_s:
             self._report_progress(now_s)
         request = self._agreed(self._requests.poll())
