@@ -210,6 +210,21 @@ class JobPage(PageFields):
     results = JobRow(many=True)
 
 
+class BadItemDocument(Shape):
+    """An item of a dataset that was left out."""
+
+    dataset = text()
+    attempt = whole("Number of the attempt that found it.")
+    key = text("As the script names it.")
+    error = text("What reading or decoding it raised.")
+
+
+class BadItemPage(PageFields):
+    """All of them, 500 at most."""
+
+    results = BadItemDocument(many=True)
+
+
 class AttemptPage(PageFields):
     """A page of attempts."""
 

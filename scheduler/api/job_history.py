@@ -7,6 +7,7 @@ from rest_framework.response import Response
 from scheduler.api import parameters
 from scheduler.api.job_documents import (
     AttemptPage,
+    BadItemPage,
     EventPage,
     ExplainDocument,
     PlacementDocument,
@@ -17,6 +18,7 @@ from scheduler.api.permissions import READ
 from scheduler.api.text_ids import with_text_id
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
+from scheduler.selectors.datasets import job_bad_items
 from scheduler.selectors.jobs import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
 from scheduler.selectors.visibility import require_job
 
@@ -48,6 +50,17 @@ class JobAttempts(ApiView):
         """List the runs of a job from launch to end, oldest first."""
         rows = require_job(request.user, job).attempts.prefetch_related("leases__server", "leases__gpus__gpu")
         return Response(Page(rows=rows, order=OLDEST_FIRST, params=self.params).body(request, attempt_row))
+
+
+class JobBadItems(ApiView):
+    """Items of datasets that a job left out."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="job_bad_items", summary="Read a job's bad input", responses={200: BadItemPage})
+    def get(self, request: Request, job: str) -> Response:
+        """List the items that the job could not read or decode; other jobs that read the dataset skip them too."""
+        return Response(whole_list(job_bad_items(request.user, job)))
 
 
 class JobExplain(ApiView):

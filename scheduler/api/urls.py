@@ -31,6 +31,7 @@ urlpatterns = [
     path("jobs/<str:job>/explain", job_history.JobExplain.as_view(), name="api-job-explain"),
     path("jobs/<str:job>/series", job_history.JobSeries.as_view(), name="api-job-series"),
     path("jobs/<str:job>/placement", job_history.JobPlacement.as_view(), name="api-job-placement"),
+    path("jobs/<str:job>/bad-items", job_history.JobBadItems.as_view(), name="api-job-bad-items"),
     path("jobs/<str:job>/logs", job_logs.JobLogs.as_view(), name="api-job-logs"),
     path("jobs/<str:job>/logs/stream", job_logs.JobLogStream.as_view(), name="api-job-log-stream"),
     path("queues", queues.Queues.as_view(), name="api-queues"),

@@ -37,6 +37,7 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "get-api-job-explain": IN_QUEUE,
     "get-api-job-series": IN_QUEUE,
     "get-api-job-placement": IN_QUEUE,
+    "get-api-job-bad-items": IN_QUEUE,
     "get-api-job-logs": IN_QUEUE,
     "get-api-job-log-stream": IN_QUEUE,
     "get-api-queues": SIGNED_IN,

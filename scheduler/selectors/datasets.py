@@ -1,0 +1,76 @@
+"""Reads of what jobs found out about datasets: items that could not be read, and were left out.
+
+Jobs write these files (``<dataset>/bad.jsonl``, below a folder of their user where they have one), so nothing in them
+is believed to be more than text, and of a file only its end is read.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from scheduler.models import Attempt
+from scheduler.selectors.visibility import Actor, require_job
+
+DATASETS_DIR, FILE = "datasets", "bad.jsonl"  # as the agents call them
+MOST_FILES, MOST_ITEMS = 1_000, 500
+TAIL_BYTES = 512 * 1024
+TEXT_CHARS = 300
+
+Row = dict[str, Any]  # JSON
+
+
+def job_bad_items(user: Actor, job: str) -> list[Row]:
+    """Return the items that the attempts of a job left out, oldest first in each dataset.
+
+    Raises:
+        NotFound: There is no such job, or ``user`` may not see it.
+    """
+    attempts = dict(Attempt.objects.filter(job=require_job(user, job)).values_list("pk", "number"))
+    found = []
+    for path in _files(Path(settings.SHARED_DIR) / DATASETS_DIR):
+        for entry in _entries(path):
+            number = attempts.get(str(entry.get("job")))
+            if number is not None:
+                row = {
+                    "dataset": path.parent.name,
+                    "attempt": number,
+                    "key": entry.get("key"),
+                    "error": entry.get("error"),
+                }
+                found.append({name: value if name == "attempt" else _text(value) for name, value in row.items()})
+    return found[:MOST_ITEMS]
+
+
+def _text(value: object) -> str:
+    return str(value)[:TEXT_CHARS]
+
+
+def _files(datasets: Path) -> list[Path]:
+    found = sorted([*datasets.glob(f"*/{FILE}"), *datasets.glob(f"*/*/{FILE}")])
+    return found[:MOST_FILES]
+
+
+def _entries(path: Path) -> Iterator[Row]:
+    """Yield the whole lines at the end of a file that are ours."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return
+        file.seek(max(0, status.st_size - TAIL_BYTES))
+        lines = file.read(TAIL_BYTES).splitlines()
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # cut in two by the beginning of the tail, or by whoever wrote it
+        if isinstance(entry, dict):
+            yield entry
