@@ -10,6 +10,8 @@ from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
 GB = 10**9
 # A mistyped count must not fill the memory.
 MOST_SERVERS = 100_000
+# Times the cluster: the maximum of a queue that has none, more than jobs that wait ever ask for.
+_OUT_OF_REACH = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +102,14 @@ def server_table(cluster: Cluster) -> ServerTable:
 
 
 def queue_table(queues: Sequence[QueueSpec], *, cluster_gpus: int) -> QueueTable:
-    """Return the queues as columns, in their order."""
+    """Return the queues as columns, in their order.
+
+    A queue without a maximum gets one that it never reaches: else a queue that holds the whole cluster would be told
+    that it may not have more, instead of that there is no more.
+    """
     row_of = {queue.name: row for row, queue in enumerate(queues)}
     parents = [NO_ROW if queue.parent is None else row_of[queue.parent] for queue in queues]
-    most = [cluster_gpus if queue.max_gpus is None else queue.max_gpus for queue in queues]
+    most = [_OUT_OF_REACH * cluster_gpus if queue.max_gpus is None else queue.max_gpus for queue in queues]
     return QueueTable(
         queue_id=np.arange(len(queues), dtype=np.int64),
         parent=np.array(parents, dtype=np.int64),
