@@ -30,6 +30,7 @@ class GpuDocument(Shape):
     used_memory_bytes = whole(null=True)
     temperature_c = real(null=True)
     job = HolderDocument(allow_null=True, help_text="null: free, or not yours to see.")
+    guest = HolderDocument(allow_null=True, help_text="The job that shares it; null: none, or not yours to see.")
     queue = text('"another queue" when you may not see it.', null=True)
     color_slot = whole(null=True)
 

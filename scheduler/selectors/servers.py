@@ -72,7 +72,7 @@ def _rows(servers: list[Server], access: Access) -> list[Row]:
 
 
 def _holders(server_pks: list[str], access: Access) -> dict[int, Row]:
-    """Return who holds each GPU, by its row; those whom the reader may not see have no name."""
+    """Return who holds each GPU, by its row, and who shares it as a guest; who may not be seen has no name."""
     open_leases = LeaseGpu.objects.filter(released_at__isnull=True, gpu__server_id__in=server_pks)
     found = open_leases.values_list(
         "gpu_id",
@@ -83,14 +83,16 @@ def _holders(server_pks: list[str], access: Access) -> dict[int, Row]:
         "lease__attempt__job__queue_id",
         "lease__attempt__job__queue__name",
         "lease__attempt__job__queue__color_slot",
+        "slot",
     )
     holders: dict[int, Row] = {}
-    for gpu_pk, job_pk, number, name, owner, queue_pk, queue, color_slot in found.order_by("slot"):
-        if access.sees(queue_pk):
-            job = {"id": job_pk, "number": number, "name": name, "owner": owner}
-            holders[gpu_pk] = {"job": job, "queue": queue, "color_slot": color_slot}
-        else:
-            holders[gpu_pk] = {"job": None, "queue": ANOTHER_QUEUE, "color_slot": 0}
+    for gpu_pk, job_pk, number, name, owner, queue_pk, queue, color_slot, slot in found.order_by("slot"):
+        job = {"id": job_pk, "number": number, "name": name, "owner": owner} if access.sees(queue_pk) else None
+        if slot > 0 and gpu_pk in holders:
+            holders[gpu_pk]["guest"] = job
+            continue
+        seen = {"queue": queue, "color_slot": color_slot} if job else {"queue": ANOTHER_QUEUE, "color_slot": 0}
+        holders[gpu_pk] = {"job": job, "guest": None, **seen}
     return holders
 
 
@@ -105,7 +107,7 @@ def _gpu_row(gpu: Gpu, holder: Row | None) -> Row:
         "utilization_frac": gpu.utilization_frac,
         "used_memory_bytes": gpu.used_memory_bytes,
         "temperature_c": gpu.temperature_c,
-        **(holder or {"job": None, "queue": None, "color_slot": None}),
+        **(holder or {"job": None, "guest": None, "queue": None, "color_slot": None}),
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.core.lifecycle import JobState
 from scheduler.models import Event, Job, LeaseGpu, Round, Trial
+from scheduler.selectors.servers import server_list
 from tests.world import World
 
 QUANTUM_S, TRIAL_S = 5, 10
@@ -61,6 +62,8 @@ def test_pair_that_gains_is_kept(packing: World) -> None:
     grants = [grant for round_ in Round.objects.all() for grant in round_.decisions.get("grants", ())]
     assert any(grant.get("riding") in (first.number, second.number) for grant in grants)
     assert [attempt.number for job in (first, second) for attempt in packing.attempts(job)] == [1, 1]
+    gpu = server_list(packing.admin)[0]["gpus"][0]
+    assert {gpu["job"]["number"], gpu["guest"]["number"]} == {first.number, second.number}
 
 
 def test_pair_that_loses_is_taken_apart_within_two_quanta(packing: World) -> None:
