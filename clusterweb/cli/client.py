@@ -35,6 +35,11 @@ class Client:
         headers = {"Content-Type": content_type, "Idempotency-Key": str(uuid.uuid4())}
         return self._json("POST", path, query=query, body=body or b"{}", headers=headers)
 
+    def upload(self, path: str, content: bytes, **query: object) -> Json:
+        """Return the JSON of a POST of a file."""
+        headers = {"Content-Type": "application/octet-stream"}
+        return self._json("POST", path, query=query, body=content, headers=headers)
+
     def patch(self, path: str, data: Mapping[str, object], *, etag: str) -> Json:
         """Return the JSON of a PATCH of the version with this ETag."""
         headers = {"Content-Type": "application/json", "If-Match": etag}

@@ -93,6 +93,7 @@ def explain(given: Namespace) -> int:
         if found["queue_position"]:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")
+    lines += _estimate(found)
     lines += [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in found["checks"]]
     if found["ahead"]:
         heads = ("AHEAD", "GPUS", "WHY IT WAITS")
@@ -100,6 +101,17 @@ def explain(given: Namespace) -> int:
         lines += ["", table(heads, rows)]
     show(given, found, "\n".join(lines))
     return 0
+
+
+def _estimate(found: Json) -> list[str]:
+    """Return when a job starts in a line; nothing for one that does not wait."""
+    estimate = found.get("estimate")
+    if not estimate:
+        return []
+    if not estimate["known"]:
+        return [estimate["sentence"]]
+    by = f", 9 in 10 by {estimate['p90_at']}" if estimate["p90_at"] else ""
+    return [f"Starts at about {estimate['p50_at']}{by} ({estimate['futures']} simulated futures)."]
 
 
 def act(given: Namespace) -> int:

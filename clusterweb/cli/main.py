@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import jobs, queues, sign_in
+from clusterweb.cli import jobs, queues, sign_in, whatif
 from clusterweb.cli.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -43,6 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--gpus", type=int, help="the new quota")
     verb.add_argument("--reason", default="", help="why; kept in the audit")
     verb.set_defaults(run=queues.quota)
+
+    verb = verbs.add_parser("whatif", parents=[shared], help="what would happen under other policies, quotas, servers")
+    verb.add_argument("action", choices=["run", "ls", "compare", "cancel", "upload"], help="what to do")
+    verb.add_argument("subject", nargs="?", help="run: JSON file or -; upload: trace file; else the id of a scenario")
+    verb.add_argument("--no-wait", action="store_true", help="run: print the id and end")
+    verb.set_defaults(run=whatif.whatif)
 
     verb = verbs.add_parser("login", help="store the address of a server and a token")
     verb.add_argument("url", help="such as https://clusterweb.example.org")

@@ -13,7 +13,7 @@ from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.lifecycle import TERMINAL
 from scheduler.selectors.servers import device_kinds
-from scheduler.selectors.visibility import jobs_visible, may_ask_what_if, queues_visible
+from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.settings import cluster_row
 
 
@@ -28,7 +28,7 @@ class NavItem:
     current: bool
 
 
-def _nav(request: HttpRequest, counts: dict[str, int]) -> list[NavItem]:
+def _nav(request: HttpRequest, access: Access, counts: dict[str, int]) -> list[NavItem]:
     items = [
         ("/", "layout-dashboard", "Overview"),
         ("/jobs", "list", "Jobs"),
@@ -36,9 +36,9 @@ def _nav(request: HttpRequest, counts: dict[str, int]) -> list[NavItem]:
         ("/cluster", "server", "Cluster"),
         ("/rounds", "history", "Rounds"),
     ]
-    if may_ask_what_if(request.user):
+    if access.asks_what_if:
         items.append(("/whatif", "flask-conical", "What-if"))
-    if getattr(request.user, "is_superuser", False):
+    if access.is_admin:
         items.append(("/admin", "settings", "Admin"))
     return [
         NavItem(
@@ -56,9 +56,10 @@ def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
     user = request.user
     cluster = cluster_row()
     kinds = device_kinds(user)
-    queues = list(queues_visible(user))
+    access = access_of(user)  # read once: it is on every page
+    queues = list(access.queues())
     counts = {
-        "Jobs": jobs_visible(user).exclude(state__in=[state.value for state in TERMINAL]).count(),
+        "Jobs": access.jobs().exclude(state__in=[state.value for state in TERMINAL]).count(),
         "Queues": len(queues),
         "Cluster": len(kinds),
     }
@@ -66,7 +67,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
     period = timedelta(seconds=settings.ROUND_S)
     chosen = request.COOKIES.get(QUEUE_COOKIE, "")
     return {
-        "nav": _nav(request, counts),
+        "nav": _nav(request, access, counts),
         "queues": queues,
         "queue": next((queue for queue in queues if queue.name == chosen), None),
         "round": cluster.round_number,

@@ -277,6 +277,27 @@ class GapDocument(Shape):
     duration_s = real()
 
 
+class EstimateDocument(Shape):
+    """When a waiting job starts, from futures simulated after a round."""
+
+    known = yes()
+    p50_at = moment("Half of the futures start it by then.")
+    p90_at = moment("Nine in ten; null where that many do not start it at all.")
+    made_at = moment()
+    round = whole(null=True)
+    futures = whole("How many were simulated.")
+    reason = text("Why nothing is known; empty when something is.")
+    sentence = text("The same in words.")
+
+
+class EstimateErrorDocument(Shape):
+    """How far first estimates of the last 7 days were off, once jobs started."""
+
+    starts = whole("Starts that had an estimate.")
+    median_error_s = real("Median size of the error of `p50_at`.")
+    covered_frac = real("Share that had started by `p90_at`.", null=True)
+
+
 class ExplainDocument(Shape):
     """Why a job waits."""
 
@@ -295,6 +316,8 @@ class ExplainDocument(Shape):
     ahead = AheadDocument(many=True, help_text="The nearest of them.")
     checks = CheckDocument(many=True)
     held_back = GapDocument(many=True, help_text="What it waited for so far.")
+    estimate = EstimateDocument(allow_null=True, help_text="null when it does not wait.")
+    estimate_error = EstimateErrorDocument(allow_null=True)
 
 
 class SeriesDocument(Shape):

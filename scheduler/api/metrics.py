@@ -21,7 +21,7 @@ from scheduler.api.permissions import ADMIN_OR_LOCAL
 from scheduler.api.renderers import PlainText
 from scheduler.api.view import ApiView
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Attempt, Cluster, Job, Lease, Queue, Round, Server
+from scheduler.models import Attempt, Cluster, Job, Lease, Queue, Round, ScenarioRun, Server, StartEstimate
 from scheduler.ports import live_ports
 from scheduler.selectors.overview import cluster_now
 
@@ -90,6 +90,7 @@ class DatabaseCollector(Collector):
         yield from self._times()
         yield from self._devices()
         yield from self._queues()
+        yield from self._what_if()
 
     def _jobs(self) -> Iterator[Family]:
         states = Job.objects.order_by().values_list("state", "queue__name").annotate(n=Count("pk"))
@@ -159,6 +160,15 @@ class DatabaseCollector(Collector):
                 family.add_metric([name, kind], value)
         yield family
         yield _counter("gpu_seconds", "GPU-seconds given to jobs.", ["use", "queue"], self._gpu_seconds())
+
+    def _what_if(self) -> Iterator[Family]:
+        """Yield how far estimates of starts were off, and what became of what-if runs."""
+        off = StartEstimate.objects.filter(error_s__isnull=False)
+        error = Func(F("error_s"), function="ABS", output_field=FloatField())
+        text = "Size of the error of the first estimate of a job's start."
+        yield _histogram("eta_error_seconds", text, off, error, WAIT_BUCKETS_S)
+        runs = ScenarioRun.objects.order_by().values_list("state").annotate(n=Count("pk"))
+        yield _gauge("whatif_runs", "What-if runs that are kept, by state.", ["state"], (([s], n) for s, n in runs))
 
     def _gpu_seconds(self) -> list[tuple[list[str], float]]:
         closed = Job.objects.order_by().values_list("queue__name").annotate(n=Sum("attained_gpu_s"))

@@ -98,6 +98,7 @@ class ScenarioCancel(ApiView):
     """Stopping a scenario."""
 
     rules = {"POST": WHAT_IF}
+    repeatable = frozenset({"POST"})
 
     @extend_schema(
         operation_id="scenario_cancel",
@@ -107,9 +108,13 @@ class ScenarioCancel(ApiView):
     )
     def post(self, request: Request, scenario: str) -> Response:
         """Stop a scenario; what it found so far stays."""
-        at = live_ports().clock.now()
-        found = scenario_cancel(actor=request.user, scenario=require_scenario(request.user, scenario), at=at)
-        return Response(scenario_detail(found, at))
+
+        def cancel() -> tuple[int, Json, str]:
+            at = live_ports().clock.now()
+            found = scenario_cancel(actor=request.user, scenario=require_scenario(request.user, scenario), at=at)
+            return 200, scenario_detail(found, at), ""
+
+        return once(request, request.data, cancel)
 
 
 class ScenarioRun(ApiView):

@@ -15,6 +15,7 @@ from scheduler.core.plan import WaitReason
 from scheduler.core.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
+from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.selectors.evidence import (
     ANOTHER_JOB,
     ANOTHER_QUEUE,
@@ -50,7 +51,8 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Row:
 
     Keys: ``round``, ``reason``, ``sentence``, ``evidence``, ``since``, ``position`` of ``waiting_jobs``,
     ``queue_position`` of ``queue_waiting_jobs``, ``ahead`` (the nearest of ``num_ahead`` jobs), ``checks``
-    (``name``, ``ok``, ``text``) and ``held_back`` (what it waited for so far). A job that does not wait has an empty
+    (``name``, ``ok``, ``text``), ``held_back`` (what it waited for so far), ``estimate`` (when it starts) and
+    ``estimate_error`` (how far such estimates were off lately). A job that does not wait has an empty
     reason and no checks.
     """
     access = access_of(user)
@@ -68,6 +70,8 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Row:
         **(_line(job, access) if is_waiting else _NO_LINE),
         "checks": _checks(job, cluster, at) if is_waiting else [],
         "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
+        "estimate": estimate_row(estimate_of(job)) if is_waiting else None,
+        "estimate_error": estimate_error(at) if is_waiting else None,
     }
 
 

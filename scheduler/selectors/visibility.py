@@ -44,6 +44,19 @@ class Access:
         own = self.role(queue_pk)
         return own is not None and RANK[own] >= RANK[role]
 
+    @property
+    def asks_what_if(self) -> bool:
+        """Return whether the user may ask what-if questions at all: admins, and leads of any queue."""
+        return self.is_admin or Role.LEAD in self.roles.values()
+
+    def queues(self) -> QuerySet[Queue]:
+        """Return the queues that may be seen."""
+        return Queue.objects.all() if self.is_admin else Queue.objects.filter(pk__in=list(self.roles))
+
+    def jobs(self) -> QuerySet[Job]:
+        """Return the jobs that may be seen."""
+        return Job.objects.all() if self.is_admin else Job.objects.filter(queue_id__in=list(self.roles))
+
 
 def is_admin(user: Actor) -> bool:
     """Return whether ``user`` may change servers, settings and every queue."""
@@ -84,8 +97,7 @@ def role_in(user: Actor, queue: Queue) -> Role | None:
 
 def queues_visible(user: Actor) -> QuerySet[Queue]:
     """Return the queues in which ``user`` has a role."""
-    access = access_of(user)
-    return Queue.objects.all() if access.is_admin else Queue.objects.filter(pk__in=list(access.roles))
+    return access_of(user).queues()
 
 
 def queues_submittable(user: Actor) -> QuerySet[Queue]:
@@ -101,8 +113,7 @@ def queues_submittable(user: Actor) -> QuerySet[Queue]:
 
 def jobs_visible(user: Actor) -> QuerySet[Job]:
     """Return the jobs of the queues in which ``user`` has a role."""
-    access = access_of(user)
-    return Job.objects.all() if access.is_admin else Job.objects.filter(queue_id__in=list(access.roles))
+    return access_of(user).jobs()
 
 
 def require_job(user: Actor, job_id_or_number: str | int) -> Job:
@@ -143,8 +154,7 @@ def require_queue(user: Actor, name: str) -> Queue:
 
 def may_ask_what_if(user: Actor) -> bool:
     """Return whether ``user`` may ask what-if questions at all: admins, and leads of any queue."""
-    access = access_of(user)
-    return access.is_admin or Role.LEAD in access.roles.values()
+    return access_of(user).asks_what_if
 
 
 def scenarios_visible(user: Actor) -> QuerySet[Scenario]:

@@ -1,16 +1,18 @@
-"""Runs the what-if runner in a thread of every Celery worker that consumes the queue ``simulations``."""
+"""Runs what-if and the estimates of starts in threads of every worker that consumes the queue ``simulations``."""
 
 import logging
 import os
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from celery import bootsteps
 from django.db import DatabaseError, InterfaceError, close_old_connections, connections
 
 from scheduler.ports import Ports, live_ports
+from scheduler.whatif.estimates import Estimator
 from scheduler.whatif.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -31,9 +33,10 @@ class SimulationThreads:
 
     def start(self) -> None:
         """Start them."""
-        thread = threading.Thread(target=self._make_runs, name="what-if", daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        for name, run in (("what-if", self._make_runs), ("estimates", self._make_estimates)):
+            thread = threading.Thread(target=run, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
         log.info("simulations_started")
 
     def stop(self) -> None:
@@ -47,21 +50,31 @@ class SimulationThreads:
         name = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
         runner = Runner(self._ports, name=name, slots=self._slots)
         try:
-            while not self._stop.wait(IDLE_EVERY_S if runner.is_idle else LOOK_EVERY_S):
-                try:
-                    runner.tick()
-                    if runner.is_idle:
-                        close_old_connections()
-                except (DatabaseError, InterfaceError) as error:
-                    log.error("database_failed", extra={"error": str(error)})
-                    connections.close_all()
-                    self._stop.wait(PAUSE_S)
-                except Exception:  # a defect must cost one step, not the worker
-                    log.exception("whatif_step_failed")
-                    self._stop.wait(PAUSE_S)
+            self._repeat(runner.tick, lambda: IDLE_EVERY_S if runner.is_idle else LOOK_EVERY_S)
         finally:
             runner.stop()
             connections.close_all()
+
+    def _make_estimates(self) -> None:
+        estimator = Estimator(self._ports)
+        try:
+            self._repeat(estimator.tick, lambda: IDLE_EVERY_S)
+        finally:
+            connections.close_all()
+
+    def _repeat(self, step: Callable[[], object], rest_s: Callable[[], float]) -> None:
+        """Call ``step`` until the end, through whatever a broken database or a defect throws at it."""
+        while not self._stop.wait(rest_s()):
+            try:
+                step()
+                close_old_connections()
+            except (DatabaseError, InterfaceError) as error:
+                log.error("database_failed", extra={"error": str(error)})
+                connections.close_all()
+                self._stop.wait(PAUSE_S)
+            except Exception:  # a defect must cost one step, not the worker
+                log.exception("simulation_step_failed")
+                self._stop.wait(PAUSE_S)
 
 
 class SimulationStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no stubs

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock, counted, number
+from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.job import act
@@ -23,6 +24,7 @@ from frontend.pages.jobs.subject import found_job, in_words, whole_s
 from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
+from scheduler.selectors.estimates import estimates_of
 from scheduler.selectors.jobs import JobFilters, job_list, job_row
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
@@ -39,7 +41,7 @@ class Line:
         row: The job as the selector tells it.
         detail: Reason or outcome in words; empty where a progress bar stands.
         waited_since, ran_since: Times that a script counts from; None stands still.
-        ends: When it ends at its present rate, or when it ended; empty where unknown.
+        ends: When it starts, when it ends at its present rate, or when it ended; empty where unknown.
     """
 
     row: dict[str, Any]
@@ -63,7 +65,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
     device = device_word(device_kinds(request.user))
     counts = _counts(request, query)
     access = access_of(request.user)
-    lines = [_line(request, job, access, device) for job in page.jobs]
+    estimates = estimates_of(job.pk for job in page.jobs if job.state == JobState.QUEUED)
+    lines = [_line(request, job, access, device, estimates.get(job.pk)) for job in page.jobs]
     shown = sum(counts[state] for state in _states(query))
     return render(
         request,
@@ -141,7 +144,7 @@ def _href(query: ListQuery, **changes: object) -> str:
     return f"?{urlencode(given)}"
 
 
-def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord) -> Line:
+def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord, estimate: dict[str, Any] | None) -> Line:
     now, zone = now_utc(), viewer_zone(request)
     row, state = job_row(job), JobState(job.state)
     since_change_s = max(0.0, (now - job.state_changed_at).total_seconds())
@@ -149,7 +152,10 @@ def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord) ->
     waited_s = whole_s(job.queueing_s + (since_change_s if is_waiting else 0.0))
     ran_s = whole_s(job.executed_s + (since_change_s if is_running else 0.0))
     at = ends_at(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s, now=now)
-    ends = clock(at, now, zone) if at is not None and is_running else ""
+    ends = f"about {clock(at, now, zone)}" if at is not None and is_running else ""
+    starts_at = as_time_or_none(estimate["p50_at"]) if estimate else None
+    if is_waiting and starts_at is not None:
+        ends = f"starts {clock(starts_at, now, zone)}"
     return Line(
         row=row,
         detail=_detail(job, row, device),
@@ -157,7 +163,7 @@ def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord) ->
         waited_since=_counted_from(now, waited_s) if is_waiting else None,
         ran_s=ran_s if job.first_started_at else None,
         ran_since=_counted_from(now, ran_s) if is_running else None,
-        ends=f"about {ends}" if ends else clock(job.ended_at, now, zone) if job.ended_at else "",
+        ends=ends or (clock(job.ended_at, now, zone) if job.ended_at else ""),
         may_pick=state not in TERMINAL and job.wanted != "cancel" and _may_act(request, job, access),
         held_gpus=job.num_gpus if state in HOLDING else 0,
     )

@@ -1,0 +1,138 @@
+"""The verb ``whatif``: ask what would happen, follow it, compare the variants."""
+
+import json
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from clusterweb.cli.account import read_account
+from clusterweb.cli.client import Client, Json
+from clusterweb.cli.errors import CommandError
+from clusterweb.cli.jobs import show
+from clusterweb.cli.text import duration, since, table
+
+POLL_S = 0.5
+SHOWN = (
+    ("avg_jct_s", "MEAN JCT"),
+    ("p50_jct_s", "P50 JCT"),
+    ("p99_jct_s", "P99 JCT"),
+    ("avg_queueing_s", "MEAN WAIT"),
+    ("makespan_s", "MAKESPAN"),
+    ("avg_useful_gpu", "USEFUL"),
+    ("preemptions", "PREEMPTED"),
+    ("max_rho", "WORST RHO"),
+)
+
+
+def whatif(given: Namespace) -> int:
+    """Do what ``given.action`` says."""
+    actions = {"run": _run, "ls": _ls, "compare": _compare, "cancel": _cancel, "upload": _upload}
+    return actions[given.action](Client(read_account()), given)
+
+
+def _subject(given: Namespace, what: str) -> str:
+    if not given.subject:
+        raise CommandError(f"whatif {given.action} needs {what}.")
+    return str(given.subject)
+
+
+def _run(client: Client, given: Namespace) -> int:
+    """Ask the question in a JSON file; wait for its answer unless told otherwise."""
+    path = _subject(given, "a JSON file with the scenario")
+    try:
+        body = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        json.loads(body)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} is no JSON file that can be read: {error}") from None
+    scenario = client.post("whatif", body.encode())
+    if given.no_wait:
+        show(given, scenario, f"{scenario['id']}  {scenario['name']}")
+        return 0
+    return _followed(client, given, scenario["id"])
+
+
+def _followed(client: Client, given: Namespace, scenario_id: str) -> int:
+    while True:
+        scenario = client.get(f"whatif/{scenario_id}")
+        progress = scenario["progress"]
+        if given.output == "text" and sys.stderr.isatty():
+            done = f"{progress['runs_done']} of {progress['num_runs']} runs, {100 * progress['frac']:.0f} %"
+            print(f"\r{done}   ", end="", file=sys.stderr, flush=True)
+        if scenario["state"] not in ("queued", "running"):
+            break
+        time.sleep(POLL_S)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    return _shown(given, scenario)
+
+
+def _compare(client: Client, given: Namespace) -> int:
+    """Show what a scenario found."""
+    return _shown(given, client.get(f"whatif/{_subject(given, 'the id of a scenario')}"))
+
+
+def _shown(given: Namespace, scenario: Json) -> int:
+    lines = [f"{scenario['name']}: {scenario['about']}; {scenario['state']}"]
+    lines += [f"{warning}." for warning in scenario["warnings"]]
+    if scenario["error"]:
+        lines.append(scenario["error"])
+    metrics = {metric["key"]: metric for metric in scenario["metrics"]}
+    if any(cell["seeds"] for cell in metrics["avg_jct_s"]["variants"]):
+        rows = [
+            (variant["name"], *(_cell(metrics[key], at) for key, _ in SHOWN))
+            for at, variant in enumerate(scenario["variants"])
+        ]
+        lines += [
+            "",
+            table(("VARIANT", *(title for _, title in SHOWN)), rows),
+            "",
+            "* best; +- half of the 95 % interval",
+        ]
+    for row in scenario["fidelity"] or []:
+        lines.append(f"{row['key']}: happened {row['happened']:.4g}, replayed {row['replayed']:.4g}")
+    show(given, scenario, "\n".join(lines))
+    return 0 if scenario["state"] != "failed" else 1
+
+
+def _cell(metric: Json, at: int) -> str:
+    own = metric["variants"][at]
+    if not own["seeds"]:
+        return ""
+    text = _text(metric["kind"], own["mean"])
+    spread = f" +-{_text(metric['kind'], own['half_width'])}" if own["half_width"] else ""
+    return f"{text}{spread}{'*' if metric['winner'] == at else ''}"
+
+
+def _text(kind: str, value: float) -> str:
+    if kind == "time":
+        return duration(value)
+    return f"{100 * value:.1f}%" if kind == "share" else f"{value:.4g}"
+
+
+def _ls(client: Client, given: Namespace) -> int:
+    """List scenarios, newest first."""
+    rows = client.all("whatif", most=50)
+    cells = [(row["id"], row["name"], row["state"], len(row["variants"]), since(row["created_at"])) for row in rows]
+    text = table(("ID", "NAME", "STATE", "VARIANTS", "AGE"), cells) if rows else "You have asked nothing yet."
+    show(given, rows, text)
+    return 0
+
+
+def _cancel(client: Client, given: Namespace) -> int:
+    """Stop a scenario."""
+    scenario = client.post(f"whatif/{_subject(given, 'the id of a scenario')}/cancel")
+    show(given, scenario, f"{scenario['name']} is cancelled.")
+    return 0
+
+
+def _upload(client: Client, given: Namespace) -> int:
+    """Keep a trace file, to start scenarios from."""
+    path = Path(_subject(given, "a trace file"))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from None
+    file = client.upload("whatif/traces", content, name=path.name)
+    show(given, file, f"{file['id']}  {file['name']}")
+    return 0

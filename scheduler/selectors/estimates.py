@@ -1,0 +1,69 @@
+"""When a waiting job starts: what was estimated after the last round, and how far such estimates were off lately."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+
+from scheduler.models import Job, StartEstimate
+from scheduler.selectors.times import iso
+
+LATELY = timedelta(days=7)
+MOST_LATELY = 1_000
+WHY_UNKNOWN = {
+    "": "No estimate yet. It appears after the next round.",
+    "no_history": "Not known: too few jobs have ended to tell how long jobs run, and this or another job does not say.",
+    "not_in_futures": "Not known: in most of the simulated futures it does not start within 7 days.",
+    "not_offered": "Not known: it is not offered to rounds now, such as in a pause after a failure.",
+    "paused": "Not known: scheduling is paused.",
+    "far_back": "Not known: only the first 1 000 jobs in line are estimated.",
+    "too_large": "Not known: the cluster is too large to be simulated often enough after each round.",
+}
+
+Row = dict[str, Any]  # JSON
+
+
+def estimate_row(estimate: StartEstimate | None) -> Row:
+    """Return an estimate as plain JSON data; ``sentence`` says why where nothing is known."""
+    is_known = estimate is not None and not estimate.reason and estimate.p50_at is not None
+    return {
+        "known": is_known,
+        "p50_at": iso(estimate.p50_at) if estimate and is_known else None,
+        "p90_at": iso(estimate.p90_at) if estimate and is_known else None,
+        "made_at": iso(estimate.made_at) if estimate else None,
+        "round": estimate.round_number if estimate else None,
+        "futures": estimate.futures if estimate else 0,
+        "reason": estimate.reason if estimate else "new",
+        "sentence": "" if is_known else WHY_UNKNOWN.get(estimate.reason if estimate else "", WHY_UNKNOWN[""]),
+    }
+
+
+def estimate_of(job: Job) -> StartEstimate | None:
+    """Return the open estimate of a job; the caller has made sure that it may be seen."""
+    return StartEstimate.objects.filter(job=job, closed_at=None).first()
+
+
+def estimates_of(job_pks: Iterable[str]) -> dict[str, Row]:
+    """Return the open estimates of jobs that the caller may see, by one query."""
+    rows = StartEstimate.objects.filter(job_id__in=list(job_pks), closed_at=None).defer("starts_s")
+    return {row.job_id: estimate_row(row) for row in rows}
+
+
+def estimate_error(at: datetime) -> Row | None:
+    """Return how far first estimates were off for jobs that started lately; None when none did.
+
+    Keys: ``starts``, ``median_error_s`` (size of the error of p50), ``covered_frac`` (started by p90).
+    """
+    started = StartEstimate.objects.filter(started_at__gte=at - LATELY, error_s__isnull=False).order_by("-started_at")
+    errors = sorted(abs(error_s or 0.0) for error_s in started.values_list("error_s", flat=True)[:MOST_LATELY])
+    if not errors:
+        return None
+    with_p90 = started.filter(first_p90_at__isnull=False)
+    known = with_p90.count()
+    covered = with_p90.filter(started_at__lte=F("first_p90_at")).count()
+    return {
+        "starts": len(errors),
+        "median_error_s": errors[len(errors) // 2],
+        "covered_frac": covered / known if known else None,
+    }

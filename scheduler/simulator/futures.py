@@ -1,0 +1,191 @@
+"""When waiting jobs start: the cluster simulated forward from a snapshot, many times, each time with other chance.
+
+What is not known is drawn: how long jobs still run, and who else will submit what. Each future is one replay with the
+decision that rules the live cluster; the starts of a job over all futures are its estimate.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.config import SchedulerConfig
+from scheduler.core.tables import FloatArray, IntArray, Snapshot
+from scheduler.simulator.begun import Begun, jobs_of
+from scheduler.simulator.draws import Draws
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.run_times import Ended, RunTimes
+
+# Fewer submissions tell nothing of how many will follow.
+LEAST_SUBMITTED = 5
+# Later ones hardly matter to who waits now, and cost time.
+MOST_ARRIVALS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """What was submitted lately, one row each; what will be is drawn from it.
+
+    Attributes:
+        over_s: Length of the time in which it was, seconds.
+        queue, owner, num_gpus: (n,) queue row, number of the owner, GPUs.
+    """
+
+    over_s: float
+    queue: IntArray
+    owner: IntArray
+    num_gpus: IntArray
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Starts of the waiting jobs.
+
+    Attributes:
+        rows: (w,) rows of the waiting jobs in the snapshot.
+        starts_s: (w, f) seconds from the snapshot to the start in each future; +inf where it does not start.
+        unknown: Whether some run time could not even be guessed; there are no futures then.
+        cut: Whether there was too little time for all futures that were wanted.
+    """
+
+    rows: IntArray
+    starts_s: FloatArray
+    unknown: bool
+    cut: bool
+
+    @property
+    def futures(self) -> int:
+        """Return how many futures there are."""
+        return int(self.starts_s.shape[1])
+
+
+class _OutOfTime(Exception):
+    """The futures have used the CPU time they may use."""
+
+
+def outlook(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    *,
+    owner: IntArray,
+    ended: Ended,
+    submitted: Submitted | None,
+    futures: int,
+    horizon_s: float,
+    cpu_s: float = math.inf,
+    seed: int = 0,
+) -> Outlook:
+    """Return when the waiting jobs of a snapshot start.
+
+    Args:
+        snapshot: The state.
+        config: How rounds decide.
+        owner: (n,) number of the owner of each job.
+        ended: Jobs that ended before, to know how long jobs run.
+        submitted: What was submitted lately; None for nothing to come.
+        futures: How many to simulate.
+        horizon_s: How far.
+        cpu_s: CPU time of this thread that it may take; it stops within a future.
+        seed: Of what is drawn.
+    """
+    jobs = snapshot.jobs
+    waiting = np.flatnonzero(~jobs.running)
+    like = _like(submitted, Draws(seed, "like whom"))
+    nobody = np.zeros(0, dtype=np.int64)
+    run_times = RunTimes(
+        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else nobody)),
+        owner=np.concatenate((owner, submitted.owner[like] if submitted else nobody)),
+        run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
+        left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
+        ended=ended,
+    )
+    if not len(waiting) or not run_times.is_known.all():
+        none = np.zeros((len(waiting), 0))
+        return Outlook(rows=waiting, starts_s=none, unknown=not run_times.is_known.all(), cut=False)
+    until_s = time.thread_time() + cpu_s
+    found: list[FloatArray] = []
+    for future in range(futures):
+        left_s = run_times.draw(Draws(seed, f"time left {future}"))
+        draws = Draws(seed, f"arrivals {future}")
+        own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
+        coming = _coming(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
+        try:
+            found.append(_starts(snapshot, config, own_s, coming, horizon_s, until_s)[waiting])
+        except _OutOfTime:
+            break
+        if time.thread_time() >= until_s:
+            break
+    starts_s = np.stack(found, axis=1) if found else np.zeros((len(waiting), 0))
+    return Outlook(rows=waiting, starts_s=starts_s, unknown=False, cut=len(found) < futures)
+
+
+def _like(submitted: Submitted | None, draws: Draws) -> IntArray:
+    """Return rows of what was submitted lately: those who come will be like them."""
+    if submitted is None or len(submitted) < LEAST_SUBMITTED or submitted.over_s <= 0:
+        return np.zeros(0, dtype=np.int64)
+    return (draws.uniform(MOST_ARRIVALS) * len(submitted)).astype(np.int64)
+
+
+def _coming(
+    submitted: Submitted, like: IntArray, run_s: FloatArray, now_s: float, horizon_s: float, draws: Draws
+) -> list[SimJob]:
+    """Return jobs that arrive as often as lately, in an order of their own."""
+    order = draws.order(len(like))
+    arrival_s = now_s + np.cumsum(draws.exponential(len(like))) * submitted.over_s / max(1, len(submitted))
+    return [
+        SimJob(
+            arrival_s=at_s,
+            num_gpus=int(submitted.num_gpus[like[row]]),
+            run_s=float(run_s[row]),
+            queue=int(submitted.queue[like[row]]),
+            max_servers=1,
+        )
+        for at_s, row in zip(arrival_s.tolist(), order.tolist(), strict=True)
+        if at_s < now_s + horizon_s
+    ]
+
+
+def _starts(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    left_s: FloatArray,
+    coming: Sequence[SimJob],
+    horizon_s: float,
+    until_s: float,
+) -> FloatArray:
+    """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none."""
+
+    def stop_in_time(_done: int, _total: int) -> None:
+        if time.thread_time() >= until_s:
+            raise _OutOfTime
+
+    outcome = simulate(
+        [*jobs_of(snapshot, left_s), *coming],
+        snapshot.servers,
+        snapshot.queues,
+        config,
+        until_s=snapshot.now_s + horizon_s,
+        stays=True,
+        progress=stop_in_time,
+        begun=Begun(snapshot=snapshot, remaining_s=left_s),
+    )
+    assert outcome.stays is not None
+    begin_s = np.full(len(snapshot.jobs) + len(coming), np.inf)
+    np.minimum.at(begin_s, outcome.stays.job, outcome.stays.begin_s)
+    return begin_s[: len(snapshot.jobs)] - snapshot.now_s
+
+
+def quantile(starts_s: FloatArray, share: float) -> float:
+    """Return the time by which a job starts with this chance, seconds; +inf when it does not.
+
+    Of f futures the k-th smallest covers what will really happen with chance k / (f + 1).
+    """
+    ranked = np.sort(starts_s)
+    rank = math.ceil(share * (len(ranked) + 1))
+    return float(ranked[rank - 1]) if 1 <= rank <= len(ranked) else math.inf

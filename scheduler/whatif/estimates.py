@@ -1,0 +1,200 @@
+"""Estimates of when waiting jobs start, made after rounds and stored; and how far they were off, once jobs start.
+
+One estimate is made at a time, within a bound of CPU time, and rests four times as long as it took: it never takes more
+than a fifth of a core.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+from django.db import transaction
+from django.db.models import Max
+
+from scheduler.choices import build_config
+from scheduler.core.lifecycle import JobState
+from scheduler.live.snapshot import LiveSnapshot, snapshot_read
+from scheduler.models import Attempt, Cluster, Job, StartEstimate
+from scheduler.ports import Ports
+from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
+from scheduler.simulator.run_times import ended_of
+from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.whatif.live_base import ended_rows, owners_of
+
+log = logging.getLogger(__name__)
+
+FUTURES = 24
+MOST_CPU_S = 2.0
+HORIZON_S = 7 * 86_400.0
+LATELY = timedelta(days=7)
+MOST_LATELY = 2_000
+MOST_JOBS = 1_000
+REST_TIMES = 4
+LEAST_FUTURES = 8
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What is said of one job. ``reason`` is empty when something is known."""
+
+    reason: str = ""
+    starts_s: tuple[float, ...] = ()
+    futures: int = 0
+
+
+class Estimator:
+    """Makes estimates after rounds. One thread calls ``tick``."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._seen: tuple[int, bool] | None = None
+        self._next_s = -math.inf
+
+    def tick(self) -> bool:
+        """Make estimates if a round has ended since the last ones, and enough time has passed; return whether."""
+        now_s = self._ports.clock.mono_s()
+        cluster = Cluster.objects.filter(pk=1).first()
+        if cluster is None or now_s < self._next_s or self._seen == (cluster.round_number, cluster.paused):
+            return False
+        self._seen = (cluster.round_number, cluster.paused)
+        cpu_s = time.thread_time()
+        estimates_make(cluster, at=self._ports.clock.now())
+        self._next_s = self._ports.clock.mono_s() + REST_TIMES * (time.thread_time() - cpu_s)
+        return True
+
+
+def estimates_make(cluster: Cluster, *, at: datetime) -> None:
+    """Estimate when the waiting jobs start, and close the estimates of those that wait no longer."""
+    estimates_close(at)
+    waiting = list(
+        Job.objects.filter(state=JobState.QUEUED).order_by("wait_position", "number").values_list("pk", flat=True)
+    )
+    if not waiting:
+        return
+    found: dict[str, Estimate] = dict.fromkeys(waiting, Estimate(reason="not_offered"))
+    if cluster.paused:
+        found = dict.fromkeys(waiting, Estimate(reason="paused"))
+    else:
+        live = snapshot_read(cluster, at=at)
+        found |= _of(live, _look(live, cluster, at))
+    found |= dict.fromkeys(waiting[MOST_JOBS:], Estimate(reason="far_back"))
+    _keep({pk: found[pk] for pk in waiting}, round_number=cluster.round_number, at=at)
+
+
+def _look(live: LiveSnapshot, cluster: Cluster, at: datetime) -> Outlook:
+    tables = live.tables
+    return outlook(
+        tables,
+        build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
+        owner=np.array(owners_of(live), dtype=np.int64),
+        ended=ended_of(ended_rows(tables.queues)),
+        submitted=_submitted(live, at),
+        futures=FUTURES,
+        horizon_s=HORIZON_S,
+        cpu_s=MOST_CPU_S,
+        seed=live.round_number,
+    )
+
+
+def _of(live: LiveSnapshot, seen: Outlook) -> dict[str, Estimate]:
+    """Return what an outlook says of each waiting job."""
+    pks = [live.job_pks[row] for row in seen.rows.tolist()]
+    if seen.unknown:
+        return dict.fromkeys(pks, Estimate(reason="no_history"))
+    if seen.futures < LEAST_FUTURES:
+        return dict.fromkeys(pks, Estimate(reason="too_large"))
+    found = {}
+    for pk, starts_s in zip(pks, seen.starts_s, strict=True):
+        reason = "" if math.isfinite(quantile(starts_s, 0.5)) else "not_in_futures"
+        ranked = tuple(sorted(float(each) for each in starts_s if math.isfinite(each)))
+        found[pk] = Estimate(reason=reason, starts_s=ranked, futures=seen.futures)
+    return found
+
+
+def _submitted(live: LiveSnapshot, at: datetime) -> Submitted | None:
+    """Return what was submitted in the last days."""
+    row_of = {pk: row for row, pk in enumerate(live.tables.queues.queue_id.tolist())}
+    lately = Job.objects.filter(submitted_at__gte=at - LATELY, submitted_at__lt=at, queue_id__in=row_of)
+    rows = list(
+        lately.order_by("-number").values_list("queue_id", "owner_id", "num_gpus", "submitted_at")[:MOST_LATELY]
+    )
+    if not rows:
+        return None
+    return Submitted(
+        over_s=(at - rows[-1][3]).total_seconds(),
+        queue=np.array([row_of[row[0]] for row in rows], dtype=np.int64),
+        owner=np.array([row[1] for row in rows], dtype=np.int64),
+        num_gpus=np.array([row[2] for row in rows], dtype=np.int64),
+    )
+
+
+def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> None:
+    """Write the estimates in place of the open ones; what was said first of each wait stays."""
+    pks = list(found)
+    for start in range(0, len(pks), BATCH):
+        batch = pks[start : start + BATCH]
+        with transaction.atomic():
+            open_rows = {row.job_id: row for row in StartEstimate.objects.filter(job_id__in=batch, closed_at=None)}
+            StartEstimate.objects.filter(pk__in=[row.pk for row in open_rows.values()]).delete()
+            # A job may have been given its place, or been cancelled, while the futures were simulated.
+            queued = set(Job.objects.filter(pk__in=batch, state=JobState.QUEUED).values_list("pk", flat=True))
+            kept = [pk for pk in batch if pk in queued or pk in open_rows]
+            StartEstimate.objects.bulk_create(
+                _row(pk, found[pk], open_rows.get(pk), round_number=round_number, at=at) for pk in kept
+            )
+
+
+def _row(
+    job_pk: str, estimate: Estimate, before: StartEstimate | None, *, round_number: int, at: datetime
+) -> StartEstimate:
+    missing = [math.inf] * (estimate.futures - len(estimate.starts_s))
+    starts_s = np.array([*estimate.starts_s, *missing])
+    p50_at, p90_at = ((_moment(at, quantile(starts_s, share)) if estimate.futures else None) for share in (0.5, 0.9))
+    row = StartEstimate(
+        job_id=job_pk,
+        round_number=round_number,
+        made_at=at,
+        p50_at=p50_at,
+        p90_at=p90_at,
+        reason=estimate.reason,
+        futures=estimate.futures,
+        starts_s=[round(each, 1) for each in estimate.starts_s],
+    )
+    is_first = before is None or before.first_p50_at is None
+    row.first_made_at = at if is_first else before.first_made_at  # type: ignore[union-attr]  # is_first says so
+    row.first_p50_at = p50_at if is_first else before.first_p50_at  # type: ignore[union-attr]
+    row.first_p90_at = p90_at if is_first else before.first_p90_at  # type: ignore[union-attr]
+    return row
+
+
+def _moment(at: datetime, after_s: float) -> datetime | None:
+    return at + timedelta(seconds=after_s) if math.isfinite(after_s) else None
+
+
+def estimates_close(at: datetime) -> None:
+    """Close the estimates of jobs that were given a place, with how far they were off, and of those that left."""
+    rows = list(StartEstimate.objects.filter(closed_at=None).select_related("job").defer("job__spec"))
+    given = _given(row.job_id for row in rows)
+    changed = []
+    for row in rows:
+        started_at = given.get(row.job_id)
+        if started_at is not None and row.first_made_at is not None and started_at >= row.first_made_at:
+            row.closed_at, row.started_at = at, started_at
+            if row.first_p50_at is not None:
+                row.error_s = (started_at - row.first_p50_at).total_seconds()
+            changed.append(row)
+        elif row.job.state != JobState.QUEUED:
+            row.closed_at = at
+            changed.append(row)
+    StartEstimate.objects.bulk_update(changed, ["closed_at", "started_at", "error_s"], batch_size=100)
+
+
+def _given(job_pks: Iterable[str]) -> dict[str, datetime]:
+    """Return when each job was last given a place."""
+    attempts = Attempt.objects.filter(job_id__in=list(job_pks)[:20_000]).order_by()
+    return dict(attempts.values_list("job_id").annotate(at=Max("created_at")))

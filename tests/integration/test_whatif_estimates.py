@@ -1,0 +1,126 @@
+"""Estimates of starts: made after rounds, kept with the job, measured when it starts."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Cluster, Queue, StartEstimate
+from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row
+from scheduler.services.settings import cluster_row
+from scheduler.whatif.estimates import Estimator, estimates_close, estimates_make
+from tests.factories import AT, attempt_make, job_make, job_move, member_make, queue_make, server_make
+from tests.fakes import memory_ports
+
+pytestmark = pytest.mark.django_db
+NOW = AT + timedelta(hours=1)
+
+
+def full_cluster() -> tuple[Queue, User]:
+    """Return a queue and its member; a job holds all GPUs and ends in about 1,000 s."""
+    cluster_row()
+    Cluster.objects.update(policy="fifo", policy_options={})
+    server, queue = server_make("gpu-01", gpus=4), queue_make("vision", quota_gpus=4)
+    owner = member_make(queue)
+    job_make(
+        queue, state=JobState.RUNNING, owner=owner, server=server, num_gpus=4,
+        step=0, total_steps=1_000, steps_per_s=1.0,
+    )  # fmt: skip
+    return queue, owner
+
+
+def test_waiting_job_gets_the_time_at_which_the_running_one_ends() -> None:
+    """Its owner sees p50 and p90 in order, around the end of what it waits for."""
+    queue, owner = full_cluster()
+    job = job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0)
+
+    estimates_make(cluster_row(), at=NOW)
+
+    row = estimate_row(estimate_of(job))
+    found = StartEstimate.objects.get(job=job)
+    assert row["known"], row
+    assert found.p50_at is not None
+    assert found.p90_at is not None
+    assert NOW + timedelta(seconds=700) < found.p50_at < found.p90_at < NOW + timedelta(seconds=1_600)
+    assert found.first_p50_at == found.p50_at
+
+
+def test_what_cannot_be_known_is_not_made_up() -> None:
+    """Without any finished job and without a report the reason is told instead of a time."""
+    server, queue = server_make("gpu-01", gpus=4), queue_make("vision", quota_gpus=4)
+    job_make(queue, state=JobState.RUNNING, server=server, num_gpus=4)
+    job = job_make(queue, num_gpus=2)
+
+    estimates_make(cluster_row(), at=NOW)
+    row = estimate_row(estimate_of(job))
+
+    assert not row["known"]
+    assert row["reason"] == "no_history"
+    assert row["sentence"].startswith("Not known: too few jobs have ended")
+
+
+def test_paused_scheduling_says_so() -> None:
+    """No future is simulated while an admin holds everything."""
+    queue, owner = full_cluster()
+    job = job_make(queue, owner=owner, num_gpus=2)
+    cluster_row()
+    Cluster.objects.update(paused=True)
+
+    estimates_make(cluster_row(), at=NOW)
+
+    assert estimate_row(estimate_of(job))["sentence"] == "Not known: scheduling is paused."
+
+
+def test_error_is_kept_when_the_job_starts() -> None:
+    """The first estimate counts, since people planned by it; later ones do not move it."""
+    queue, owner = full_cluster()
+    job = job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0)
+    estimates_make(cluster_row(), at=NOW)
+    first = StartEstimate.objects.get(job=job)
+    estimates_make(cluster_row(), at=NOW + timedelta(seconds=100))
+    again = StartEstimate.objects.get(job=job)
+    assert (again.first_p50_at, again.made_at) == (first.p50_at, NOW + timedelta(seconds=100))
+    assert first.p50_at is not None
+    started_at = first.p50_at + timedelta(seconds=30)
+    attempt_make(job, server=server_make("gpu-02"), at=started_at)
+    job_move(job, JobState.LAUNCHING, at=started_at)
+
+    estimates_close(started_at)
+
+    kept = StartEstimate.objects.get(job=job)
+    error = estimate_error(started_at)
+    assert kept.error_s == pytest.approx(30.0)
+    assert kept.started_at == started_at
+    assert error is not None
+    assert error["median_error_s"] == pytest.approx(30.0)
+
+
+def test_job_that_is_cancelled_leaves_no_error() -> None:
+    """It never started, so nothing was right or wrong."""
+    queue, owner = full_cluster()
+    job = job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0)
+    estimates_make(cluster_row(), at=NOW)
+    job_move(job, JobState.CANCELLED, at=NOW)
+
+    estimates_close(NOW)
+
+    kept = StartEstimate.objects.get(job=job)
+    assert kept.closed_at == NOW
+    assert kept.error_s is None
+
+
+def test_one_estimate_a_round() -> None:
+    """Nothing is simulated again before the next round."""
+    queue, owner = full_cluster()
+    job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0)
+    cluster_row()
+    ports, clock, _, _ = memory_ports()
+    estimator = Estimator(ports)
+
+    made = [estimator.tick(), estimator.tick()]
+    Cluster.objects.update(round_number=7)
+    clock.advance(60)
+    made.append(estimator.tick())
+
+    assert made == [True, False, True]

@@ -1,0 +1,194 @@
+"""Estimates of starts hold on a replayed workload: what really happens lies where they say."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scheduler.choices import build_config
+from scheduler.core.config import SchedulerConfig
+from scheduler.core.tables import Snapshot
+from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.draws import Draws
+from scheduler.simulator.engine import simulate
+from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.planning import held_of, renumbered
+from scheduler.simulator.run_times import LEAST_ENDED, Ended, RunTimes
+from scheduler.simulator.saving import load
+from scheduler.simulator.tally import Tally
+from scheduler.simulator.traces import open_trace
+from scheduler.simulator.world import World
+from tests.strategies import JobRow, ServerRow, snapshot_of
+
+CLUSTER = Cluster(groups=(ServerGroup(count=4, gpus=8, cpus=24, memory_bytes=5e11),), queues=(QueueSpec(name="all"),))
+SERVERS, QUEUES = server_table(CLUSTER), queue_table(CLUSTER.queues, cluster_gpus=CLUSTER.num_gpus)
+DAY_S = 86_400.0
+LATELY_S = 7 * DAY_S
+
+
+def state_at(at_s: float, jobs: list[SimJob], config: SchedulerConfig, path: Path) -> tuple[Snapshot, Columns]:
+    """Return the cluster as a live round would see it at a moment, without any run time, and all that is known."""
+    simulate(jobs, SERVERS, QUEUES, config, until_s=at_s, save_to=path)
+    columns = Columns(jobs)
+    tally = Tally(SERVERS, columns.queue, num_queues=1, wants_series=False, wants_stays=False)
+    world = World(jobs, tally=tally, columns=columns)
+    load(path, world, setting={}, waits=None)
+    rows = columns.active
+    table, held = columns.table(rows, world.now_s), held_of(world.seats)
+    unknown = np.full(len(rows), np.inf)
+    return (
+        Snapshot(
+            now_s=world.now_s,
+            jobs=replace(table, remaining_s=unknown, total_s=unknown),
+            servers=SERVERS,
+            queues=QUEUES,
+            held=renumbered(held, np.searchsorted(rows, held.job)),
+        ),
+        columns,
+    )
+
+
+def look(snapshot: Snapshot, columns: Columns, config: SchedulerConfig) -> Outlook:
+    """Return the estimates that a live cluster would make of the state."""
+    over = np.flatnonzero(columns.ended)
+    lately = np.flatnonzero(columns.arrived & (columns.arrival_s >= snapshot.now_s - LATELY_S))
+    return outlook(
+        snapshot,
+        config,
+        owner=snapshot.jobs.owner,
+        ended=Ended(queue=columns.queue[over], owner=columns.owner[over], run_s=columns.run_s[over]),
+        submitted=Submitted(
+            over_s=min(LATELY_S, snapshot.now_s - columns.arrival_s[0]),
+            queue=columns.queue[lately],
+            owner=columns.owner[lately],
+            num_gpus=columns.num_gpus[lately],
+        ),
+        futures=24,
+        horizon_s=30 * DAY_S,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["fifo", "las"])
+def test_nine_in_ten_starts_come_by_the_time_that_was_said(policy: str, tmp_path: Path) -> None:
+    """On a replayed workload p90 covers at least 85 % of all starts, and p50 is no wild guess."""
+    jobs = [
+        replace(job, queue=0, max_servers=1)
+        for job in open_trace("generate:philly?jobs=700&gpus=32&load=1.0&seed=5").jobs
+    ]
+    config = build_config(policy=policy, mechanism="proportional")
+    truth = simulate(jobs, SERVERS, QUEUES, config, stays=True)
+    assert truth.stays is not None
+    last_s = jobs[-1].arrival_s
+    by_p50: list[bool] = []
+    by_p90: list[bool] = []
+    for at_s in np.linspace(0.3, 0.95, 8) * last_s:
+        snapshot, columns = state_at(float(at_s), jobs, config, tmp_path / "state.npz")
+        seen = look(snapshot, columns, config)
+        rows = snapshot.jobs.job_id[seen.rows]
+        for row, starts_s in zip(rows.tolist(), seen.starts_s, strict=True):
+            own = truth.stays.begin_s[(truth.stays.job == row) & (truth.stays.begin_s > snapshot.now_s)]
+            took_s = float(own.min()) - snapshot.now_s
+            by_p50.append(took_s <= quantile(starts_s, 0.5))
+            by_p90.append(took_s <= quantile(starts_s, 0.9))
+
+    assert len(by_p90) >= 50
+    assert np.mean(by_p90) >= 0.85
+    assert 0.3 <= np.mean(by_p50) <= 0.9
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    """A job that tells no run time, in a cluster in which none has ended, leaves everything open."""
+    running = JobRow(num_gpus=8, seats=((0, 8),))
+    snapshot = snapshot_of([running, JobRow(num_gpus=4)], [ServerRow()])
+    none = Ended(queue=np.zeros(0, np.int64), owner=np.zeros(0, np.int64), run_s=np.zeros(0))
+
+    seen = outlook(
+        snapshot, build_config(policy="fifo"), owner=snapshot.jobs.owner, ended=none, submitted=None,
+        futures=5, horizon_s=DAY_S,
+    )  # fmt: skip
+
+    assert seen.unknown
+    assert seen.futures == 0
+
+
+def test_a_job_starts_when_the_one_before_it_ends() -> None:
+    """With a reported rate the estimate lies around the end of the running job."""
+    running = JobRow(num_gpus=8, seats=((0, 8),), remaining_s=1_000.0)
+    snapshot = snapshot_of([running, JobRow(num_gpus=4, remaining_s=50.0)], [ServerRow()])
+    none = Ended(queue=np.zeros(0, np.int64), owner=np.zeros(0, np.int64), run_s=np.zeros(0))
+
+    seen = outlook(
+        snapshot, build_config(policy="fifo"), owner=snapshot.jobs.owner, ended=none, submitted=None,
+        futures=40, horizon_s=DAY_S,
+    )  # fmt: skip
+
+    assert seen.rows.tolist() == [1]
+    assert 800 < quantile(seen.starts_s[0], 0.5) < 1_200
+    assert quantile(seen.starts_s[0], 0.5) < quantile(seen.starts_s[0], 0.9) < 1_500
+
+
+def test_too_little_time_ends_the_futures_early() -> None:
+    """The bound holds; what was found until then is kept."""
+    running = [JobRow(num_gpus=1, seats=((0, 1),), remaining_s=1e5)]
+    snapshot = snapshot_of([*running, *[JobRow(num_gpus=8, remaining_s=1e4)] * 3], [ServerRow()])
+    none = Ended(queue=np.zeros(0, np.int64), owner=np.zeros(0, np.int64), run_s=np.zeros(0))
+
+    seen = outlook(
+        snapshot, build_config(policy="fifo"), owner=snapshot.jobs.owner, ended=none, submitted=None,
+        futures=10_000, horizon_s=7 * DAY_S, cpu_s=0.05,
+    )  # fmt: skip
+
+    assert seen.cut
+    assert 0 < seen.futures < 10_000
+
+
+def test_run_times_come_from_the_narrowest_group_that_knows_enough() -> None:
+    """Of the owner in the queue, else of the queue, else of all; never shorter than what a job has run already."""
+    many = LEAST_ENDED
+    ended = Ended(
+        queue=np.array([0] * many + [0] * many + [1] * many),
+        owner=np.array([1] * many + [2] * many + [3] * many),
+        run_s=np.array([10.0] * many + [100.0] * many + [1_000.0] * many),
+    )
+    times = RunTimes(
+        queue=np.array([0, 0, 1, 2]),
+        owner=np.array([1, 9, 9, 9]),
+        run_s=np.zeros(4),
+        left_s=np.full(4, np.inf),
+        ended=ended,
+    )
+    drawn = np.stack([times.draw(Draws(seed, "test")) for seed in range(50)])
+
+    assert set(drawn[:, 0]) == {10.0}
+    assert set(drawn[:, 1]) == {10.0, 100.0}
+    assert set(drawn[:, 2]) == {1_000.0}
+    assert set(drawn[:, 3]) == {10.0, 100.0, 1_000.0}
+
+
+def test_a_job_that_outlasts_what_is_known_runs_on() -> None:
+    """Its time left is drawn from those that ran longer, and beyond them it may run many times as long."""
+    ended = Ended(queue=np.zeros(40, np.int64), owner=np.zeros(40, np.int64), run_s=np.array([10.0] * 30 + [90.0] * 10))
+    times = RunTimes(
+        queue=np.zeros(2, np.int64),
+        owner=np.zeros(2, np.int64),
+        run_s=np.array([50.0, 200.0]),
+        left_s=np.full(2, np.inf),
+        ended=ended,
+    )
+    drawn = np.stack([times.draw(Draws(seed, "test")) for seed in range(200)])
+
+    assert np.median(drawn[:, 0]) == 40.0
+    assert 100 < np.median(drawn[:, 1]) < 400
+    assert drawn[:, 1].max() <= 200 * 20
+
+
+def test_quantile_leaves_room_for_the_one_that_really_happens() -> None:
+    """Of nine futures the ninth smallest covers nine in ten; with fewer nothing does."""
+    nine = np.arange(1.0, 10.0)
+
+    assert quantile(nine, 0.9) == 9.0
+    assert quantile(nine[:8], 0.9) == float("inf")
