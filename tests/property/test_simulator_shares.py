@@ -14,6 +14,7 @@ from scheduler.policies import POLICIES
 from scheduler.simulator.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.outcome import Outcome
 from tests.elastic import afs_profile
 
 CURVES = (afs_profile("vgg16-256"), afs_profile("bert-64"), afs_profile("resnet50-64"), Profile())
@@ -51,6 +52,36 @@ def test_planning_from_what_changed_gives_the_same_history(
     policy: str, manager: Manager, jobs: list[SimJob], servers: int
 ) -> None:
     """A round at every event: plans, times and counts are equal, and everybody ends."""
+    short, whole = (
+        _replay(jobs, servers, policy, costs=ReconfigurationCosts(manager=manager), skip=skip) for skip in (True, False)
+    )
+
+    assert short.plan_hash == whole.plan_hash
+    assert short.records.end_s.tolist() == whole.records.end_s.tolist()
+    assert short.records.reconfigurations.tolist() == whole.records.reconfigurations.tolist()
+    assert np.isfinite(short.records.end_s).all()
+
+
+@pytest.mark.parametrize("policy", ["afs-l", "afs-p"])
+@settings(deadline=None, max_examples=10, derandomize=True)
+@given(jobs=st.lists(elastic_jobs(), min_size=1, max_size=14), servers=st.integers(1, 3))
+def test_rounds_in_which_nothing_happened_may_be_left_out(policy: str, jobs: list[SimJob], servers: int) -> None:
+    """Asked in every round of five minutes or after events alone: nobody is resized in between."""
+    asked, skipped = (_replay(jobs, servers, policy, round_s=300.0, skip=skip) for skip in (False, True))
+
+    assert asked.plan_hash == skipped.plan_hash
+    assert asked.records.end_s.tolist() == skipped.records.end_s.tolist()
+
+
+def _replay(
+    jobs: list[SimJob],
+    servers: int,
+    policy: str,
+    *,
+    skip: bool,
+    costs: ReconfigurationCosts | None = None,
+    round_s: float | None = None,
+) -> Outcome:
     table = ServerTable(
         server_id=np.arange(servers),
         num_gpus=np.full(servers, 8),
@@ -61,10 +92,4 @@ def test_planning_from_what_changed_gives_the_same_history(
     config = SchedulerConfig(
         policy=POLICIES[policy](), locality=LOCALITIES["consolidate"](), mechanism=MECHANISMS["proportional"]()
     )
-    costs = ReconfigurationCosts(manager=manager)
-    short, whole = (simulate(jobs, table, QUEUES, config, costs=costs, skip=skip) for skip in (True, False))
-
-    assert short.plan_hash == whole.plan_hash
-    assert short.records.end_s.tolist() == whole.records.end_s.tolist()
-    assert short.records.reconfigurations.tolist() == whole.records.reconfigurations.tolist()
-    assert np.isfinite(short.records.end_s).all()
+    return simulate(jobs, table, QUEUES, config, costs=costs, skip=skip, round_s=round_s)
