@@ -1,0 +1,198 @@
+"""Who may ask what-if questions and see the answers; what is refused, field by field."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from scheduler import notify
+from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
+from scheduler.models import Event, Scenario
+from scheduler.models.queue import Role
+from scheduler.models.scenario import ScenarioState
+from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
+from scheduler.services.settings import cluster_row
+from scheduler.services.whatif import MOST_OPEN_OF_USER, scenario_create, scenario_delete
+from scheduler.services.whatif_files import trace_file_create
+from tests.factories import AT, member_make, queue_make, user_make
+from tests.fakes import MemoryBell
+from tests.scenarios import scenario_body, scenario_make
+
+pytestmark = pytest.mark.django_db
+PAST = {"kind": "past", "since": AT.isoformat(), "until": (AT + timedelta(hours=1)).isoformat()}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:  # pytest-django's settings take any name
+    """Static files as they lie in the tree, no broker."""
+    settings.STATIC_ROOT = tmp_path
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    notify.use_bell(MemoryBell())
+    yield
+    notify.use_bell(None)
+
+
+def refused(body: dict[str, Any]) -> set[str]:
+    """Return the pointers of what is wrong with a scenario."""
+    with pytest.raises(SpecInvalid) as error:
+        scenario_create(actor=user_make(admin=True), body=body, at=AT)
+    assert all(entry.detail.endswith(".") for entry in error.value.errors)
+    return {entry.pointer for entry in error.value.errors}
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.MEMBER])
+def test_members_ask_nothing_and_see_nothing(role: Role) -> None:
+    """A what-if question is for leads and admins; the pages do not exist for others."""
+    queue = queue_make("vision")
+    user, other = member_make(queue, role), scenario_make(user_make(admin=True))
+    client = Client()
+    client.force_login(user)
+
+    with pytest.raises(NotAllowed):
+        scenario_create(actor=user, body=scenario_body(), at=AT)
+    with pytest.raises(NotFound):
+        require_scenario(user, other.pk)
+    assert not groups_allowed(user, f"scenario.{other.pk}")
+    assert [client.get(path).status_code for path in ("/whatif", "/whatif/new", f"/whatif/{other.pk}")] == [404] * 3
+    assert b"What-if" not in client.get("/jobs").content
+
+
+@pytest.mark.parametrize("start", [{"kind": "live"}, PAST], ids=["live", "past"])
+def test_leads_ask_about_what_they_bring_not_about_the_cluster(start: dict[str, Any]) -> None:
+    """Jobs of other queues are nobody's but the admins'."""
+    lead = member_make(queue_make("vision"), Role.LEAD)
+
+    with pytest.raises(NotAllowed, match="Only an admin may ask about the jobs of the cluster"):
+        scenario_create(actor=lead, body=scenario_body(start=start), at=AT)
+    own = scenario_create(actor=lead, body=scenario_body(), at=AT)
+
+    assert list(scenarios_visible(lead)) == [own]
+
+
+def test_scenario_about_the_cluster_is_gone_for_one_who_is_no_admin_any_more() -> None:
+    """What an admin asked about everybody's jobs does not follow them out of the role."""
+    user = member_make(queue_make("vision"), Role.LEAD)
+    user.is_superuser = True
+    user.save()
+    asked = scenario_create(actor=user, body=scenario_body(start={"kind": "live"}), at=AT)
+    assert list(scenarios_visible(user)) == [asked]
+
+    user.is_superuser = False
+    user.save()
+
+    assert not scenarios_visible(user).exists()
+    assert not groups_allowed(user, f"scenario.{asked.pk}")
+
+
+def test_another_leads_scenario_and_trace_are_not_found() -> None:
+    """Leads see their own."""
+    queue = queue_make("vision")
+    one, other = member_make(queue, Role.LEAD), member_make(queue, Role.LEAD)
+    file = trace_file_create(actor=one, name="small.csv", content=b"arrival_s,run_s,num_gpus\n0,1,1\n", at=AT)
+    asked = scenario_make(one)
+
+    with pytest.raises(NotFound):
+        require_scenario(other, asked.pk)
+    with pytest.raises(SpecInvalid, match="file"):
+        scenario_create(actor=other, body=scenario_body(start={"kind": "trace", "file": file.pk}), at=AT)
+
+
+def test_every_bad_field_is_named() -> None:
+    """Nothing is stored, and each entry says what would be right."""
+    assert refused({}) == {"/name", "/start/kind", "/variants", "/seeds"} - {"/seeds"}
+    assert refused(scenario_body(variants=[{"policy": "las"}])) == {"/variants"}
+    assert refused(scenario_body(variants=[{"policy": "las"}, {"policy": "las"}])) == {"/variants/1"}
+    assert refused(scenario_body(variants=[{"policy": "nope"}, {"servers": "two"}])) == {
+        "/variants/0/policy",
+        "/variants/1/servers",
+    }
+    bad = [{"policy": "las", "policy_options": {"promote_after": -1}}, {"policy": "srtf", "load": 0}]
+    assert refused(scenario_body(variants=bad)) == {"/variants/0/policy_options/promote_after", "/variants/1/load"}
+    assert refused(scenario_body(seeds=[1, 1])) == {"/seeds"}
+    assert refused(scenario_body(start={"kind": "generator", "text": "philly?jobs=9999999"})) == {"/start/text"}
+    assert refused(scenario_body(start={**PAST, "until": PAST["since"]})) == {"/start/until"}
+    assert refused(scenario_body(start={"kind": "live"}, variants=[{"load": 2}, {"policy": "fifo"}])) == {
+        "/variants/0/load"
+    }
+    assert not Scenario.objects.exists()
+
+
+def test_one_user_asks_only_so_much_at_once() -> None:
+    """The cores are shared."""
+    user = user_make(admin=True)
+    for _ in range(MOST_OPEN_OF_USER):
+        scenario_create(actor=user, body=scenario_body(), at=AT)
+
+    with pytest.raises(Conflict, match="still run"):
+        scenario_create(actor=user, body=scenario_body(), at=AT)
+
+
+def test_asking_and_deleting_are_audited() -> None:
+    """Who asked what stands in the list of changes."""
+    user = user_make(admin=True)
+    ended = scenario_make(user, state=ScenarioState.COMPLETED)
+    scenario_create(actor=user, body=scenario_body(), at=AT)
+
+    scenario_delete(actor=user, scenario=ended, at=AT)
+
+    assert list(Event.objects.filter(kind="whatif").order_by("id").values_list("reason", flat=True)) == [
+        "create",
+        "delete",
+    ]
+
+
+def test_only_an_admin_applies_a_variant_and_only_on_the_settings_as_seen() -> None:
+    """The button goes through the settings with their version."""
+    admin, lead = user_make(admin=True), member_make(queue_make("vision"), Role.LEAD)
+    asked = scenario_make(lead, state=ScenarioState.COMPLETED)
+    version = cluster_row().settings_version
+    clients = {"lead": Client(), "admin": Client()}
+    clients["lead"].force_login(lead)
+    clients["admin"].force_login(admin)
+    form = {"variant": "1", "version": str(version)}
+
+    forbidden = clients["lead"].post(f"/whatif/{asked.pk}/apply", form)
+    stale = clients["admin"].post(f"/whatif/{asked.pk}/apply", {**form, "version": "99"})
+    before = cluster_row().policy
+    applied = clients["admin"].post(f"/whatif/{asked.pk}/apply", form)
+
+    assert (forbidden.status_code, stale.status_code, applied.status_code) == (403, 302, 302)
+    assert (before, cluster_row().policy) == ("las", "srtf")
+
+
+def test_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:
+    """A refused form comes back with its values."""
+    client = Client()
+    client.force_login(user_make(admin=True))
+    sent = {
+        "do": "ask", "variants": "2", "name": "", "kind": "generator", "generator": "philly", "jobs": "50",
+        "v0.policy": "las", "v0.locality": "consolidate", "v0.mechanism": "tune", "v0.quotas": "vision=lots",
+        "v1.policy": "srtf", "v1.locality": "consolidate", "v1.mechanism": "tune", "seeds": "1, 2", "round_s": "60",
+    }  # fmt: skip
+
+    answer = client.post("/whatif/new", sent)
+    more = client.post("/whatif/new", {**sent, "do": "add"})
+
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert "name needs at least 1 characters" in text
+    assert "vision=lots" in text
+    assert more.content.decode().count("Variant 3") == 1
+
+
+def test_document_is_json_all_the_way() -> None:
+    """What REST gives can be sent again."""
+    client = Client()
+    client.force_login(user_make(admin=True))
+    asked = client.post("/api/v1/whatif", json.dumps(scenario_body()), content_type="application/json").json()
+
+    variants = [{key: value for key, value in one.items() if key != "name"} for one in asked["variants"]]
+    body = {"name": "Again", "start": asked["start"], "variants": variants, "seeds": asked["seeds"]}
+    again = client.post("/api/v1/whatif", json.dumps(body), content_type="application/json")
+
+    assert again.status_code == 202, again.content
