@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from scheduler.core.changes import Changes
+from scheduler.core.changes import Changes, Grant
 from scheduler.core.config import (
     ChangesBySelf,
     GrantsByServer,
@@ -102,6 +102,7 @@ class ShortRounds:
         if self._preemptive and isinstance(config.policy, StepsByService):
             self._steps = Steps(columns, *config.policy.service_steps())
         self._change_at_s = math.inf
+        self._overdue: dict[int, Grant] = {}
 
     @property
     def unsettled(self) -> bool:
@@ -136,6 +137,13 @@ class ShortRounds:
             for row in moves.started:
                 self._steps.sit(row, now_s)
         changes = self._granted(moves)
+        if self._overdue:
+            others = {
+                row: grant for row, grant in self._overdue.items() if row in walk.seats and row not in moves.started
+            }
+            others |= changes.amended
+            changes.amended = {row: grant for row, grant in others.items() if grant != world.seats[row]}
+            self._overdue = {}
         self._change_at_s = -math.inf  # until it is asked for
         return changes
 
@@ -171,7 +179,9 @@ class ShortRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._walk.occupy(self._key(row), at)
-        self._shelf.sit(seats, (), self._walk.space.free)
+        grants = self._shelf.sit(seats, (), self._walk.space.free)
+        # What jobs left that ended after the last round is given out in the next one.
+        self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         if self._steps:
             for row in seats:
                 self._steps.sit(row, world.now_s)
