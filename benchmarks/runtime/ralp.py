@@ -67,7 +67,7 @@ def figures() -> list[Figure]:
 
 
 def _pair(plain: float, split: float, unit: str) -> str:
-    return f"{plain:.3g} {unit} and {split:.3g} {unit} ({plain / split:.2g}x less)"
+    return f"{plain:.3g} {unit} and {split:.3g} {unit} ({plain / split:.3g}x less)"
 
 
 def _compare(kind: str) -> dict[str, Any]:
