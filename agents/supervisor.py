@@ -13,23 +13,20 @@ import select
 import signal
 import sys
 import time
-from pathlib import Path
 
 from agents import supervision_events as ev
 from agents.attemptdir import AttemptDir
 from agents.cacheowners import cache_folder, owner_bytes, sweep_apart
-from agents.child import ChildPlan, StartFailed, become_subreaper, start_child
+from agents.child import StartFailed, become_subreaper
 from agents.clock import SystemClock
 from agents.cores import pin_tree
 from agents.diagnosis import TAIL_BYTES
 from agents.disk import DiskMeter, is_full
 from agents.ending import Exit
-from agents.environment import job_environment
 from agents.gangs import membership_file
 from agents.grant import Grant
 from agents.identity import identity_of
 from agents.joblog import JobLog
-from agents.jobusers import folders_of, is_free
 from agents.journal import journal_append
 from agents.ports import ProcessIdentity
 from agents.records import (
@@ -48,8 +45,9 @@ from agents.records import (
 )
 from agents.reporttail import ReportTail
 from agents.supervision import Supervision
+from agents.trainer import CODE_PATH, trainer_start
 from agents.tree import TreeMeter, kernel_ooms, signal_tree
-from agents.warmchild import WarmChild, may_take
+from agents.warmchild import WarmChild
 
 # Instead of a directory: wait for it on standard input, with a training process started ahead of time or without.
 SPARE = "--spare"
@@ -65,7 +63,6 @@ PIPE_BYTES = 1024 * 1024
 PUMP_BYTES = 8 * 1024 * 1024
 # How long a last state that finds no room on the disk is tried again.
 KEEP_TRYING_S = 600.0
-CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Supervisor:
@@ -285,7 +282,14 @@ class Supervisor:
 
     def _start(self) -> None:
         try:
-            pid = self._start_trainer()
+            pid, self._cache = trainer_start(
+                self._dir,
+                self._launch,
+                log=self._log,
+                output_fd=self._output_write,
+                cache=self._cache,
+                warm=self._warm,
+            )
         except StartFailed as error:
             self._handle(ev.ChildFailed(cause=error.cause, detail=error.detail))
             return
@@ -295,52 +299,6 @@ class Supervisor:
         self._trainer = identity_of(pid)  # not reaped, so it is there
         if self._trainer is not None:
             self._handle(ev.ChildStarted(identity=self._trainer))
-
-    def _start_trainer(self) -> int:
-        order = self._launch.order
-        resume_path, found = "", True
-        if order.resume_name:
-            resume_path, found = self._dir.resume_path(order.resume_attempt_id, order.resume_name)
-        if not found:
-            then = "the newest one beside it is taken" if resume_path else "the job starts anew"
-            self._log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; {then}]\n".encode())
-        if self._launch.uid is not None and not is_free(self._launch.uid):
-            raise StartFailed("launch_failed", f"User {self._launch.uid} is not one that jobs may run as.")
-        self._cache, datasets = folders_of(self._launch.uid, attempt=Path(self._dir.path), cache=self._cache)
-        work_fd = self._dir.make_work(order.files)
-        try:
-            plan = ChildPlan(
-                argv=order.command,
-                env=job_environment(
-                    self._launch,
-                    attempt_path=self._dir.path,
-                    resume_path=resume_path,
-                    interpreter=sys.executable,
-                    code_path=CODE_PATH,
-                    cache_path=str(self._cache),
-                    datasets_path=str(datasets),
-                ),
-                work_fd=work_fd,
-                output_fd=self._output_write,
-                cpu_ids=self._launch.cpu_ids,
-                largest_file_bytes=order.disk_bytes,
-                uid=self._launch.uid,
-            )
-            return self._started_ahead(plan) or start_child(plan)
-        finally:
-            os.close(work_fd)
-
-    def _started_ahead(self, plan: ChildPlan) -> int | None:
-        """Let the process that was started ahead of time become the job; None when it may not, or cannot."""
-        warm, self._warm = self._warm, None
-        if warm is None:
-            return None
-        pid = None
-        if may_take(plan, asked=self._launch.order.env, warm_uid=warm.uid, interpreter=sys.executable):
-            pid = warm.become(plan)
-        if pid is None:
-            warm.end()
-        return pid
 
     def _signal(self, command: ev.Signal) -> None:
         if self._trainer is not None and not self._is_trainer_reaped:

@@ -103,8 +103,9 @@ def _run(argv: list[str]) -> NoReturn:
     try:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  (that is its purpose)
     except Exception as error:
-        trace = error.__traceback__
-        sys.excepthook(type(error), error, trace.tb_next if trace is not None else None)
+        own = error.__traceback__  # the first frame of it is this function
+        error.__traceback__ = own.tb_next if own is not None else None
+        sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(1)
     sys.exit(0)
 

@@ -24,6 +24,7 @@ MOST_LINES = 10_000
 MOST_BYTES = 1024 * 1024
 TAIL = parameters.integer("tail", "So many lines from the end.", most=MOST_LINES, default=1000)
 ATTEMPT = parameters.integer("attempt", "Number of the attempt; the newest when absent.", least=1, most=1_000_000)
+RANK = parameters.integer("rank", "Process of a gang, by number; the leader when absent.", most=1_000_000)
 OFFSET = parameters.integer("offset", "Begin at this byte of the log instead of near its end.")
 
 
@@ -53,7 +54,7 @@ class JobLogs(ApiView):
     """The log of an attempt."""
 
     rules = {"GET": READ}
-    query = {"GET": (TAIL, ATTEMPT, OFFSET)}
+    query = {"GET": (TAIL, ATTEMPT, RANK, OFFSET)}
     renderer_classes = [JSONRenderer, PlainText]
 
     @extend_schema(
@@ -77,11 +78,11 @@ class JobLogs(ApiView):
             "text": "",
         }
         if attempt is not None:
-            offset = self.params["offset"]
+            offset, rank = self.params["offset"], self.params["rank"]
             chunk = (
-                log_tail(attempt, lines=self.params["tail"])
+                log_tail(attempt, lines=self.params["tail"], rank=rank)
                 if offset is None
-                else log_from(attempt, offset, most_bytes=MOST_BYTES)
+                else log_from(attempt, offset, most_bytes=MOST_BYTES, rank=rank)
             )
             body |= {
                 "start_offset": chunk.start_offset,
@@ -98,7 +99,7 @@ class JobLogStream(ApiView):
 
     http_method_names = ["get"]  # a HEAD would follow the log for nobody
     rules = {"GET": READ}
-    query = {"GET": (TAIL, ATTEMPT, OFFSET)}
+    query = {"GET": (TAIL, ATTEMPT, RANK, OFFSET)}
     renderer_classes = [EventStream, JSONRenderer]
 
     @extend_schema(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from scheduler.models import Attempt
+from scheduler.models import Attempt, GangMember
 
 ATTEMPT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SEGMENT = re.compile(r"log\.([0-9]{20})")
@@ -92,15 +92,16 @@ class Log:
 
 
 @contextmanager
-def log_open(attempt: Attempt) -> Iterator[Log]:
-    """Open the kept log of an attempt.
+def log_open(attempt: Attempt, *, rank: int | None = None) -> Iterator[Log]:
+    """Open the kept log of an attempt; of a gang that of its leader, or of the process with that number.
 
     Raises:
-        FileNotFoundError: The attempt has no directory (yet, or any more).
+        FileNotFoundError: The attempt has no directory (yet, or any more), or no such process.
     """
-    if not ATTEMPT_ID.fullmatch(attempt.pk):
-        raise FileNotFoundError(attempt.pk)
-    directory = _open_directory(Path(settings.SHARED_DIR) / "attempts", attempt.pk)
+    name = attempt.pk if rank is None else _member(attempt, rank)
+    if not ATTEMPT_ID.fullmatch(name):
+        raise FileNotFoundError(name)
+    directory = _open_directory(Path(settings.SHARED_DIR) / "attempts", name)
     opened: list[Segment] = []
     try:
         opened = _open_segments(directory)
@@ -111,19 +112,25 @@ def log_open(attempt: Attempt) -> Iterator[Log]:
         os.close(directory)
 
 
-def log_tail(attempt: Attempt, *, lines: int = 1000) -> LogChunk:
+def _member(attempt: Attempt, rank: int) -> str:
+    """Return the id of one process of a gang; empty when there is none of that number."""
+    members = GangMember.objects.filter(gang_id=attempt.pk, number=rank)
+    return members.values_list("pk", flat=True).first() or ""
+
+
+def log_tail(attempt: Attempt, *, lines: int = 1000, rank: int | None = None) -> LogChunk:
     """Return the last lines of the log, found from its end backwards; at most 4 MiB."""
     try:
-        with log_open(attempt) as log:
+        with log_open(attempt, rank=rank) as log:
             return _tail(log, max(1, lines)) if log.end > log.start else _nothing(attempt, LOG_EMPTY)
     except OSError:
         return _nothing(attempt, LOG_GONE)
 
 
-def log_from(attempt: Attempt, offset: int, *, most_bytes: int) -> LogChunk:
+def log_from(attempt: Attempt, offset: int, *, most_bytes: int, rank: int | None = None) -> LogChunk:
     """Return what follows ``offset``, at most ``most_bytes``; what was dropped before the kept part is skipped."""
     try:
-        with log_open(attempt) as log:
+        with log_open(attempt, rank=rank) as log:
             if log.end == log.start:
                 return _nothing(attempt, LOG_EMPTY)
             start = min(max(offset, log.start), log.end)

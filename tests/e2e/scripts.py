@@ -36,6 +36,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 batches = Batches(num_rows=48, batch_size=12, seed=5)
 run.on_checkpoint(lambda: capture(model, optimizer=optimizer, batches=batches))
 restore(run.resume(), model, optimizer=optimizer, batches=batches)
+print("rank", gang.rank, flush=True)
 for step, rows in zip(run.steps(), batches):
     optimizer.zero_grad()
     mine = gang.part(rows)

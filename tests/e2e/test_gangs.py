@@ -54,6 +54,7 @@ def test_gang_over_two_servers_trains_as_one_rank_does(stack: Stack, tmp_path: P
     assert job["step"] == 40
     assert sorted(len(seat["gpus"]) for seat in attempt["servers"]) == [1, 2]
     assert losses(tmp_path / "gang") == pytest.approx(losses(tmp_path / "alone"), rel=1e-4)
+    assert [member.get(f"/api/v1/jobs/{gang}/logs?rank={rank}")["text"] for rank in (1, 2)] == ["rank 1\n", "rank 2\n"]
 
 
 def test_killed_rank_ends_the_gang_which_goes_on_from_its_checkpoint(stack: Stack, tmp_path: Path) -> None:
