@@ -8,12 +8,14 @@ from pathlib import Path
 
 from tests.e2e.stack import Client, Stack, wait_for
 
-# Counts steps of a given length with the runtime and notes when each ended. A step sleeps or keeps a core busy.
+# Counts steps of a given length with the runtime and notes when each ended. A step keeps a core busy, or sleeps; while
+# it sleeps it may hold a lock, as something that only one can use at a time.
 STEPPING = """
-import sys, time
+import fcntl, sys, time
 from agents.runtime import Run
 
 total, step_s, busy_s, record = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+lock = open(sys.argv[5], "w") if len(sys.argv) > 5 else None
 run = Run(total_steps=total, checkpoint_every_s=None)
 state = run.resume() or {"steps": 0}
 run.on_checkpoint(lambda: state)
@@ -22,10 +24,16 @@ with open(record, "a", buffering=1) as file:
         end = time.thread_time() + busy_s
         while time.thread_time() < end:
             pass
+        if lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
         time.sleep(step_s)
+        if lock:
+            fcntl.flock(lock, fcntl.LOCK_UN)
         state["steps"] += 1
         file.write(f"{step} {time.time()}\\n")
 """
+
+SMALL: dict[str, object] = {"gpus": 1, "cpus": 0.25, "memory": "200MB"}
 
 
 class Cluster:
@@ -41,10 +49,11 @@ class Cluster:
         answer = self.admin.call("PATCH", "/api/v1/settings", changes, {"If-Match": f'"{version}"'})
         assert answer.status == 200, answer.text
 
-    def slots(self, count: int) -> None:
-        """Offer so many slots on the first server, and none on the others."""
+    def slots(self, count: int, *, cpu_ids: tuple[int, ...] = ()) -> None:
+        """Offer so many slots on the first server, on these cores or all, and none on the others."""
         path = self.stack.var_dir / "agents" / "server-01.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_slots": count}))
+        cores = {"cpu_ids": list(cpu_ids)} if cpu_ids else {}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_slots": count, **cores}))
         self.stack.kill("celery", "agents")  # their keepers start them again
         self.drain()
         wait_for("slots", lambda: self._healthy(self._server("server-01")) == count, within_s=120)
@@ -68,13 +77,19 @@ class Cluster:
         return int(server["num_gpus"]) - int(server["broken_gpus"]) if server["state"] == "up" else -1
 
     def stepping(
-        self, name: str, *, steps: int = 10**9, step_s: float = 0.0, busy_s: float = 0.0, **spec: object
+        self,
+        name: str,
+        *,
+        step_s: float = 0.0,
+        busy_s: float = 0.0,
+        lock: str = "",
+        resources: dict[str, object] = SMALL,
     ) -> str:
-        """Submit a job that notes its steps; return its id."""
-        command = ["python", "-S", "step.py", str(steps), str(step_s), str(busy_s), str(self.records / name)]
-        resources = {"gpus": 1, "cpus": 0.25, "memory": "200MB"}
+        """Submit a job that notes its steps, and never ends; return its id."""
+        command = ["python", "-S", "step.py", str(10**9), str(step_s), str(busy_s), str(self.records / name)]
+        command += [str(self.records / lock)] if lock else []
         return self.admin.submit(
-            name=name, queue="vision", command=command, files={"step.py": STEPPING}, resources=resources, **spec
+            name=name, queue="vision", command=command, files={"step.py": STEPPING}, resources=resources
         )
 
     def noted(self, name: str) -> list[tuple[int, float]]:
