@@ -18,7 +18,7 @@ from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 
 # Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
 # column, four times as many in each that follows.
-_SINGLE_STEPS, _FIRST_STRIDE = 12, 64
+_SINGLE_STEPS, _FIRST_STRIDE = 32, 64
 
 ChooseSeats = Callable[[Space, Fits | None], Seats]
 
@@ -68,8 +68,9 @@ class VictimSearch:
         self._by_server: tuple[IntArray, list[int]] | None = None
         # Entries before the first number were passed, those from the second on are firm.
         self._upto, self._limit = 0, len(self._at)
-        self._gain = np.zeros(len(board.space.free), dtype=np.int64)  # GPUs of passed rows that may still be moved
-        self._seen = np.zeros(len(self._gain), dtype=np.bool_)
+        # By server: GPUs of passed rows that may still be moved, and whether any row was ever passed there.
+        self._gain = [0] * len(board.space.free)
+        self._seen = bytearray(len(self._gain))
         self._spent = False  # no set of servers had room; there is only less room later
         self.starved = False
         # Servers that had enough when last looked at.
@@ -77,7 +78,9 @@ class VictimSearch:
 
     def notice(self, at: int, seats: Seats) -> None:
         """Forget a row that left, and look at its servers again, whose free GPUs have grown."""
-        passed = self._upto > 0 and at <= self._at.item(self._upto - 1) and self._among.item(at)
+        if not self._upto:
+            return
+        passed = at <= self._at.item(self._upto - 1) and self._among.item(at)
         for server, gpus in seats:
             if passed:
                 self._gain[server] -= gpus
@@ -91,7 +94,7 @@ class VictimSearch:
         self._limit = len(self._at) - int(np.searchsorted(self._turns, turn, side="right"))
         for entry in range(self._limit, self._upto):
             if self._movable.there.item(self._at.item(entry)):
-                self._gain[self._server[entry]] -= self._gpus[entry]
+                self._gain[self._server.item(entry)] -= self._gpus.item(entry)
         self._upto = min(self._upto, self._limit)
 
     def one_server(self, row: int, turn: int) -> int:
@@ -125,24 +128,30 @@ class VictimSearch:
         while end < limit and self._at.item(end) == at:
             end += 1
         self._upto = end
-        servers = self._server[entry:end].tolist()
-        for server, gpus in zip(servers, self._gpus[entry:end].tolist(), strict=True):
-            self._gain[server] += gpus
-            self._seen[server] = True
-        return next((server for server in servers if self._enough(row, server)), NO_ROW)
+        for passed in range(entry, end):
+            server = self._server.item(passed)
+            self._gain[server] += self._gpus.item(passed)
+            self._seen[server] = 1
+        for passed in range(entry, end):
+            server = self._server.item(passed)
+            if self._enough(row, server):
+                return server
+        return NO_ROW
 
     def _skip(self, stride: int) -> None:
         """Go past rows at which no server has enough yet: ``stride`` entries, or fewer."""
         end = min(self._upto + stride, self._limit)
         ahead = self._upto + np.flatnonzero(self._movable.there[self._at[self._upto : end]])
         server, gpus = self._server[ahead], self._gpus[ahead]
-        missing = self._num_gpus - np.asarray(self._board.space.free) - self._gain
-        hits = np.flatnonzero(_running_sums(server, gpus) >= missing[server])
+        free, gain = self._board.space.free, self._gain
+        missing = [self._num_gpus - free[each] - gain[each] for each in server.tolist()]
+        hits = np.flatnonzero(_running_sums(server, gpus) >= np.array(missing, dtype=np.int64))
         if len(hits):
             server, gpus, end = server[: hits[0]], gpus[: hits[0]], int(ahead[hits[0]])
         self._upto = end
-        self._seen[server] = True
-        np.add.at(self._gain, server, gpus)
+        for at_server, count in zip(server.tolist(), gpus.tolist(), strict=True):
+            self._gain[at_server] += count
+            self._seen[at_server] = 1
 
     def _passed_on(self, server: int) -> list[tuple[int, int]]:
         """Return the rows on the server that were passed and may still be moved: (position, GPUs there)."""
@@ -160,7 +169,7 @@ class VictimSearch:
         board = self._board
         if self._spent:
             return ()
-        free = np.asarray(board.space.free) + self._gain
+        free = np.array(board.space.free) + np.array(self._gain)
         if int(free.sum()) >= self._num_gpus:
             fits = self._fits_without(row) if board.tight else None
             seats = choose(Space(free.tolist(), board.space.site, board.space.sizes), fits)
@@ -191,7 +200,7 @@ class VictimSearch:
 
     def _enough(self, row: int, server: int) -> bool:
         """Return whether the gang fits on a server once the passed rows on it have left."""
-        if self._board.space.free[server] + self._gain.item(server) < self._num_gpus:
+        if self._board.space.free[server] + self._gain[server] < self._num_gpus:
             return False
         fits = not self._board.tight or self._fits_after(row, server, self._num_gpus, self._passed_on(server))
         self.starved |= not fits
