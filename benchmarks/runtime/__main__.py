@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
-PARTS = ("slicing", "gangs", "packing", "profiler", "cache", "ralp", "search", "failures", "gpu")
+PARTS = ("slicing", "gangs", "launches", "packing", "profiler", "cache", "ralp", "search", "failures", "gpu")
 PAGE = Path("docs/runtime.md")
 RESULTS = Path("benchmarks/results")
 

@@ -1,4 +1,4 @@
-"""Gangs and elastic jobs as plain processes on this machine: same training, pauses, restarts, bursts; and launches.
+"""Gangs and elastic jobs as plain processes on this machine: same training, pauses, restarts, bursts.
 
 Also writes ``fixtures/costs/reconfiguration.json``, from which replays take what a change of a share costs.
 """
@@ -18,10 +18,9 @@ from pathlib import Path
 
 from agents.runtime.gang import DEBOUNCE_S
 from benchmarks.runtime.figure import Figure
-from benchmarks.runtime.launches import launch_figures
 from tests.gang_ranks import Gang, Training
 
-TITLE = "Gangs, elastic jobs and launches"
+TITLE = "Gangs and elastic jobs"
 COSTS = Path("fixtures/costs/reconfiguration.json")
 STEP_S = 0.02
 STEPS = 100_000
@@ -45,7 +44,6 @@ def figures() -> Sequence[Figure]:
         *_pauses(switches, restarts),
         _trained(starts),
         *_burst_figures(num_switches, final, home_s),
-        *launch_figures(),
     )
 
 

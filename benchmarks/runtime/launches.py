@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.runtime.figure import Figure
 from tests.agent_server import AgentServer, marked, wait_for, wanted
 
+TITLE = "Launches"
 REPEATS = 5
 # From the start of a waiting process until it has imported all on a busy machine; nothing tells from outside.
 READY_S = 10.0
@@ -35,7 +36,7 @@ for step in run.steps():
 """
 
 
-def launch_figures() -> Sequence[Figure]:
+def figures() -> Sequence[Figure]:
     """Measure all of it."""
     plain, cold, warm = _launches(PLAIN, 0), _launches(TRAINING, 0), _launches(TRAINING, 1)
     return (
