@@ -25,7 +25,8 @@ def estimate_view(subject: Subject) -> EstimateView | None:
     p50_at, p90_at = as_time_or_none(found["p50_at"]), as_time_or_none(found["p90_at"])
     if p50_at is None:
         title, _, why = str(found["sentence"]).partition(": ")
-        return EstimateView(title=f"Its start is {title.lower()}" if why else title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
+        title = f"Its start is {title.lower()}" if why else title
+        return EstimateView(title=title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
     rows = [
         ("1 in 2 by", clock(p50_at, subject.at, subject.zone)),
         ("9 in 10 by", clock(p90_at, subject.at, subject.zone) if p90_at else "later than 7 days from now"),
