@@ -27,6 +27,7 @@ from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import touch_job
 from scheduler.services.job_state import job_transition
+from scheduler.services.profiles import measurement_end
 
 Row = Attempt | GangMember | Job
 CAUSES = frozenset(cause.value for cause in EndCause)
@@ -185,6 +186,8 @@ def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applie
     if said.phase != "starting" and (said.phase != "ended" or said.run_s > 0):
         _started(attempt, said, at=at, actor=actor)
     _progress(attempt, said, applied, at=at)
+    if said.measured is not None:
+        measurement_end(attempt=attempt, told=said.measured, peak_memory_bytes=said.peak_memory_bytes or 0, at=at)
     if said.phase == "ended":
         applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=_ending(said), at=at, actor=actor))
 
