@@ -22,7 +22,10 @@ from scheduler.models import (
     LeaseGpu,
     Membership,
     Queue,
+    Scenario,
+    ScenarioRun,
     Server,
+    StartEstimate,
 )
 from scheduler.models.queue import Role
 from tests.experiments import experiment_make
@@ -36,6 +39,7 @@ from tests.factories import (
     ulid_make,
     user_make,
 )
+from tests.scenarios import scenario_make
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +104,21 @@ def _experiments() -> models.QuerySet[Experiment]:
     return Experiment.objects.filter(pk=made.pk)
 
 
+def _scenarios() -> models.QuerySet[Scenario]:
+    made = scenario_make(user_make(admin=True))
+    return Scenario.objects.filter(pk=made.pk)
+
+
+def _run_of_scenario() -> models.QuerySet[ScenarioRun]:
+    return ScenarioRun.objects.filter(scenario=_scenarios().get(), variant=0)
+
+
+def _estimate_twice() -> None:
+    job = job_make()
+    for number in (1, 2):
+        StartEstimate.objects.create(job=job, round_number=number, made_at=AT)
+
+
 def _job(**columns: Any) -> Callable[[], None]:
     """Return an update of a queued job that must fail."""
     return lambda: _update(Job.objects.filter(pk=job_make().pk), **columns)
@@ -157,6 +176,13 @@ BREAKS: dict[str, Callable[[], None]] = {
     "configuration_number_once": lambda: _copy(
         Configuration.objects.get(experiment=_experiments().get()), job_id=job_make().pk
     ),
+    "scenario_state_known": lambda: _update(_scenarios(), state="asleep"),
+    "scenario_end_time_exactly_when_ended": lambda: _update(_scenarios(), ended_at=AT),
+    "scenario_end_time_exactly_when_ended (ended)": lambda: _update(_scenarios(), state="completed"),
+    "scenario_run_once": lambda: _copy(_run_of_scenario().get()),
+    "scenario_run_state_known": lambda: _update(_run_of_scenario(), state="asleep"),
+    "scenario_run_completed_has_result": lambda: _update(_run_of_scenario(), state="completed"),
+    "start_estimate_one_open_per_job": _estimate_twice,
     "event_number_once": _event_twice,
     "event_of_job_is_numbered": lambda: _update(Event.objects.filter(job=job_make()), number=None),
     "idempotency_key_once": _key_twice,
