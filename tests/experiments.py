@@ -41,6 +41,6 @@ def experiment_make(queue: Queue, owner: User, **columns: Any) -> Experiment:
             **columns,
         }
     )
-    job = job_make(queue, owner=owner)
+    job = job_make(queue, owner=owner, name=f"{experiment.name}-1")
     Configuration.objects.create(experiment=experiment, number=1, job=job, values={"lr": 0.01})
     return experiment

@@ -1,5 +1,6 @@
 """Simulation workers for tests: real processes, a clock that can be set ahead, frames that are kept."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import psutil
@@ -42,7 +43,11 @@ class Worlds:
 
     def pids(self) -> list[int]:
         """Return the processes of runs that live."""
-        return [child.pid for child in psutil.Process().children() if MODULE in child.cmdline()]
+        found = []
+        for child in psutil.Process().children():
+            with suppress(psutil.Error):  # other tests may have left one that ended and was not waited for
+                found += [child.pid] if MODULE in child.cmdline() else []
+        return found
 
     def stop(self) -> None:
         """End all workers and their processes."""

@@ -24,5 +24,8 @@ def undisturbed_shares(snapshot: Snapshot, curves: Curves, num_gpus: int) -> Int
     idle = num_gpus - int(held.sum())
     if idle < 0:
         return None
+    last_helps = curves.table.gain[curves.row, held - 1] > 0
+    if not (last_helps | (held == jobs.min_gpus)).all():
+        return None  # these policies give nobody a GPU that does not help: another one shared them out
     useful = np.minimum(jobs.max_gpus, curves.table.stop[curves.row, held])
     return None if idle and bool((useful > held).any()) else held

@@ -51,7 +51,7 @@ def _text(value: object) -> str:
 
 
 def _files(datasets: Path) -> list[Path]:
-    found = sorted([*datasets.glob(f"*/{FILE}"), *datasets.glob(f"*/*/{FILE}")])
+    found = sorted([*datasets.glob(f"*/{FILE}"), *datasets.glob(f"*/*/{FILE}")], key=lambda path: path.parent.name)
     return found[:MOST_FILES]
 
 

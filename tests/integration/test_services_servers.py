@@ -77,6 +77,7 @@ def test_configuration_of_the_agent_holds_what_it_needs(admin: User) -> None:
         "cpu_slots": None,
         "cpu_ids": [0, 1],
         "memory_bytes": None,
+        "warm_processes": 0,
     }
 
 

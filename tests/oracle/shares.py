@@ -92,9 +92,24 @@ def optimus(case: Case, num_gpus: int) -> list[int]:
     return given
 
 
+def _undisturbed(jobs: list[Elastic], num_gpus: int) -> bool:
+    """Return whether all run, nobody has a GPU that does not help, and none that helps is idle."""
+    idle = num_gpus - sum(job.held for job in jobs)
+    if idle < 0 or not all(1 <= job.held <= job.most for job in jobs):
+        return False
+    if any(job.held > 1 and job.speed(job.held) <= job.speed(job.held - 1) for job in jobs):
+        return False
+    return not idle or not any(job.held < job.most and job.speed(job.held + 1) > job.speed(job.held) for job in jobs)
+
+
 def afs_l(case: Case, num_gpus: int) -> list[int]:
-    """One GPU each, then the pairwise rule, the shorter job at the current shares being the one that ends first."""
+    """One GPU each, then the pairwise rule, the shorter job at the current shares being the one that ends first.
+
+    Only when something has happened: shares stay until a job arrives or ends.
+    """
     jobs, given = jobs_of(case), [0] * len(case.jobs)
+    if _undisturbed(jobs, num_gpus):
+        return [job.held for job in jobs]
     if len(jobs) >= num_gpus:
         for job in sorted(jobs, key=lambda job: (job.time_s(1), *_by_arrival(job)))[:num_gpus]:
             given[job.at] = 1
@@ -112,8 +127,13 @@ def afs_l(case: Case, num_gpus: int) -> list[int]:
 
 
 def afs_p(case: Case, num_gpus: int) -> list[int]:
-    """Slices in turn; spare GPUs by the pairwise rule if it holds whoever is shorter, else by attained service."""
+    """Slices in turn; spare GPUs by the pairwise rule if it holds whoever is shorter, else by attained service.
+
+    Only when something has happened: shares stay until a job arrives or ends, or a slice does.
+    """
     jobs, given = jobs_of(case), [0] * len(case.jobs)
+    if _undisturbed(jobs, num_gpus) and not any(_slice_ends(job) for job in jobs):
+        return [job.held for job in jobs]
     if len(jobs) >= num_gpus:
         for job in jobs:
             if job.held and not _slice_ends(job):

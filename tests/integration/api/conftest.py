@@ -94,6 +94,7 @@ def world_make() -> World:
     }
     at = datetime.now(UTC)
     server = server_make("server-01", gpus=4, last_report_at=at)
+    experiment = experiment_make(vision, users["member"])
     job = job_make(vision, state=JobState.RUNNING, owner=users["member"], server=server, name="canary-job")
     job.profile = Profile.objects.create(fingerprint="auto-canary", model="python canary.py")
     job.save(update_fields=["profile"])
@@ -108,7 +109,7 @@ def world_make() -> World:
         speech=speech,
         server=server,
         job=job,
-        experiment=experiment_make(vision, users["member"]),
+        experiment=experiment,
         round=round_make(1),
         tokens=tokens,
         asked=scenario_make(users["lead"], state=ScenarioState.COMPLETED),
