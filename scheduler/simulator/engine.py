@@ -10,7 +10,6 @@ import numpy as np
 from scheduler.core.config import SchedulerConfig
 from scheduler.core.tables import QueueTable, ServerTable
 from scheduler.simulator.begun import Begun
-from scheduler.simulator.calm_rounds import calm_rounds
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
@@ -109,8 +108,7 @@ def simulate(
         costs=costs,
         retries=retries,
     )
-    calm = calm_rounds(columns, servers, queues, config) if skip and not (reasons or check) else None
-    whole = WholeRounds(servers, queues, config, calm=calm)
+    whole = WholeRounds(servers, queues, config)
     planner: Planner = whole
     if skip:
         interrupted = bool(save_to or continue_from or begun)

@@ -13,7 +13,6 @@ from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig, Shar
 from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.round import plan_round
 from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
-from scheduler.simulator.calm_rounds import CalmRounds
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.world import World
 
@@ -71,11 +70,7 @@ class WholeRounds:
         waiting: Who waits after the last round, rows of the workload, and why.
     """
 
-    def __init__(
-        self, servers: ServerTable, queues: QueueTable, config: SchedulerConfig, *, calm: CalmRounds | None = None
-    ) -> None:
-        """Plan for a cluster; ``calm`` seats lone claims while nobody waits."""
-        self._calm = calm
+    def __init__(self, servers: ServerTable, queues: QueueTable, config: SchedulerConfig) -> None:
         self.unsettled = False
         # What a share policy gives may depend on anything, unless it says when it decides otherwise.
         self._drifts = isinstance(config.policy, SharePolicy) and not isinstance(config.policy, ChangesBySelf)
@@ -90,12 +85,8 @@ class WholeRounds:
         rows = columns.active
         if isinstance(config.policy, Promotes):
             promote(columns, rows[config.policy.promoted(columns.look(rows, now_s))], now_s)
-        lone = self._calm.plan(world) if self._calm and not self.waiting else None
         world.arrived.clear()
         world.released.clear()
-        if lone is not None:
-            self.unsettled = bool(lone)
-            return lone
         held = held_of(world.seats)
         snapshot = Snapshot(
             now_s=now_s,
