@@ -96,7 +96,7 @@ def test_training_goes_on_while_a_new_rank_starts(gangs: Gangs) -> None:
 
 def test_burst_of_shares_ends_in_the_last_one(gangs: Gangs) -> None:
     """Ten shares within a second: one switch, to the last; ranks of the shares between go home by themselves."""
-    gang = gangs.start(Training(steps=1000, step_s=0.01, debounce_s=0.5), "first")
+    gang = gangs.start(Training(steps=5000, step_s=0.01, debounce_s=0.5), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     for number in range(10):
         others = [f"r{number}"] if number % 2 == 0 or number == 9 else []
@@ -104,20 +104,24 @@ def test_burst_of_shares_ends_in_the_last_one(gangs: Gangs) -> None:
         gang.start(*others)
     gang.wait("the last share", lambda: len(gang.steps("r9")) > 5)
 
+    early = [f"r{number}" for number in (0, 2, 4, 6, 8)]
+    gang.wait("the others go home", lambda: all(gang.ranks[rank].exitcode is not None for rank in early))
+
     codes = gang.codes()
-    assert codes == {"first": 0, "r9": 0} | {f"r{number}": EXIT_STOPPED for number in (0, 2, 4, 6, 8)}
+    assert codes == {"first": 0, "r9": 0} | dict.fromkeys(early, EXIT_STOPPED)
     told = gang.job("first").reports("resized")
     assert [(report["version"], report["ranks"]) for report in told] == [(0, 1), (10, 2)]
 
 
 def test_burst_that_returns_to_the_present_share_changes_nothing(gangs: Gangs) -> None:
     """There and back within the pause that shares must last: no switch, and the newest version is acknowledged."""
-    gang = gangs.start(Training(steps=1000, step_s=0.01, debounce_s=0.5), "first")
+    gang = gangs.start(Training(steps=5000, step_s=0.01, debounce_s=0.5), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     gang.share("first", "second")
     gang.start("second")
     gang.share("first")
     gang.wait("the last share", lambda: len(gang.job("first").reports("resized")) == 2)
+    gang.wait("the second goes home", lambda: gang.ranks["second"].exitcode is not None)
 
     assert gang.codes() == {"first": 0, "second": EXIT_STOPPED}
     assert {step["ranks"] for step in gang.steps("first")} == {1}
