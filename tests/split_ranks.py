@@ -39,6 +39,7 @@ def main(cut: int, steps: int, path: Path) -> None:
     if dist.get_rank() == 0:
         kept = [float(weight.detach().double().sum()) for weight in training.parameters()]
         path.write_text(json.dumps({"losses": losses, "weights": kept}))
+    dist.barrier()  # torch aborts a rank whose peer hangs up while it still cleans up
     dist.destroy_process_group()
 
 
