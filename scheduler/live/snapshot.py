@@ -5,7 +5,7 @@ on broken GPUs, is left out, so that the core sees those jobs as having to move.
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from django.db.models import Count, Q
 from scheduler.core.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.live.job_table import HeldLease, held_leases, job_table
 from scheduler.live.trials import trials_read
-from scheduler.models import Cluster, Queue, Server
+from scheduler.models import Cluster, GangMember, Queue, Server
 from scheduler.models.server import ServerState
 
 NO_LIMIT_GPUS = 2**31
@@ -69,12 +69,14 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
     job_rows = {pk: row for row, pk in enumerate(job_pks)}
     keeping = [h for h in held if h.job_pk in job_rows and job_rows[h.job_pk] in attempt_pks]
     leaving = [h for h in held if h.job_pk not in job_rows]
+    staying, going = _without_leavers(_whole_gangs(keeping))
+    leaving += going
     tables = Snapshot(
         now_s=at.timestamp(),
         jobs=jobs,
         servers=_without_parked(servers, parked, server_rows),
         queues=queues,
-        held=_placements([(job_rows[h.job_pk], h) for h in _whole_gangs(keeping)], server_rows),
+        held=_placements([(job_rows[h.job_pk], h) for h in staying], server_rows),
         releasing=_placements([(NO_ROW, h) for h in leaving if h.server_pk in server_rows], server_rows),
         trials=trials_read(jobs),
     )
@@ -149,6 +151,25 @@ def _whole_gangs(held: list[HeldLease]) -> list[HeldLease]:
     """Leave out jobs that lost a part: they hold nothing that they could keep."""
     torn = {h.attempt_pk for h in held if not h.is_whole}
     return [h for h in held if h.attempt_pk not in torn]
+
+
+def _without_leavers(held: list[HeldLease]) -> tuple[list[HeldLease], list[HeldLease]]:
+    """Return what gangs keep and, apart, what processes on their way out still hold.
+
+    Otherwise a round between two of them could keep a gang on a server that its leader is not on.
+    """
+    members = GangMember.objects.filter(leaving=True, ended_at=None, gang__attempt__ended_at=None)
+    leavers = Counter(members.values_list("gang_id", "gpu__server_id"))
+    staying: list[HeldLease] = []
+    going: list[HeldLease] = []
+    for lease in held:
+        count = min(leavers[lease.attempt_pk, lease.server_pk], lease.num_gpus)
+        for part, num_gpus in ((staying, lease.num_gpus - count), (going, count)):
+            if num_gpus:
+                frac = num_gpus / lease.num_gpus
+                memory_bytes = int(lease.memory_bytes * frac)
+                part.append(replace(lease, num_gpus=num_gpus, cpus=lease.cpus * frac, memory_bytes=memory_bytes))
+    return staying, going
 
 
 def _placements(rows: list[tuple[int, HeldLease]], server_rows: dict[str, int]) -> Placements:

@@ -106,7 +106,8 @@ def test_elastic_job_shrinks_for_others_and_grows_again(stack: Stack, tmp_path: 
 
     attempts = member.get(f"/api/v1/jobs/{elastic}/attempts")["results"]
     events = member.get(f"/api/v1/jobs/{elastic}/events?limit=200")["results"]
-    assert (job["state"], job["step"], len(attempts)) == ("completed", 2500, 1), events
+    story = "\n".join(f"{e['at']} {e['kind']} {e['new_state']} {e['reason']} {e['data']}" for e in events)
+    assert (job["state"], job["step"], len(attempts)) == ("completed", 2500, 1), story
     assert losses(tmp_path / "elastic")[:500] == pytest.approx(losses(tmp_path / "alone")[:500], rel=1e-3)
 
 
