@@ -16,7 +16,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-FIELDS = ("budget", "used", "hits", "misses", "hit_bytes", "hit_ns", "miss_bytes", "miss_ns", "decode_ns", "decode_cpu_ns")
+FIELDS = (
+    "budget",
+    "used",
+    "hits",
+    "misses",
+    "hit_bytes",
+    "hit_ns",
+    "miss_bytes",
+    "miss_ns",
+    "decode_ns",
+    "decode_cpu_ns",
+)
 ACCOUNT = struct.Struct(f"<{len(FIELDS)}q")
 ACCOUNT_FILE, ALIVE_FILE = ".account", ".alive"
 
