@@ -4,29 +4,35 @@ from scheduler.models.cluster import Cluster
 from scheduler.models.event import Event, IdempotencyKey, Sample
 from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
+from scheduler.models.identity import Identity
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Measurement, Profile
 from scheduler.models.queue import Membership, Queue
 from scheduler.models.round import Round
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
 from scheduler.models.server import Gpu, Server
+from scheduler.models.shadow import Shadow, ShadowRound, ShadowScore
 from scheduler.models.token import ApiToken
 from scheduler.models.trial import Trial
+from scheduler.models.webhook import Delivery, MailChoice, Webhook
 
 __all__ = [
     "ApiToken",
     "Attempt",
     "Cluster",
     "Configuration",
+    "Delivery",
     "Event",
     "Experiment",
     "Gang",
     "GangMember",
     "Gpu",
     "IdempotencyKey",
+    "Identity",
     "Job",
     "Lease",
     "LeaseGpu",
+    "MailChoice",
     "Measurement",
     "Membership",
     "Profile",
@@ -36,7 +42,11 @@ __all__ = [
     "Scenario",
     "ScenarioRun",
     "Server",
+    "Shadow",
+    "ShadowRound",
+    "ShadowScore",
     "StartEstimate",
     "TraceFile",
     "Trial",
+    "Webhook",
 ]

@@ -1,8 +1,14 @@
 """What happened (append-only), what was measured, and answers kept for repeated requests."""
 
+import structlog
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+
+
+def present_request_id() -> str:
+    """Return the id of the request that is being answered; empty for what the scheduler or an agent does."""
+    return str(structlog.contextvars.get_contextvars().get("request_id", ""))
 
 
 class Event(models.Model):
@@ -19,6 +25,8 @@ class Event(models.Model):
     new_state = models.CharField(max_length=12, default="", blank=True)
     reason = models.CharField(max_length=40, default="", blank=True)  # code: cause, rule, or what a user did
     data = models.JSONField(default=dict)  # the numbers; also before and after of a setting
+    # Set exactly when a person did it: these events are the audit list.
+    request_id = models.CharField(max_length=24, default=present_request_id, blank=True)
 
     class Meta:
         ordering = ["-id"]
@@ -30,7 +38,9 @@ class Event(models.Model):
         ]
         indexes = [
             models.Index(fields=["queue", "-id"], name="event_by_queue"),  # feed of a queue
-            models.Index(fields=["kind", "-id"], name="event_by_kind"),  # audit list
+            models.Index(fields=["kind", "-id"], name="event_by_kind"),  # who changed the settings last
+            models.Index(fields=["-id"], condition=~Q(request_id=""), name="event_audited"),  # audit list
+            models.Index(fields=["request_id"], condition=~Q(request_id=""), name="event_by_request"),  # what it did
         ]
 
     def __str__(self) -> str:

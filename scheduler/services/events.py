@@ -5,7 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from scheduler.models import Event, Queue, Server
-from scheduler.services.permission import Doer, actor_name
+from scheduler.models.event import present_request_id
+from scheduler.services.permission import Doer, Operator, actor_name
+
+BY_COMMAND = "command"  # in place of a request id: an operator did it on the machine itself
 
 
 def event_record(
@@ -31,4 +34,5 @@ def event_record(
         new_state=new_state,
         reason=reason,
         data=dict(data),
+        request_id=BY_COMMAND if isinstance(actor, Operator) else present_request_id(),
     )

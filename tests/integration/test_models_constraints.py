@@ -12,19 +12,23 @@ from scheduler.models import (
     Attempt,
     Cluster,
     Configuration,
+    Delivery,
     Event,
     Experiment,
     Gang,
     GangMember,
     Gpu,
+    Identity,
     Job,
     Lease,
     LeaseGpu,
+    MailChoice,
     Membership,
     Queue,
     Scenario,
     ScenarioRun,
     Server,
+    Shadow,
     StartEstimate,
 )
 from scheduler.models.queue import Role
@@ -39,6 +43,7 @@ from tests.factories import (
     ulid_make,
     user_make,
 )
+from tests.notices import delivery_make, webhook_make
 from tests.scenarios import scenario_make
 
 pytestmark = pytest.mark.django_db
@@ -119,6 +124,27 @@ def _estimate_twice() -> None:
         StartEstimate.objects.create(job=job, round_number=number, made_at=AT)
 
 
+def _delivery(**columns: Any) -> Delivery:
+    return delivery_make(webhook_make(user_make()), **columns)
+
+
+def _delivery_twice() -> None:
+    job_make()
+    _copy(_delivery(event=Event.objects.latest("pk")))
+
+
+def _mail_twice() -> None:
+    job_make()
+    choice = MailChoice.objects.create(user=user_make(), notices=[], first_event=0)
+    for _ in range(2):
+        Delivery.objects.create(mail=choice, event=Event.objects.latest("pk"), body="", created_at=AT, next_at=AT)
+
+
+def _identity_twice() -> None:
+    for _ in range(2):
+        Identity.objects.create(user=user_make(), issuer="https://id.example", subject="7", created_at=AT)
+
+
 def _job(**columns: Any) -> Callable[[], None]:
     """Return an update of a queued job that must fail."""
     return lambda: _update(Job.objects.filter(pk=job_make().pk), **columns)
@@ -186,6 +212,14 @@ BREAKS: dict[str, Callable[[], None]] = {
     "event_number_once": _event_twice,
     "event_of_job_is_numbered": lambda: _update(Event.objects.filter(job=job_make()), number=None),
     "idempotency_key_once": _key_twice,
+    "shadow_is_single": lambda: _copy(Shadow(id=1), id=2),
+    "delivery_once_a_webhook": _delivery_twice,
+    "delivery_once_a_mail": _mail_twice,
+    "delivery_has_one_receiver": lambda: _update(Delivery.objects.filter(pk=_delivery().pk), webhook=None),
+    "delivery_next_try_exactly_while_waiting": lambda: _update(
+        Delivery.objects.filter(pk=_delivery().pk), state="failed"
+    ),
+    "identity_once": _identity_twice,
 }
 
 
