@@ -9,6 +9,7 @@ from pathlib import Path
 from clusterweb.cli.account import read_account
 from clusterweb.cli.client import Client, Json
 from clusterweb.cli.errors import CommandError, ServerRefused
+from clusterweb.cli.foretold import preview_text, when_lines
 from clusterweb.cli.text import progress, since, table
 
 TERMINAL = {"completed", "failed", "cancelled"}
@@ -32,10 +33,8 @@ def submit(given: Namespace) -> int:
     body, content_type = _form(spec, given.file) if given.file else (spec, "application/yaml")
     answer = client.post("jobs", body, content_type=content_type, dry_run="true" if given.dry_run else None)
     if given.dry_run:
-        show(
-            given, answer, "\n".join(f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in answer["checks"])
-        )
-        return 0
+        show(given, answer, preview_text(answer))
+        return 0 if answer["preview"]["feasible"] is not False else 1
     if not given.wait:
         show(given, answer, f"J-{answer['number']}  {answer['id']}")
         return 0
@@ -93,7 +92,7 @@ def explain(given: Namespace) -> int:
         if found["queue_position"]:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")
-    lines += _estimate(found)
+    lines += when_lines(found.get("estimate"))
     lines += [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in found["checks"]]
     if found["ahead"]:
         heads = ("AHEAD", "GPUS", "WHY IT WAITS")
@@ -101,17 +100,6 @@ def explain(given: Namespace) -> int:
         lines += ["", table(heads, rows)]
     show(given, found, "\n".join(lines))
     return 0
-
-
-def _estimate(found: Json) -> list[str]:
-    """Return when a job starts in a line; nothing for one that does not wait."""
-    estimate = found.get("estimate")
-    if not estimate:
-        return []
-    if not estimate["known"]:
-        return [estimate["sentence"]]
-    by = f", 9 in 10 by {estimate['p90_at']}" if estimate["p90_at"] else ""
-    return [f"Starts at about {estimate['p50_at']}{by} ({estimate['futures']} simulated futures)."]
 
 
 def act(given: Namespace) -> int:

@@ -54,3 +54,9 @@ def progress(job: Row) -> str:
     if job["step"] is None:
         return ""
     return f"{job['step']}/{job['total_steps']}" if job["total_steps"] else str(job["step"])
+
+
+def clock(moment: str) -> str:
+    """Return an ISO 8601 moment as people of this machine's time zone write it."""
+    at = datetime.fromisoformat(moment.replace("Z", "+00:00")).astimezone()
+    return f"{at:%H:%M}" if at.date() == datetime.now().astimezone().date() else f"{at:%Y-%m-%d %H:%M}"

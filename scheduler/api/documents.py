@@ -36,9 +36,9 @@ def real(help_text: str = "", *, null: bool = False) -> serializers.FloatField:
     return serializers.FloatField(help_text=help_text, allow_null=null)
 
 
-def yes(help_text: str = "") -> serializers.BooleanField:
+def yes(help_text: str = "", *, null: bool = False) -> serializers.BooleanField:
     """Return true or false."""
-    return serializers.BooleanField(help_text=help_text)
+    return serializers.BooleanField(help_text=help_text, allow_null=null)
 
 
 def word(options: list[str], help_text: str = "", *, blank: bool = False) -> serializers.ChoiceField:

@@ -95,13 +95,6 @@ class CheckDocument(Shape):
     text = text("What was found.")
 
 
-class DryRunDocument(Shape):
-    """What would be stored."""
-
-    spec = SpecDocument()
-    checks = CheckDocument(many=True)
-
-
 class SeatDocument(Shape):
     """What an attempt holds on one server."""
 
@@ -275,6 +268,60 @@ class GapDocument(Shape):
     start = moment(null=False)
     end = moment("null: until now.")
     duration_s = real()
+
+
+class LookedDocument(Shape):
+    """When a job that is asked about starts, from futures simulated for the question."""
+
+    known = yes()
+    p50_at = moment("Half of the futures start it by then.")
+    p90_at = moment("Nine in ten; null where that many do not start it at all.")
+    futures = whole("How many were simulated; 0 for a job that starts with the next round.")
+    reason = text("Why nothing is known; empty when something is.")
+    sentence = text("The same in words.")
+
+
+class PlannedSeatDocument(Shape):
+    """What the next round would give on one server."""
+
+    server_id = text()
+    server = text("Name of the server.")
+    num_gpus = whole()
+    cpus = real("Cores.")
+    memory_bytes = whole()
+
+
+class PreemptedDocument(NamedJob):
+    """A running job that would have to make room."""
+
+    color_slot = whole()
+    num_gpus = whole()
+    rule = word(RULES)
+
+
+class PreviewDocument(Shape):
+    """What the next round would do with a job that is not submitted yet."""
+
+    feasible = yes("false: no round could ever start it; null: no server is up.", null=True)
+    starts = word(["now", "after_others_leave", "later", "never", "unknown"])
+    sentence = text("The answer in words.")
+    largest_gpus = whole("Where it never starts: the most GPUs with which it could.", null=True)
+    round = whole("The round before the question.")
+    reason = word(REASONS, "Why it would wait; empty when it would not.", blank=True)
+    evidence = Facts(help_text="The numbers of the reason.")
+    position = whole("Its place in the order of the policy.", null=True)
+    waiting_jobs = whole("Of so many that then wait.", null=True)
+    placement = PlannedSeatDocument(many=True, help_text="Where it starts; empty when it waits.")
+    preempts = PreemptedDocument(many=True, help_text="Who has to make room for it.")
+    estimate = LookedDocument(allow_null=True, help_text="When; null where it never starts or no server is up.")
+
+
+class DryRunDocument(Shape):
+    """What would be stored, and what would become of it."""
+
+    spec = SpecDocument()
+    checks = CheckDocument(many=True)
+    preview = PreviewDocument()
 
 
 class EstimateDocument(Shape):

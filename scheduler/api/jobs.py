@@ -1,6 +1,6 @@
 """``/jobs``: submit, list, read, and what an owner or lead does with one job."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from django.http import QueryDict
@@ -30,7 +30,9 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
+from scheduler.services.job_check import job_check_dry
 from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.whatif.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.
 COLUMNS = {
@@ -55,13 +57,13 @@ FILTERS = (
 )
 
 
-def _checks(spec: JobSpec) -> list[dict[str, Any]]:  # JSON of the answer
-    """Return what a spec that passed was checked for."""
-    gpus = f"{spec.resources.gpus} GPU" + ("s" if spec.resources.gpus > 1 else "")
+def _checks(spec: JobSpec, preview: Mapping[str, Any]) -> list[dict[str, Any]]:  # JSON of the answer
+    """Return what was checked, in the order in which a job meets it."""
+    feasible = preview["feasible"]
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
-        {"name": "capacity", "ok": True, "text": f"No server is too small for {gpus}."},
+        {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
     ]
 
 
@@ -71,7 +73,7 @@ class Jobs(ApiView):
     rules = {"GET": READ, "POST": WRITE_JOBS}
     query = {
         "GET": (*PAGE, *FILTERS),
-        "POST": (parameters.flag("dry_run", "Check the spec and store nothing."),),
+        "POST": (parameters.flag("dry_run", "Say what would become of it, and store nothing."),),
     }
     repeatable = frozenset({"POST"})
     parser_classes = [JsonBody, YamlBody, MultiPartParser]
@@ -100,7 +102,7 @@ class Jobs(ApiView):
         request={"application/json": SpecDocument, "application/yaml": SpecDocument, "multipart/form-data": SpecForm},
         responses={
             201: OpenApiResponse(JobDocument, description="Stored and queued; `Location` is its address."),
-            200: OpenApiResponse(DryRunDocument, description="With `dry_run=true`: it would be accepted."),
+            200: OpenApiResponse(DryRunDocument, description="With `dry_run=true`: what would become of it."),
         },
         examples=SUBMIT_EXAMPLES,
     )
@@ -111,8 +113,10 @@ class Jobs(ApiView):
         """
         data = spec_of_form(request.data) if isinstance(request.data, QueryDict) else request.data
         if self.params["dry_run"]:
-            spec = job_check(actor=request.user, data=data)
-            return Response({"spec": spec.to_json(), "checks": _checks(spec)})
+            checked, too_large = job_check_dry(actor=request.user, data=data)
+            preview = job_preview(checked=checked, too_large=too_large, at=live_ports().clock.now())
+            spec = checked.spec
+            return Response({"spec": spec.to_json(), "checks": _checks(spec, preview), "preview": preview})
 
         def submit() -> tuple[int, Any, str]:
             spec = job_check(actor=request.user, data=data)

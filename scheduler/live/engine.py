@@ -18,6 +18,7 @@ from scheduler.core.config import Promotes, SchedulerConfig
 from scheduler.core.errors import PlanInvariantError
 from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.round import plan_round
+from scheduler.core.tables import Snapshot
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.decisions import decisions_of, shortened
@@ -98,21 +99,28 @@ def _hold_all(cluster: Cluster, *, at: datetime) -> None:
 
 def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
     """Let jobs that waited long enough begin again at the top, where the policy knows such a thing."""
-    if not isinstance(config.policy, Promotes):
+    tables = with_promotions(live.tables, config)
+    if tables is live.tables:
         return live
-    jobs = live.tables.jobs
-    promoted = config.policy.promoted(jobs)
-    if not promoted.any():
-        return live
-    pks = [live.job_pks[row] for row in np.flatnonzero(promoted).tolist()]
+    promoted = np.flatnonzero(tables.jobs.attained_gpu_s != live.tables.jobs.attained_gpu_s)
+    pks = [live.job_pks[row] for row in promoted.tolist()]
     Job.objects.filter(pk__in=pks).update(promoted_gpu_s=F("attained_gpu_s"))
+    return replace(live, tables=tables)
+
+
+def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
+    """Return the tables with the service of jobs that are due to begin again at the top counted from now on."""
+    promoted = config.policy.promoted(tables.jobs) if isinstance(config.policy, Promotes) else np.zeros(0, np.bool_)
+    if not promoted.any():
+        return tables
+    jobs = tables.jobs
     again = replace(
         jobs,
         attained_gpu_s=np.where(promoted, 0.0, jobs.attained_gpu_s),
         executed_s=np.where(promoted, 0.0, jobs.executed_s),
         waited_s=np.where(promoted, 0.0, jobs.waited_s),
     )
-    return replace(live, tables=replace(live.tables, jobs=again))
+    return replace(tables, jobs=again)
 
 
 def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:

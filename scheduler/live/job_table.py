@@ -6,6 +6,7 @@ their way out. Attained service is counted from leases, never from what a job sa
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from scheduler.live.retry import BACKOFF_MOST_S
 from scheduler.live.smoke import smoke_sized
 from scheduler.models import Job, Lease, LeaseGpu
 
-_COLUMNS = (
+COLUMNS = (
     "pk",
     "number",
     "queue_id",
@@ -129,10 +130,24 @@ def job_table(
     stopping = {lease.job_pk for lease in held if lease.wanted not in ("run", "park")}
     stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
-        smoke_sized(dict(zip(_COLUMNS, row, strict=True)))
-        for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*_COLUMNS)
+        smoke_sized(dict(zip(COLUMNS, row, strict=True)))
+        for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*COLUMNS)
         if row[0] not in stopping
     ]
+    attempt_pks = {
+        index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
+    }
+    return table_of(rows, held_by, queue_rows, at=at), [row["pk"] for row in rows], attempt_pks
+
+
+def table_of(
+    rows: list[dict[str, Any]],  # rows of the query, with COLUMNS
+    held_by: Mapping[str, list[HeldLease]],
+    queue_rows: dict[int, int],
+    *,
+    at: datetime,
+) -> JobTable:
+    """Return jobs as a round sees them; ``held_by`` are the open leases of each job that has some."""
     curves = curves_read(row["profile_id"] for row in rows if row["profile_id"] is not None)
     built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, curves, now_s=at.timestamp()) for row in rows]
     columns: dict[str, Any] = {}  # arrays of three types
@@ -144,10 +159,7 @@ def job_table(
         columns[name] = np.array([_bound(row, name) for row in rows], dtype=np.int64)
     columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
     columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
-    attempt_pks = {
-        index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
-    }
-    return JobTable(**columns), [row["pk"] for row in rows], attempt_pks
+    return JobTable(**columns)
 
 
 def _job_row(

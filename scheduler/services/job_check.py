@@ -48,6 +48,21 @@ def job_check(*, actor: Actor, data: object) -> JobSpec:
     return found.spec
 
 
+def job_check_dry(*, actor: Actor, data: object) -> tuple[Checked, list[FieldError]]:
+    """Return the rows that the spec in ``data`` names, and apart what no server could give.
+
+    Raises:
+        SpecInvalid: With every other bad field.
+        NotAllowed: As ``job_check`` does.
+    """
+    owner = _signed_in(actor)
+    spec, errors = JobSpec.read(data)
+    found, more = _cluster_errors(owner, spec, bad={error.pointer for error in errors})
+    if errors or found is None:
+        raise SpecInvalid(errors + more)
+    return found, more
+
+
 def spec_check(*, actor: Actor, spec: JobSpec) -> Checked:
     """Return the rows that a parsed spec names. Raises as ``job_check`` does."""
     found, errors = _cluster_errors(_signed_in(actor), spec, bad=frozenset())
@@ -63,17 +78,21 @@ def _signed_in(actor: Actor) -> User:
 
 
 def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[Checked | None, list[FieldError]]:
-    """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already."""
+    """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already.
+
+    The rows are there as soon as they are known, even if no server could hold the job.
+    """
     if "" in bad:
         return None, []
     errors: list[FieldError] = []
     queue = None if "/queue" in bad else _queue(owner, spec.queue, errors)
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
+    names_nothing = queue is None or bool(errors)
     if not any(pointer.startswith("/resources") for pointer in bad):
         errors += _capacity_errors(spec)
-    if queue is None or errors:
+    if queue is None or names_nothing:
         return None, errors
-    return Checked(spec=spec, owner=owner, queue=queue, profile=profile), []
+    return Checked(spec=spec, owner=owner, queue=queue, profile=profile), errors
 
 
 def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:

@@ -71,6 +71,13 @@ def profile_for(spec: JobSpec) -> Profile | None:
     return Profile.objects.get_or_create(fingerprint=fingerprint_of(spec), defaults={"model": model})[0]
 
 
+def profile_known(spec: JobSpec) -> Profile | None:
+    """Return what ``profile_for`` would, if it is there already."""
+    if spec.resources.cpus is not None:
+        return None
+    return Profile.objects.filter(fingerprint=fingerprint_of(spec)).first()
+
+
 def measurement_begin(attempt: Attempt) -> None:
     """Let an attempt be measured if its profile is not known, or known for fewer cores than a free server has."""
     job = Job.objects.filter(pk=attempt.job_id, spec__resources__cpus="auto").select_related("profile").first()

@@ -93,7 +93,7 @@ def _look(live: LiveSnapshot, cluster: Cluster, at: datetime) -> Outlook:
         build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
         owner=np.array(owners_of(live), dtype=np.int64),
         ended=ended_of(ended_rows(tables.queues)),
-        submitted=_submitted(live, at),
+        submitted=submitted_lately(live, at),
         futures=FUTURES,
         horizon_s=HORIZON_S,
         cpu_s=MOST_CPU_S,
@@ -116,7 +116,7 @@ def _of(live: LiveSnapshot, seen: Outlook) -> dict[str, Estimate]:
     return found
 
 
-def _submitted(live: LiveSnapshot, at: datetime) -> Submitted | None:
+def submitted_lately(live: LiveSnapshot, at: datetime) -> Submitted | None:
     """Return what was submitted in the last days."""
     row_of = {pk: row for row, pk in enumerate(live.tables.queues.queue_id.tolist())}
     lately = Job.objects.filter(submitted_at__gte=at - LATELY, submitted_at__lt=at, queue_id__in=row_of)

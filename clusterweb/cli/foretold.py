@@ -1,0 +1,30 @@
+"""What would become of a job, as text: the preview of a submit."""
+
+from typing import Any
+
+from clusterweb.cli.text import clock
+
+Row = dict[str, Any]  # one JSON object of the API
+
+
+def preview_text(answer: Row) -> str:
+    """Return what a dry run found, a line each."""
+    preview = answer["preview"]
+    lines = [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in answer["checks"]]
+    lines += when_lines(preview["estimate"]) if preview["starts"] == "later" else []
+    if preview["position"]:
+        lines.append(f"Place {preview['position']} of {preview['waiting_jobs']} in the cluster.")
+    for job in preview["preempts"]:
+        name = f"J-{job['number']} {job['name']}" if job["number"] else job["name"]
+        lines.append(f"Makes room: {name} of {job['queue']}, {job['num_gpus']} GPUs ({job['rule'].replace('_', ' ')}).")
+    return "\n".join([*lines, "Nothing is stored."])
+
+
+def when_lines(estimate: Row | None) -> list[str]:
+    """Return when a job starts in a line; nothing for one that does not wait."""
+    if not estimate:
+        return []
+    if not estimate["known"]:
+        return [estimate["sentence"]]
+    by = f", 9 in 10 by {clock(estimate['p90_at'])}" if estimate["p90_at"] else ""
+    return [f"Starts at about {clock(estimate['p50_at'])}{by} ({estimate['futures']} simulated futures)."]

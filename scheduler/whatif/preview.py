@@ -1,0 +1,205 @@
+"""What would become of a job that is not submitted yet: where and when it starts, and who would make room for it.
+
+Nothing is stored. The answer is that of ``plan_round`` on the cluster as it is now, and of the futures that the
+estimates of waiting jobs come from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from scheduler.core.errors import FieldError
+from scheduler.core.plan import Preemption, WaitReason
+from scheduler.core.reasons import sentence
+from scheduler.core.spec import JobSpec
+from scheduler.core.suppose import Said, Seat, could_run, most_gpus, said_of, with_job
+from scheduler.core.tables import JobTable, Snapshot
+from scheduler.models import Job, Server
+from scheduler.selectors.estimates import WHY_UNKNOWN
+from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Access, access_of
+from scheduler.services.job_check import Checked
+from scheduler.services.profiles import profile_known
+from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read
+
+FUTURES = 24
+MOST_CPU_S = 2.0
+
+Row = dict[str, Any]  # JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The question: the cluster, and the job that would be its last row."""
+
+    present: Present
+    checked: Checked
+    profile_pk: int | None
+    names: Names
+
+    @property
+    def row(self) -> int:
+        """Return the row of the job."""
+        return len(self.present.tables.jobs)
+
+    @property
+    def gpus(self) -> int:
+        """Return what it asks for."""
+        return self.checked.spec.resources.gpus
+
+    @property
+    def is_smoke_due(self) -> bool:
+        """Return whether its first run is one on one GPU."""
+        return self.present.cluster.smoke_run_s > 0 and self.gpus > 1
+
+    def tables(self) -> Snapshot:
+        """Return the cluster with the job as its next round would find it."""
+        return with_job(self.present.tables, self.present.one(self._values(self.checked.spec)))
+
+    def whole(self, gpus: int | None = None) -> JobTable:
+        """Return the job with all its GPUs, or with so many."""
+        spec = self.checked.spec
+        if gpus is not None:
+            spec = replace(spec, resources=replace(spec.resources, gpus=gpus, min_gpus=None, max_gpus=None))
+        return self.present.one(self._values(spec) | {"smoke_due": False})
+
+    def _values(self, spec: JobSpec) -> Values:
+        return new_values(spec, queue_pk=self.checked.queue.pk, profile_pk=self.profile_pk, present=self.present)
+
+
+def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> Row:
+    """Return what the next round would do with a job, as plain JSON data.
+
+    Args:
+        checked: The spec, its owner and its queue.
+        too_large: What ``job_check_dry`` found that no server could give.
+        at: Now.
+    """
+    present = present_read(at)
+    profile = checked.profile or profile_known(checked.spec)
+    names = names_of(access_of(checked.owner))
+    asked = _Asked(present=present, checked=checked, profile_pk=profile.pk if profile else None, names=names)
+    blank: Row = {
+        "feasible": True,
+        "starts": "later",
+        "sentence": "",
+        "largest_gpus": None,
+        "round": present.live.round_number,
+        "reason": "",
+        "evidence": {},
+        "position": None,
+        "waiting_jobs": None,
+        "placement": [],
+        "preempts": [],
+        "estimate": None,
+    }
+    return blank | _answer(asked, too_large)
+
+
+def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
+    present = asked.present
+    if not len(present.tables.servers):
+        return _waits(WaitReason.NO_SERVER, {}) | {"feasible": None, "starts": "unknown"}
+    alone = with_job(present.tables, asked.whole())
+    if too_large or not could_run(alone, present.config, asked.row):
+        return _never(asked, alone, too_large)
+    if present.cluster.paused:
+        return _waits(WaitReason.POLICY_PAUSED, {}) | {"starts": "unknown", "estimate": estimate_told("paused")}
+    tables = asked.tables()
+    said = said_of(tables, present.config, asked.row, without=present.tables)
+    if said.starts:
+        return _starts(asked, said)
+    assert said.waiting is not None
+    evidence = asked.names.named(said.waiting.evidence, own_queue=asked.checked.queue)
+    seen = look(present, tables, asked.row, owner_pk=asked.checked.owner.pk, futures=FUTURES, cpu_s=MOST_CPU_S)
+    estimate = estimate_looked(seen, present.at)
+    place = {"position": said.waiting.position, "waiting_jobs": said.num_waiting}
+    return _waits(said.waiting.reason, evidence) | place | {"estimate": estimate}
+
+
+def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> Row:
+    largest = most_gpus(alone, asked.present.config, asked.row, below=asked.gpus, sized=asked.whole)
+    text = " ".join(error.detail for error in too_large)
+    if not text:
+        name = asked.checked.queue.name
+        text = f"A job of {name} with {_gpus(asked.gpus)} would never start, even if all else were empty."
+    text += f" The largest that can start has {_gpus(largest)}." if largest else ""
+    return {"feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
+
+
+def _starts(asked: _Asked, said: Said) -> Row:
+    now = iso(asked.present.at)
+    placement = [_placed(asked.present, seat) for seat in said.seats]
+    preempts = [_preempted(asked, preemption) for preemption in said.preemptions]
+    return {
+        "starts": "after_others_leave" if preempts else "now",
+        "sentence": _starts_words(asked, placement, len(preempts)),
+        "placement": placement,
+        "preempts": preempts,
+        "estimate": {"known": True, "p50_at": now, "p90_at": now, "futures": 0, "reason": "", "sentence": ""},
+    }
+
+
+def _starts_words(asked: _Asked, placement: Sequence[Row], num_preempted: int) -> str:
+    where = " and ".join(f"{_gpus(seat['num_gpus'])} of {seat['server']}" for seat in placement)
+    text = f"It starts with the next round on {where}"
+    if num_preempted:
+        text += f", once {num_preempted} running {'job has' if num_preempted == 1 else 'jobs have'} made room"
+    smoke = f" That is a smoke run; its {_gpus(asked.gpus)} follow when it has passed." if asked.is_smoke_due else ""
+    return f"{text}.{smoke}"
+
+
+def _placed(present: Present, seat: Seat) -> Row:
+    server_pk = present.live.server_pks[seat.server]
+    return {
+        "server_id": server_pk,
+        "server": Server.objects.values_list("name", flat=True).get(pk=server_pk),
+        "num_gpus": seat.num_gpus,
+        "cpus": round(seat.cpus, 3),
+        "memory_bytes": int(seat.memory_bytes),
+    }
+
+
+def _preempted(asked: _Asked, preemption: Preemption) -> Row:
+    """Return a job that would have to leave; of one that the asker may not see only its size."""
+    pk = asked.present.live.job_pks[preemption.job]
+    row = job_named(pk, access_of(asked.checked.owner))
+    return row | {"rule": preemption.rule.value}
+
+
+def job_named(job_pk: str, access: Access) -> Row:
+    """Return a job by name where it may be seen, else by its size alone."""
+    job = Job.objects.select_related("queue").defer("spec").get(pk=job_pk)
+    is_seen = access.sees(job.queue_id)
+    return {
+        "id": job.pk if is_seen else None,
+        "number": job.number if is_seen else None,
+        "name": job.name if is_seen else ANOTHER_JOB,
+        "queue": job.queue.name if is_seen else ANOTHER_QUEUE,
+        "color_slot": job.queue.color_slot if is_seen else 0,
+        "num_gpus": job.num_gpus,
+    }
+
+
+def _waits(reason: WaitReason, evidence: Row) -> Row:
+    return {"reason": reason.value, "evidence": evidence, "sentence": sentence(reason, evidence)}
+
+
+def estimate_looked(seen: Look, at: datetime) -> Row:
+    """Return when a job starts as plain JSON data, as of stored estimates."""
+    if seen.reason:
+        return estimate_told(seen.reason) | {"futures": len(seen.starts_s)}
+    moments = {"p50_at": iso(seen.moment(at, 0.5)), "p90_at": iso(seen.moment(at, 0.9))}
+    return {"known": True, **moments, "futures": len(seen.starts_s), "reason": "", "sentence": ""}
+
+
+def estimate_told(reason: str) -> Row:
+    """Return that nothing is known, and why."""
+    blank = {"known": False, "p50_at": None, "p90_at": None, "futures": 0}
+    return {**blank, "reason": reason, "sentence": WHY_UNKNOWN[reason]}
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
