@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents import supervision_events as ev
+from agents.account import Account
 from agents.diagnosis import diagnose, secrets_of
-from agents.ending import ENDS, UNEXPLAINED, Evidence, Exit, Stop, end_cause, size_text
-from agents.messages import AttemptPhase, AttemptReport
+from agents.ending import ENDS, UNEXPLAINED, Exit, Stop, end_cause, size_text
+from agents.messages import AttemptPhase
 from agents.ports import Clock, ProcessIdentity
 from agents.records import JobLine, Launch, SupervisorState
 
@@ -51,8 +52,7 @@ class Supervision:
         self._supervisor = supervisor
         self._clock = clock
         self._trainer: ProcessIdentity | None = None
-        self._report = AttemptReport(attempt_id=launch.order.attempt_id, phase="starting")
-        self._dropped_log_bytes = 0
+        self._account = Account(launch.order.attempt_id)
         self._memory_limit = launch.order.memory_bytes
         self._shrunk_at_s = 0.0
         self._started_at_s: float | None = None
@@ -63,24 +63,20 @@ class Supervision:
         self._stopped_again_at_s = 0.0
         self._warned_until_s = -1.0  # the lease end that the job was last warned of
         self._requests = 0
-        self._uses_runtime = False
-        self._said_stopped = False
-        self._said_completed = False
-        self._saw_disk_full = False
-        self._progress_at_s: float | None = None  # when it last came further, or could not
         self._out: list[ev.Command] = []
 
     @property
     def state(self) -> SupervisorState:
         """Return what is true now."""
-        run_s = self._report.run_s
+        report = self._account.report
+        run_s = report.run_s
         if self._started_at_s is not None and self._exit is None:
             run_s = self._run_s(self._started_at_s)
         return SupervisorState(
             supervisor=self._supervisor,
             trainer=self._trainer,
-            report=replace(self._report, run_s=run_s, generation=self._control.generation),
-            dropped_log_bytes=self._dropped_log_bytes,
+            report=replace(report, run_s=run_s, generation=self._control.generation),
+            dropped_log_bytes=self._account.dropped_log_bytes,
         )
 
     @property
@@ -106,7 +102,7 @@ class Supervision:
     def handle(self, event: ev.Event) -> list[ev.Command]:
         """Take in one event and return what is to be done, in order."""
         self._out = []
-        if self._report.phase == "ended":
+        if self._account.report.phase == "ended":
             return self._out
         match event:
             case ev.Begin():
@@ -163,56 +159,36 @@ class Supervision:
     def _on_started(self, event: ev.ChildStarted) -> None:
         self._trainer = event.identity
         self._started_at_s = self._clock.mono_s()
-        self._report = replace(self._report, pid=event.identity.pid)
+        self._account.began(event.identity.pid)
         self._out.append(ev.Journal(event="start"))
         self._set_phase("running")
 
     def _on_exited(self, event: ev.ChildExited) -> None:
         if self._exit is not None:
             return
-        self._report = replace(
-            self._report,
-            run_s=self.state.report.run_s,
-            exit_code=event.exit.code,
-            exit_signal=event.exit.signal,
-        )
+        self._account.exited(event.exit, run_s=self.state.report.run_s)
         self._exit = event.exit
         self._out.append(ev.ClearTree())
 
     def _on_tree_gone(self, event: ev.TreeGone) -> None:
         if self._exit is None:
             return
-        evidence = Evidence(
-            exit=self._exit,
-            stop=self._stop,
-            said_stopped=self._said_stopped,
-            said_completed=self._said_completed,
-            is_disk_full=self._saw_disk_full,
-            is_kernel_oom=event.is_kernel_oom,
-        )
         # The witness writes before anybody can give the devices to the next job.
         self._out.append(ev.Journal(event="exit"))
-        cause, detail = end_cause(evidence)
+        cause, detail = end_cause(self._account.evidence(self._exit, self._stop, is_kernel_oom=event.is_kernel_oom))
         if cause in UNEXPLAINED:
             gang = self._order.gang
             secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
             found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets)
-            self._report = replace(self._report, failure=found.failure, failure_line=found.line)
+            self._account.explain(failure=found.failure, line=found.line)
         self._end(cause, detail)
 
     def _end(self, cause: str, detail: str) -> None:
-        self._report = replace(
-            self._report,
-            phase="ended",
-            end_cause=cause,
-            end_detail=detail.replace("\x00", "").encode(errors="replace").decode()[:300],
-            cpu_frac=None,
-            memory_bytes=None,
-        )
+        self._account.end(cause, detail)
         self._out += [ev.WriteState(durable=True), ev.Finish()]
 
     def _set_phase(self, phase: AttemptPhase) -> None:
-        self._report = replace(self._report, phase=phase)
+        self._account.enter(phase)
         self._out.append(ev.WriteState(durable=True))
 
     def _granted_memory(self, used_bytes: int) -> int:
@@ -224,9 +200,7 @@ class Supervision:
         return self._memory_limit
 
     def _on_memory(self, event: ev.MemorySampled) -> None:
-        memory_bytes = event.memory_bytes + event.cached_bytes
-        peak = max(event.memory_bytes, self._report.peak_memory_bytes or 0)
-        self._report = replace(self._report, memory_bytes=memory_bytes, peak_memory_bytes=peak)
+        memory_bytes = self._account.used(event)
         granted = self._granted_memory(memory_bytes)
         if 0 < granted < memory_bytes:
             self._break_limit(
@@ -234,9 +208,7 @@ class Supervision:
             )
 
     def _on_measured(self, event: ev.Measured) -> None:
-        self._saw_disk_full |= event.is_disk_full
-        self._dropped_log_bytes = event.dropped_log_bytes
-        self._report = replace(self._report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes)
+        self._account.measured(event)
         if event.num_processes > MOST_PROCESSES:
             self._break_limit(
                 "process_limit", f"It had {event.num_processes} processes, and may have {MOST_PROCESSES}."
@@ -249,33 +221,8 @@ class Supervision:
         self._out.append(ev.WriteState(durable=False))
 
     def _on_line(self, line: JobLine) -> None:
-        report = replace(
-            self._report,
-            step=self._report.step if line.step is None else line.step,
-            total_steps=self._report.total_steps if line.total_steps is None else line.total_steps,
-        )
-        match line.event:
-            case "started":
-                self._uses_runtime = True
-                report = replace(report, first_step=line.step if report.first_step is None else report.first_step)
-            case "progress":
-                if line.step is not None and line.step > (self._report.step or 0):
-                    self._progress_at_s = self._clock.mono_s()
-                report = replace(report, loss=line.loss, steps_per_s=line.steps_per_s)
-            case "checkpoint":
-                report = replace(report, checkpoint_name=line.name, checkpoint_step=line.step)
-                self._out.append(ev.WriteState(durable=False))
-            case "resized":
-                report = replace(report, gang_version=line.version, gang_size=line.ranks, switch_s=line.pause_s)
-                self._out.append(ev.WriteState(durable=False))
-            case "measured":
-                report = replace(report, measured=line.measured)
-                self._out.append(ev.WriteState(durable=False))
-            case "stopped":
-                self._said_stopped = True
-            case "completed":
-                self._said_completed = True
-        self._report = report
+        if self._account.told(line, now_s=self._clock.mono_s()):
+            self._out.append(ev.WriteState(durable=False))
         if line.event == "parked" and self._parking is not None and line.request == self._parking.request:
             self._is_off(self._parking, is_stopped=False)
 
@@ -298,14 +245,14 @@ class Supervision:
 
     def _watch_progress(self, now_s: float) -> None:
         """End a job that came further once and then not for too long; while it is kept from going on none is due."""
-        if self._order.stall_s is None or self._progress_at_s is None:
+        account, stall_s = self._account, self._order.stall_s
+        if stall_s is None or account.progress_at_s is None:
             return
-        if self.is_frozen or self._parking is not None or self._stop is not None or self._said_completed:
-            self._progress_at_s = now_s
-        elif now_s - self._progress_at_s >= self._order.stall_s:
-            self._break_limit(
-                "stalled", f"It reported no progress for {self._order.stall_s:.0f} s, after step {self._report.step}."
-            )
+        if self.is_frozen or self._parking is not None or self._stop is not None or account.has_completed:
+            account.progress_at_s = now_s
+        elif now_s - account.progress_at_s >= stall_s:
+            detail = f"It reported no progress for {stall_s:.0f} s, after step {account.report.step}."
+            self._break_limit("stalled", detail)
 
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
         """Begin an end, or hurry one that has begun. A gentle one asks for a checkpoint and waits for it."""
@@ -315,7 +262,7 @@ class Supervision:
         grace_s = self._control.grace_s
         if not is_gentle:
             term_at_s, kill_at_s = now_s, now_s + min(grace_s, SHORT_GRACE_S)
-        elif self._uses_runtime:
+        elif self._account.uses_runtime:
             term_at_s, kill_at_s = now_s + grace_s, now_s + 2 * grace_s
         else:
             # Nobody in there reads requests: waiting for an answer would only waste the grace.
@@ -380,7 +327,7 @@ class Supervision:
         elif self._control.wanted == "park" and parking is None:
             self._request("park")
             # Nobody in there may read requests: then waiting for an answer would only keep the devices.
-            answer_s = self._control.grace_s if self._uses_runtime else 0.0
+            answer_s = self._control.grace_s if self._account.uses_runtime else 0.0
             self._parking = parking = _Parking(request=self._requests, stop_at_s=now_s + answer_s)
         if self._parking is not None and now_s >= self._parking.stop_at_s:
             self._hold_still(self._parking, now_s)

@@ -6,7 +6,7 @@ import pytest
 
 from agents import supervision_events as ev
 from agents.records import JobLine
-from tests.unit.test_agents_supervision import Attempt
+from tests.supervised import Attempt
 
 STILL = (signal.SIGSTOP, signal.SIGCONT)
 
