@@ -56,16 +56,22 @@ def _like(tensor: Any, storage: Any) -> Any:
     return empty.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
-def wait_off_devices(requests: RequestFile, *, is_stopped: Callable[[], bool]) -> Request:
+def wait_off_devices(
+    requests: RequestFile, *, is_stopped: Callable[[], bool], on_asked_again: Callable[[], None]
+) -> Request:
     """Wait, nearly without using the CPU, until the job is asked to go on or to stop.
 
     Args:
         requests: Where it is asked.
         is_stopped: Whether it was asked to stop in another way.
+        on_asked_again: Called when it is asked to leave the devices that it has left: as a rank whose peers were asked
+            first, or when it never saw that it might go on.
     """
     while not is_stopped():
         request = requests.poll()
         if request in ("continue", "stop"):
             return request
+        if request == "park":
+            on_asked_again()
         time.sleep(LOOK_EVERY_S)
     return "stop"

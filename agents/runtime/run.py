@@ -228,8 +228,12 @@ class Run:
         parked_s = self._clock()
         self._report_progress(parked_s)
         moved = Moved()
-        self._reports.send("parked", request=self._requests.newest, step=self._step)
-        request = wait_off_devices(self._requests, is_stopped=lambda: self._stop.received)
+        self._say_parked()
+        request: Request = wait_off_devices(
+            self._requests, is_stopped=lambda: self._stop.received, on_asked_again=self._say_parked
+        )
+        if self._gang is not None:  # whoever hears first waits here for the others; one that is to stop stops all
+            request = self._agreed(request) or "continue"
         now_s = self._clock()
         # Neither the speed nor the time since the last checkpoint counts what it waited.
         self._rate = Rate(step=self._step, now_s=now_s)
@@ -237,6 +241,9 @@ class Run:
         if request == "continue":
             moved.back()
         return request
+
+    def _say_parked(self) -> None:
+        self._reports.send("parked", request=self._requests.newest, step=self._step)
 
     def _agreed(self, request: Request | None) -> Request | None:
         """Return what all ranks do at this boundary: the strongest wish that any of them was told."""

@@ -22,7 +22,7 @@ from scheduler.core.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.tables import NO_ROW
 from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
 from scheduler.live.gang_shares import GangShare, Target, gang_reshare, keeps_leader
-from scheduler.live.gangs import gang_open
+from scheduler.live.gangs import gang_open, is_settled
 from scheduler.live.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
 from scheduler.live.room import ServerRoom, room_read
 from scheduler.live.snapshot import LiveSnapshot
@@ -189,8 +189,8 @@ class _Applying:
     def _park(self, preemption: Preemption, receipt: Mapping[str, object]) -> bool:
         """Ask a job that waits for its next turn off its GPUs, where its server has the memory for it."""
         attempt = Attempt.objects.get(pk=self.live.attempt_pks[preemption.job])
-        is_gang = preemption.job in self.live.gangs  # its processes would have to leave one by one
-        if not self.parks or is_gang or preemption.rule not in PARKED_BY or not has_room_to_park(attempt):
+        is_forming = hasattr(attempt, "gang") and not is_settled(attempt)
+        if not self.parks or is_forming or preemption.rule not in PARKED_BY or not has_room_to_park(attempt):
             return False
         tell = attempt_park(attempt_id=attempt.pk, at=self.at, receipt=receipt)
         self.applied.tell |= set(tell)
@@ -320,15 +320,16 @@ class _Applying:
         self.applied.launched.append(row)
 
     def _can_go_on(self, row: int, assignment: GpuAssignment) -> bool:
-        """Return whether a parked job may go on where it is: on its servers, and on GPUs that its process can reach."""
+        """Return whether a parked job may go on where it is: on its servers, on GPUs that its processes can reach."""
         home = set(self.live.parked_on[row])
         if {seat.server_pk for seat in self.seats[row]} != home or not home <= self.rooms.keys():
             return False
-        return all(
-            self.rooms[seat.server_pk].device_kind == "cpu_slot"
-            or self.parked.indexes.get((row, seat.server)) == list(assignment.gpus[row, seat.server])
-            for seat in self.seats[row]
-        )
+        for seat in self.seats[row]:
+            before, given = self.parked.indexes.get((row, seat.server), []), assignment.gpus[row, seat.server]
+            is_slot = self.rooms[seat.server_pk].device_kind == "cpu_slot"  # of those one is like another
+            if len(before) != len(given) or not (is_slot or before == list(given)):
+                return False
+        return True
 
     def _continue(self, row: int, job: Job, parts: tuple[Part, ...], generations: dict[str, int]) -> None:
         """Let a parked job go on."""

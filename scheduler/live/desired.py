@@ -116,9 +116,9 @@ def _members(whole: AttemptWanted, lease: Lease, members: Sequence[GangMember]) 
         yield replace(
             whole,
             attempt_id=member.pk,
-            gpu_indexes=(member.gpu.index,),
-            gpu_uuids=(member.gpu.uuid,),
-            cpu_ids=own or cores[place % len(cores) :][:1],
+            gpu_indexes=(member.gpu.index,) if whole.gpu_indexes else (),  # while it is parked it has none
+            gpu_uuids=(member.gpu.uuid,) if whole.gpu_indexes else (),
+            cpu_ids=own or cores[place % max(1, len(cores)) :][:1],
             memory_bytes=whole.memory_bytes // size,
             files=whole.files if member.started_at is None else {},
             # The leader hands what it resumed to the others.

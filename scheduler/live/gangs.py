@@ -76,10 +76,28 @@ def gang_order(member: GangMember, membership: Sequence[str]) -> GangOrder:
     )
 
 
-def peak_of(gang: Gang) -> int | None:
-    """Return the sum of what its processes used at most, bytes; None when none has said."""
-    total: int | None = gang.members.filter(ended_at=None).aggregate(total=Sum("peak_memory_bytes"))["total"]
+def peak_of(gang_id: str, *, server_id: str = "") -> int | None:
+    """Return the sum of what its processes, all or those of one server, used at most, bytes; None for unknown."""
+    members = GangMember.objects.filter(gang_id=gang_id, ended_at=None)
+    if server_id:
+        members = members.filter(gpu__server_id=server_id)
+    total: int | None = members.aggregate(total=Sum("peak_memory_bytes"))["total"]
     return total
+
+
+def is_settled(attempt: Attempt) -> bool:
+    """Return whether a gang trains with the very processes that it is to have."""
+    gang = Gang.objects.get(pk=attempt.pk)
+    return gang.done_version == gang.version and not gang.members.filter(leaving=True, ended_at=None).exists()
+
+
+def gang_seat(attempt: Attempt, gpu_pks: Mapping[str, Sequence[int]]) -> None:
+    """Give the processes of a gang that was parked the GPUs, by server, on which they go on."""
+    for server_id, pks in gpu_pks.items():
+        members = GangMember.objects.filter(gang_id=attempt.pk, gpu__server_id=server_id, ended_at=None)
+        members = members.order_by("gpu__index", "number")
+        for member, gpu_pk in zip(members, pks, strict=True):
+            GangMember.objects.filter(pk=member.pk).update(gpu_id=gpu_pk)
 
 
 def is_whole(gang: Gang) -> bool:

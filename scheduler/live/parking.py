@@ -5,7 +5,7 @@ off, its lease holds the GPUs; the report that it is off turns the lease into on
 checkpoints and ends is decided here; whose turn it is, in the round.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from django.db.models import Sum
 
 from scheduler.core.lifecycle import JobState
 from scheduler.live.attempts import Part, attempt_stop, generations_raise, leases_open, seconds_between, servers_of
+from scheduler.live.gangs import gang_seat, peak_of
 from scheduler.live.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
@@ -27,21 +28,23 @@ PARKED_MOST_FRAC = 0.5
 
 def has_room_to_park(attempt: Attempt) -> bool:
     """Return whether the servers of a running attempt have memory to spare for it while it waits."""
-    leases = list(Lease.objects.filter(attempt=attempt, closed_at=None).select_related("server"))
+    leases = Lease.objects.filter(attempt=attempt, closed_at=None).select_related("server")
     for lease in leases:
         parked = Lease.objects.filter(server=lease.server, closed_at=None, num_gpus=0)
         kept = parked.aggregate(total=Sum("memory_bytes"))["total"] or 0
-        if kept + _kept_bytes(attempt, lease, num_leases=len(leases)) > PARKED_MOST_FRAC * lease.server.memory_bytes:
+        if kept + _kept_bytes(attempt, lease) > PARKED_MOST_FRAC * lease.server.memory_bytes:
             return False
     return bool(leases)
 
 
-def _kept_bytes(attempt: Attempt, lease: Lease, *, num_leases: int) -> int:
+def _kept_bytes(attempt: Attempt, lease: Lease) -> int:
     """Return what a parked attempt keeps on a server: what it used at most, and what comes to it from its GPUs."""
-    if attempt.peak_memory_bytes is None or num_leases > 1:
+    is_gang = hasattr(attempt, "gang")
+    peak_bytes = peak_of(attempt.pk, server_id=lease.server_id) if is_gang else attempt.peak_memory_bytes
+    if peak_bytes is None:
         return lease.memory_bytes
     on_gpus = lease.gpus.aggregate(total=Sum("gpu__used_memory_bytes"))["total"] or 0
-    return int(min(lease.memory_bytes, attempt.peak_memory_bytes + on_gpus))
+    return int(min(lease.memory_bytes, peak_bytes + on_gpus))
 
 
 @transaction.atomic
@@ -75,7 +78,6 @@ def attempt_parked(*, attempt: Attempt, server: Server, generation: int, at: dat
     lease = Lease.objects.filter(attempt=attempt, server=server, closed_at=None, num_gpus__gte=1).first()
     if attempt.wanted != "park" or lease is None or generation < lease.generation:
         return
-    num_leases = len(servers_of(attempt.pk))
     _close(lease, at=at)
     Lease.objects.create(
         attempt=attempt,
@@ -83,7 +85,7 @@ def attempt_parked(*, attempt: Attempt, server: Server, generation: int, at: dat
         num_gpus=0,
         cpus=0.0,
         cpu_ids=[],
-        memory_bytes=_kept_bytes(attempt, lease, num_leases=num_leases),
+        memory_bytes=_kept_bytes(attempt, lease),
         epoch=lease.epoch,
         generation=lease.generation,
         opened_at=at,
@@ -131,7 +133,7 @@ def _job_parked(attempt: Attempt, lease: Lease, *, at: datetime) -> None:
 def attempt_continue(
     *,
     job: Job,
-    parts: Iterable[Part],
+    parts: Sequence[Part],
     epoch: int,
     generations: Mapping[str, int],
     at: datetime,
@@ -150,6 +152,8 @@ def attempt_continue(
         state=AttemptState.RUNNING, wanted="run", stop_requested_at=None, preempted_by=None, preempt_rule=""
     )
     leases_open(attempt, parts, epoch=epoch, generations=generations, at=at)
+    if hasattr(attempt, "gang"):
+        gang_seat(attempt, {part.server_id: part.gpu_pks for part in parts})
     job_transition(job=job, to=JobState.RUNNING, at=at, actor="scheduler", reason="turn", data=data)
     return True
 

@@ -18,7 +18,7 @@ from scheduler.core.failures import FailureClass
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close
 from scheduler.live.gang_ends import gang_done, member_end
-from scheduler.live.gangs import is_whole, peak_of
+from scheduler.live.gangs import is_whole, members_on, peak_of
 from scheduler.live.intake import Taken
 from scheduler.live.inventory import inventory_update, server_is_back
 from scheduler.live.parking import attempt_parked
@@ -109,6 +109,7 @@ def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datet
             _attempt_apply(server, lease.attempt, said, applied, at=at)
             if said.phase == "parked":
                 attempt_parked(attempt=lease.attempt, server=server, generation=said.generation, at=at)
+    _gangs_parked(server, taken, at=at)
     applied.refused["foreign_attempt"] += _foreign(server, strangers)
     for attempt_id, lease in sorted(leases.items()):
         if lease.generation <= taken.stamp.generation:
@@ -141,10 +142,19 @@ def _member_apply(server: Server, member: GangMember, said: AttemptReport, appli
         if is_whole(gang):
             _started(attempt, said, at=at, actor=actor)
     if member.pk == gang.attempt_id:
-        _progress(attempt, replace(said, peak_memory_bytes=peak_of(gang)), applied, at=at)
+        _progress(attempt, replace(said, peak_memory_bytes=peak_of(gang.pk)), applied, at=at)
         gang_done(gang, said, at=at)
     if said.phase == "ended":
         applied.tell |= set(member_end(member, _ending(said), at=at, actor=actor))
+
+
+def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:
+    """Take in which gangs are off their GPUs on a server: those of which every process there says so."""
+    parked = {said.attempt_id: said.generation for said in taken.report.attempts if said.phase == "parked"}
+    for members in members_on(server.pk).values() if parked else ():
+        if all(member.pk in parked for member in members):
+            generation = min(parked[member.pk] for member in members)
+            attempt_parked(attempt=members[0].gang.attempt, server=server, generation=generation, at=at)
 
 
 def _member_is_missing(server: Server, member: GangMember, applied: Applied, *, at: datetime) -> None:

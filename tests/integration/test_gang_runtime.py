@@ -142,6 +142,38 @@ def test_stop_asked_of_one_rank_stops_all_at_one_boundary(gangs: Gangs, asked: s
     assert not gang.job("second").checkpoints()
 
 
+def test_ranks_park_and_go_on_together(gangs: Gangs, curve: list[float]) -> None:
+    """Asked one after the other they leave at one boundary, each answers its own request, and no step is lost."""
+    gang = gangs.start(Training(steps=STEPS, step_s=0.01), "first", "second")
+    gang.wait("steps", lambda: len(gang.steps("second")) > 5)
+    gang.job("second").ask(1, "park")
+    gang.wait("both are off", lambda: gang.job("first").reports("parked") and gang.job("second").reports("parked"))
+    gang.job("first").ask(1, "park")
+    gang.wait("the first answers", lambda: len(gang.job("first").reports("parked")) == 2)
+    at = [gang.job(member).reports("parked")[-1] for member in ("first", "second")]
+    trained = len(gang.steps("first"))
+    gang.job("first").ask(2, "continue")
+    gang.job("second").ask(2, "continue")
+
+    assert [(told["request"], told["step"]) for told in at] == [(1, trained), (1, trained)]
+    assert gang.codes() == {"first": 0, "second": 0}
+    assert gang.losses("first") == pytest.approx(curve, rel=TOLERANCE)
+
+
+def test_rank_told_to_stop_while_parked_stops_all(gangs: Gangs) -> None:
+    """Even if another was told to go on before: the leader writes the checkpoint of where they parked."""
+    gang = gangs.start(Training(steps=5000, step_s=0.01), "first", "second")
+    gang.wait("steps", lambda: len(gang.steps("second")) > 5)
+    gang.job("first").ask(1, "park")
+    gang.wait("both are off", lambda: gang.job("first").reports("parked") and gang.job("second").reports("parked"))
+    trained = len(gang.steps("first"))
+    gang.job("first").ask(2, "continue")
+    gang.job("second").ask(2, "stop")
+
+    assert gang.codes() == {"first": EXIT_STOPPED, "second": EXIT_STOPPED}
+    assert [report["step"] for report in gang.job("first").reports("checkpoint")] == [trained]
+
+
 def test_killed_rank_ends_the_others_with_their_own_code(gangs: Gangs) -> None:
     """Whoever sees a peer go says so by its exit code, so that the cause is looked for in the right place."""
     gang = gangs.start(Training(steps=5000, step_s=0.002), "first", "second")

@@ -124,6 +124,52 @@ def test_gang_is_preempted_as_one(world: World, servers: list[FakeAgent]) -> Non
     assert world.attempts(job)[0].end_cause == EndCause.SUSPENDED
 
 
+def test_gangs_take_turns_as_one(world: World, servers: list[FakeAgent]) -> None:
+    """Two gangs on two servers: each keeps its processes, all of them off or none, and the step where it stood."""
+    world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
+    jobs = [gang(world) for _ in range(2)]
+    parked: list[set[str]] = []
+    for _ in range(60):
+        for job in jobs:
+            found = processes(world, job)
+            if found and found[0].phase == "running":
+                found[0].extra = {"gang_version": 0, "gang_size": 3}
+        world.pass_time(1)
+        parked += [{process.phase for process in processes(world, job)} for job in jobs]
+
+    turns = [Event.objects.filter(job=job, new_state=JobState.PARKED).count() for job in jobs]
+    assert min(turns) >= 3
+    assert [len(world.attempts(job)) for job in jobs] == [1, 1]
+    assert {"parked"} in parked
+    assert not any("parked" in phases and len(phases) > 1 for phases in parked)
+    assert all((process.step or 0) > 15 for job in jobs for process in processes(world, job))
+    assert LeaseGpu.objects.filter(released_at=None).count() <= 4
+
+
+def test_gang_that_still_forms_is_not_parked(world: World, servers: list[FakeAgent]) -> None:
+    """Its processes might wait for each other: it ends and begins anew at its next turn."""
+    world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
+    first, second = gang(world), gang(world)
+    world.until_state(first, JobState.RUNNING)
+    world.until_state(second, JobState.RUNNING)
+
+    assert world.attempts(first)[0].end_cause == EndCause.PREEMPTED
+
+
+def test_parked_gang_of_a_lost_server_begins_anew(world: World, servers: list[FakeAgent]) -> None:
+    """What the other server keeps of it is of no use, and is let go."""
+    world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
+    first, _ = gang(world), gang(world)
+    running(world, first)[0].extra = {"gang_version": 0, "gang_size": 3}
+    world.until_state(first, JobState.PARKED)
+    del world.agents["beta"]
+    world.until(lambda: world.attempts(first)[0].ended_at is not None)
+
+    assert world.attempts(first)[0].end_cause == EndCause.SERVER_LOST
+    assert world.state(first) == JobState.QUEUED
+    assert not Lease.objects.filter(attempt__job=first, closed_at=None).exists()
+
+
 def follow(world: World, job: Job) -> None:
     """Do what the leader and the ranks of a real gang do: change to the newest membership, and leave it."""
     leader, *others = processes(world, job)
