@@ -96,7 +96,7 @@ def outlook(
     """
     jobs = snapshot.jobs
     waiting = np.flatnonzero(~jobs.running)
-    like = _like(submitted, Draws(seed, "like whom"))
+    like = like_whom(submitted, Draws(seed, "like whom"))
     nobody = np.zeros(0, dtype=np.int64)
     run_times = RunTimes(
         queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else nobody)),
@@ -114,7 +114,7 @@ def outlook(
         left_s = run_times.draw(Draws(seed, f"time left {future}"))
         draws = Draws(seed, f"arrivals {future}")
         own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
-        coming = _coming(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
+        coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
         try:
             found.append(_starts(snapshot, config, own_s, coming, horizon_s, until_s)[waiting])
         except _OutOfTime:
@@ -125,17 +125,26 @@ def outlook(
     return Outlook(rows=waiting, starts_s=starts_s, unknown=False, cut=len(found) < futures)
 
 
-def _like(submitted: Submitted | None, draws: Draws) -> IntArray:
-    """Return rows of what was submitted lately: those who come will be like them."""
+def like_whom(submitted: Submitted | None, draws: Draws, *, most: int = MOST_ARRIVALS) -> IntArray:
+    """Return rows of what was submitted lately, one for each job that may come: it will be like that one."""
     if submitted is None or len(submitted) < LEAST_SUBMITTED or submitted.over_s <= 0:
         return np.zeros(0, dtype=np.int64)
-    return (draws.uniform(MOST_ARRIVALS) * len(submitted)).astype(np.int64)
+    return (draws.uniform(most) * len(submitted)).astype(np.int64)
 
 
-def _coming(
+def coming_jobs(
     submitted: Submitted, like: IntArray, run_s: FloatArray, now_s: float, horizon_s: float, draws: Draws
 ) -> list[SimJob]:
-    """Return jobs that arrive as often as lately, in an order of their own."""
+    """Return jobs that arrive as often as lately, in an order of their own.
+
+    Args:
+        submitted: What was submitted lately.
+        like: Rows of it, see ``like_whom``.
+        run_s: (c,) run time of each, seconds.
+        now_s: When the future begins.
+        horizon_s: How far it goes.
+        draws: What is drawn.
+    """
     order = draws.order(len(like))
     arrival_s = now_s + np.cumsum(draws.exponential(len(like))) * submitted.over_s / max(1, len(submitted))
     return [
