@@ -1,4 +1,4 @@
-"""Celery application of the control plane: beat, the scheduler's worker, the simulation workers.
+"""Celery application of the control plane: beat, the scheduler's worker, the workers of simulations and notices.
 
 Agents have an application of their own (``agents.celery_app``) that never loads Django.
 """
@@ -27,7 +27,7 @@ app.conf.update(
     worker_send_task_events=False,
     worker_hijack_root_logger=False,
     broker_transport_options={"visibility_timeout": 3600},
-    task_queues=[Queue("scheduler"), Queue("simulations")],  # type: ignore[no-untyped-call]  # kombu has no types
+    task_queues=[Queue("scheduler"), Queue("simulations"), Queue("notices")],  # type: ignore[no-untyped-call]  # kombu has no types
     task_default_queue="scheduler",
     task_routes={"scheduler.simulate_*": {"queue": "simulations"}},
     beat_schedule_filename=str(settings.VAR_DIR / "beat-schedule"),

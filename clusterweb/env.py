@@ -3,6 +3,7 @@
 Every variable of the product is here, with its default. Nothing else reads ``os.environ`` for settings.
 """
 
+import ipaddress
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
 
 
@@ -38,6 +40,11 @@ class Env:
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
         demo_jobs: Whether the first start submits the eight jobs of the demo.
         lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
+        site_url: How people reach the web server; for links in mails.
+        webhook_networks: Networks to which webhooks may lead although they are not public, by plain HTTP as well.
+        email_url: Mail server; empty: nobody can choose mails.
+        mail_from: Sender of mails.
+        trace_most_mib: How large one uploaded trace may be.
     """
 
     host: str
@@ -52,6 +59,11 @@ class Env:
     lease_ttl_s: float
     lost_grace_s: float
     demo_jobs: bool
+    site_url: str
+    webhook_networks: tuple[Network, ...]
+    email_url: str
+    mail_from: str
+    trace_most_mib: int
 
 
 def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
@@ -85,6 +97,10 @@ def _flag(text: str) -> bool:
     if text.lower() not in {"", "0", "1", "false", "true"}:
         raise ValueError(text)
     return text.lower() in {"1", "true"}
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
 def kept_secret(path: Path, *, size: int = 48) -> str:
@@ -121,9 +137,18 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         raise EnvError(f"HOST={host!r} cannot be used with DEBUG=1: debug pages show secrets. Bind to 127.0.0.1.")
     if public and not (secret_key and hosts):
         raise EnvError(f"HOST={host!r} is reachable from outside: set SECRET_KEY and ALLOWED_HOSTS as well.")
+    port = int(_parsed(source, "PORT", "8000", _number(1, 65535), "a port from 1 to 65535"))
+    site_url = _parsed(source, "SITE_URL", "", _url("http", "https"), "an http:// or https:// URL")
     return Env(
         host=host,
-        port=int(_parsed(source, "PORT", "8000", _number(1, 65535), "a port from 1 to 65535")),
+        port=port,
+        site_url=(site_url or f"http://{hosts[0] if hosts else '127.0.0.1'}:{port}").rstrip("/"),
+        webhook_networks=_parsed(source, "WEBHOOK_NETWORKS", "", _networks, "networks such as 10.0.0.0/8,fd00::/8"),
+        email_url=_parsed(
+            source, "EMAIL_URL", "", _url("smtp", "smtp+tls", "smtp+ssl"), "an smtp://, smtp+tls:// or smtp+ssl:// URL"
+        ),
+        mail_from=source.get("MAIL_FROM", "clusterweb@localhost"),
+        trace_most_mib=int(_parsed(source, "TRACE_MOST_MIB", "256", _number(1, 4096), "a number from 1 to 4096")),
         var_dir=var_dir,
         database_url=_parsed(
             source, "DATABASE_URL", "", _url("sqlite", "postgres", "postgresql"), "a sqlite:// or postgres:// URL"

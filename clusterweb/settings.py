@@ -32,6 +32,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "clusterweb.middleware.RequestIdMiddleware",
+    "scheduler.api.request_times.RequestTimesMiddleware",
     "clusterweb.middleware.ContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -125,8 +126,23 @@ CHANNEL_LAYERS = {
     }
 }
 
+# Uploaded traces; shared between web and simulations.
+TRACES_DIR = VAR_DIR / "traces"
+TRACE_MOST_MIB = ENV.trace_most_mib
+
 # Files of jobs (working directories, logs, checkpoints); shared between agents and web.
 SHARED_DIR = VAR_DIR / "shared"
+
+# What goes out: webhooks and mails.
+SITE_URL = ENV.site_url
+WEBHOOK_NETWORKS = list(ENV.webhook_networks)
+DEFAULT_FROM_EMAIL = ENV.mail_from
+EMAIL_TIMEOUT = 10
+MAILS_ARE_SENT = bool(ENV.email_url)
+if MAILS_ARE_SENT:
+    vars().update(environ.Env.email_url_config(ENV.email_url))
+else:
+    EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
 
 ROUND_S = ENV.round_s
 LEASE_TTL_S = ENV.lease_ttl_s

@@ -8,12 +8,14 @@ from clusterweb.celery import app
 from scheduler.live.engine import round_run
 from scheduler.live.rollup import samples_roll_up
 from scheduler.live.worker import EngineStep
+from scheduler.notices.worker import NoticesStep
 from scheduler.notify import bell
 from scheduler.ports import live_ports
 from scheduler.whatif.worker import SimulationStep
 
 app.steps["worker"].add(EngineStep)
 app.steps["worker"].add(SimulationStep)
+app.steps["worker"].add(NoticesStep)
 
 # One round at a time in this process; the counter of rounds does the same between processes.
 _round = threading.Lock()

@@ -21,7 +21,7 @@ from scheduler.api.permissions import ADMIN_OR_LOCAL
 from scheduler.api.renderers import PlainText
 from scheduler.api.view import ApiView
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Attempt, Cluster, Job, Lease, Queue, Round, ScenarioRun, Server, StartEstimate
+from scheduler.models import Attempt, Cluster, Delivery, Job, Lease, Queue, Round, ScenarioRun, Server, StartEstimate
 from scheduler.ports import live_ports
 from scheduler.selectors.overview import cluster_now
 
@@ -94,6 +94,9 @@ class DatabaseCollector(Collector):
 
     def _jobs(self) -> Iterator[Family]:
         states = Job.objects.order_by().values_list("state", "queue__name").annotate(n=Count("pk"))
+        ended = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
+        text = "Messages of the last 30 days to webhooks, by what became of them."
+        yield _counter("webhook_deliveries", text, ["result"], (([s], n) for s, n in ended))
         yield _gauge("jobs", "Jobs by state.", ["state", "queue"], (([s, q], n) for s, q, n in states))
         submitted = Job.objects.order_by().values_list("queue__name").annotate(n=Count("pk"))
         yield _counter("job_submissions", "Jobs ever submitted.", ["queue"], (([q], n) for q, n in submitted))
@@ -178,6 +181,11 @@ class DatabaseCollector(Collector):
             total[name] = total.get(name, 0.0) + num_gpus * max(0.0, (self._at - opened_at).total_seconds())
         return [(["allocated", name], value) for name, value in sorted(total.items())]
 
+
+    def _deliveries(self) -> Iterator[Family]:
+        kept = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
+        text = "Messages to webhooks of the last weeks, by what became of them."
+        yield _gauge("webhook_deliveries", text, ["result"], (([result], n) for result, n in kept))
 
 class Metrics(ApiView):
     """The metrics of the whole cluster."""

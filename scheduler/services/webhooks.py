@@ -127,7 +127,9 @@ def mail_choose(*, actor: Actor, notices: Sequence[str], at: datetime) -> MailCh
         raise NotAllowed("Sign in to choose.")
     problems = Problems()
     kept = _checked_notices(problems, notices, known=OF_A_JOB, may_be_empty=True)
-    if kept and not actor.email:
+    if kept and not settings.MAILS_ARE_SENT:
+        problems.add("notices", "no_mail", "This installation sends no mails: no mail server is set.")
+    elif kept and not actor.email:
         problems.add("notices", "no_address", "There is no mail address of yours. An admin can enter it.")
     problems.refuse()
     with transaction.atomic():

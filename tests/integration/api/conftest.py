@@ -13,7 +13,7 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.lifecycle import JobState
-from scheduler.models import ApiToken, Experiment, Job, Profile, Queue, Round, Scenario, Server, TraceFile
+from scheduler.models import ApiToken, Experiment, Job, Profile, Queue, Round, Scenario, Server, TraceFile, Webhook
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.tokens import token_create
@@ -21,6 +21,7 @@ from tests.experiments import experiment_make
 from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.fakes import MemoryBell
 from tests.scenarios import scenario_make, trace_file_make
+from tests.notices import webhook_make
 
 ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
 
@@ -38,6 +39,7 @@ class World:
         asking: One that waits for a worker.
         trace_file: Of the lead.
     """
+        webhook: Of ``vision``.
 
     users: dict[str, User]
     org: Queue
@@ -52,6 +54,7 @@ class World:
     asking: Scenario
     trace_file: TraceFile
 
+    webhook: Webhook
     def actor(self, role: str) -> User | AnonymousUser:
         """Return the user of a role."""
         return AnonymousUser() if role == "anonymous" else self.users[role]
@@ -116,6 +119,7 @@ def world_make() -> World:
         asking=scenario_make(users["lead"]),
         trace_file=trace_file_make(users["lead"]),
     )
+        webhook=webhook_make(users["lead"], vision),
 
 
 @pytest.fixture(autouse=True)

@@ -90,6 +90,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "variant": 0,
         "seed": 1,
         "file": world.trace_file.pk,
+        "webhook": world.webhook.pk,
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
@@ -104,4 +105,10 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-trace-files": TRACE,
     }
     headers = {"If-Match": "*"} if route.method == "patch" else {}
+        "post-api-webhooks": {
+            "name": "chat",
+            "url": "https://chat.example/x",
+            "notices": ["job.failed"],
+            "queue": "vision",
+        },
     return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)

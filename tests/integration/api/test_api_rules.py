@@ -70,6 +70,13 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "post-api-scenarios": (401, 403, 403, 403, 202, 202),
     "get-api-scenario": OWN_QUESTION,
     "delete-api-scenario": (401, 404, 404, 404, 204, 204),
+    "get-api-webhooks": SIGNED_IN,
+    "post-api-webhooks": (401, 400, 403, 403, 201, 201),
+    "get-api-webhook": OWN_QUESTION,  # of vision, for its lead alone
+    "delete-api-webhook": (401, 404, 404, 404, 204, 204),
+    "post-api-webhook-test": (401, 404, 404, 404, 202, 202),
+    "post-api-webhook-secret": OWN_QUESTION,
+    "get-api-webhook-deliveries": OWN_QUESTION,
     "post-api-scenario-cancel": OWN_QUESTION,
     "get-api-scenario-run": OWN_QUESTION,
     "get-api-trace-files": ASKERS,

@@ -1,0 +1,1 @@
+"""Tells the outside what happened: webhooks and mails."""

@@ -1,0 +1,176 @@
+"""The way out to an address that a user has typed: resolved once, checked, and connected to exactly what was checked.
+
+A name that leads into our own network would let whoever may enter one make us talk to machines that they cannot reach
+themselves. So every address of the name must be public, or lie in a network that the operator has allowed; redirects
+are not followed, an answer is not read beyond its status, and the whole exchange ends at one deadline.
+"""
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# Translates an IPv4 address into IPv6; what it stands for counts.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+DEADLINE_S = 10.0
+
+
+class Refused(Exception):
+    """The address may not be used, or did not answer; the message says why in words for its owner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """An address that was checked: connect to ``ip`` and nothing else."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    ip: str
+
+
+Resolve = Callable[[str, int], Sequence[str]]
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a name, as the system knows them."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise Refused(f"{host} has no address.") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def target_of(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> Target:
+    """Return where ``url`` leads.
+
+    Args:
+        allowed: Networks that may be used although they are not public, and by plain HTTP.
+
+    Raises:
+        Refused: The address is not public, or not to be had by HTTPS.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        raise Refused("The address cannot be read.") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Refused("The address must begin with https://.")
+    ips = resolve(parts.hostname, port)
+    for text in ips:  # one bad address spoils the name: which one is taken must not matter
+        ip = _seen_through(ipaddress.ip_address(text.partition("%")[0]))
+        is_allowed = any(ip.version == network.version and ip in network for network in allowed)
+        if not (is_allowed or _is_public(ip)):
+            raise Refused(f"{parts.hostname} leads to {ip}, which is no public address.")
+        if parts.scheme != "https" and not is_allowed:
+            raise Refused("The address must begin with https://.")
+    if not ips:
+        raise Refused(f"{parts.hostname} has no address.")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(scheme=parts.scheme, host=parts.hostname, port=port, path=path, ip=ips[0])
+
+
+def _seen_through(ip: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address stands for, if it stands for one."""
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return ip.ipv4_mapped
+        if ip.sixtofour is not None:
+            return ip.sixtofour
+        if ip.teredo is not None:
+            return ip.teredo[1]
+        if ip in _NAT64:
+            return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip
+
+
+def _is_public(ip: Address) -> bool:
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
+
+
+class _Plain(http.client.HTTPConnection):
+    """Connects to the checked address, whatever the name says by now."""
+
+    def __init__(self, target: Target, timeout_s: float) -> None:
+        super().__init__(target.host, target.port, timeout=timeout_s)
+        self._ip = target.ip
+
+    def connect(self) -> None:
+        self.sock = socket.create_connection((self._ip, self.port), self.timeout)
+
+
+class _Secure(http.client.HTTPSConnection):
+    """The same; the certificate must be of the name."""
+
+    def __init__(self, target: Target, timeout_s: float, context: ssl.SSLContext) -> None:
+        super().__init__(target.host, target.port, timeout=timeout_s, context=context)
+        self._ip, self._tls = target.ip, context
+
+    def connect(self) -> None:
+        raw = socket.create_connection((self._ip, self.port), self.timeout)
+        try:
+            self.sock = self._tls.wrap_socket(raw, server_hostname=self.host)
+        except BaseException:
+            raw.close()
+            raise
+
+
+def post(
+    target: Target,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    deadline_s: float = DEADLINE_S,
+    context: ssl.SSLContext | None = None,
+) -> int:
+    """Send ``body`` and return the status of the answer.
+
+    Args:
+        deadline_s: For everything together: connecting, sending, and the head of the answer.
+        context: Which certificates are trusted; None: those of the system.
+
+    Raises:
+        Refused: No connection, no answer in time, or no HTTP.
+    """
+    if target.scheme == "https":
+        connection: http.client.HTTPConnection = _Secure(target, deadline_s, context or ssl.create_default_context())
+    else:
+        connection = _Plain(target, deadline_s)
+    late = threading.Event()
+    # A timeout of the socket starts anew with every byte; an answer that drips would hold us for hours.
+    timer = threading.Timer(deadline_s, _cut, (connection, late))
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.request("POST", target.path, body, dict(headers))
+        status = connection.getresponse().status
+        if late.is_set():  # what we cut looks like an answer that has ended
+            raise TimeoutError
+        return status
+    except ssl.SSLError as error:
+        raise Refused(f"Its certificate was not accepted: {error.reason or 'no TLS'}.") from None
+    except (OSError, http.client.HTTPException) as error:
+        if late.is_set() or isinstance(error, TimeoutError):
+            raise Refused(f"No answer within {deadline_s:g} s.") from None
+        raise Refused(f"The connection failed: {type(error).__name__}.") from None
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+    late.set()
+    sock = connection.sock
+    if sock is not None:
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it has ended by itself

@@ -1,0 +1,126 @@
+"""Sends what is due: signs it, posts it or mails it, and keeps what became of it.
+
+A message is sent at least once: whoever receives it tells repeats apart by ``X-Delivery``. What fails is tried again
+after 10 s, then after six times as long each time, and given up after a day and a half.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+import smtplib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db.models import F
+
+from scheduler.models import Delivery
+from scheduler.models.webhook import DeliveryState
+from scheduler.notices.door import Network, Refused, post, target_of
+from scheduler.services.webhooks import webhook_secret
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_S = (10, 60, 360, 2_160, 12_960, 43_200, 43_200)  # after the first try, the second, ...
+SAID = {
+    "job.started": "has started",
+    "job.finished": "has completed",
+    "job.failed": "has failed",
+    "job.cancelled": "is cancelled",
+    "job.preempted": "is preempted",
+}
+KEPT = timedelta(days=30)
+ROWS_A_DELETE = 500
+# A try that was begun and never ended, because its process was killed, is repeated after so long.
+BEGUN_FOR = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """How one try ended. ``problem`` is empty when the other side took the message."""
+
+    problem: str = ""
+    status: int | None = None
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """Return the value of ``X-Signature-256``: over the time and the body, so that neither can be exchanged."""
+    made = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
+    return f"sha256={made.hexdigest()}"
+
+
+def due(at: datetime) -> list[Delivery]:
+    """Return the oldest deliveries whose time has come."""
+    rows = Delivery.objects.filter(next_at__lte=at).order_by("next_at", "pk")
+    return list(rows.select_related("webhook__queue", "mail__user")[:500])
+
+
+def deliver(delivery: Delivery, *, at: datetime) -> bool:
+    """Try one delivery, unless another process is about it; return whether the other side took it."""
+    begun = Delivery.objects.filter(pk=delivery.pk, next_at=delivery.next_at)
+    if begun.update(next_at=at + BEGUN_FOR, tries=F("tries") + 1) != 1:
+        return False
+    started_s = time.monotonic()
+    tried = _post(delivery, at) if delivery.webhook is not None else _mail(delivery)
+    _keep(delivery, tried, at=at, took_s=time.monotonic() - started_s)
+    return not tried.problem
+
+
+def _post(delivery: Delivery, at: datetime) -> Tried:
+    webhook, body = delivery.webhook, delivery.body.encode()
+    assert webhook is not None
+    timestamp = str(int(at.timestamp()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "clusterweb",
+        "X-Delivery": str(delivery.pk),
+        "X-Timestamp": timestamp,
+        "X-Signature-256": signature(webhook_secret(webhook), timestamp, body),
+    }
+    networks: Sequence[Network] = settings.WEBHOOK_NETWORKS
+    try:
+        status = post(target_of(webhook.url, allowed=networks), body, headers)
+    except Refused as error:
+        return Tried(problem=str(error)[:200])
+    return Tried(status=status, problem="" if 200 <= status < 300 else f"It answered {status}.")
+
+
+def _mail(delivery: Delivery) -> Tried:
+    assert delivery.mail is not None
+    body = json.loads(delivery.body)
+    job = body["job"]
+    subject = f"J-{job['number']} {job['name']} {SAID[delivery.notice]}"
+    lines = [f"{subject}.", "", f"Queue: {body.get('queue', '')}", f"At: {body['at']}", f"Why: {body['reason']}"]
+    lines += ["", f"{settings.SITE_URL}{job['path']}", "", f"You chose this mail on {settings.SITE_URL}/me."]
+    try:
+        send_mail(" ".join(subject.split()), "\n".join(lines), None, [delivery.mail.user.email])
+    except (OSError, smtplib.SMTPException) as error:
+        return Tried(problem=f"The mail server did not take it: {type(error).__name__}.")
+    return Tried()
+
+
+def _keep(delivery: Delivery, tried: Tried, *, at: datetime, took_s: float) -> None:
+    tries = delivery.tries + 1
+    again = tried.problem and tries <= len(RETRY_AFTER_S)
+    state = DeliveryState.WAITING if again else DeliveryState.FAILED if tried.problem else DeliveryState.DELIVERED
+    # Revoked meanwhile: it stays as that left it.
+    Delivery.objects.filter(pk=delivery.pk, state=DeliveryState.WAITING).update(
+        state=state,
+        next_at=at + timedelta(seconds=RETRY_AFTER_S[tries - 1]) if again else None,
+        ended_at=None if again else at,
+        status=tried.status,
+        problem=tried.problem,
+        took_s=took_s,
+    )
+    log.info("notice_sent", extra={"delivery": delivery.pk, "state": str(state), "status": tried.status})
+
+
+def forget_old(at: datetime) -> int:
+    """Delete some of the deliveries that are too old to be looked at; return how many."""
+    rows = Delivery.objects.filter(created_at__lt=at - KEPT).exclude(state=DeliveryState.WAITING)
+    old = list(rows.order_by("created_at").values_list("pk", flat=True)[:ROWS_A_DELETE])
+    return Delivery.objects.filter(pk__in=old).delete()[0] if old else 0

@@ -1,0 +1,81 @@
+"""Webhooks that a user may manage, and what became of what they were sent."""
+
+from typing import Any
+
+from django.db.models import Count, Max, Q, QuerySet
+
+from scheduler.core.errors import NotFound
+from scheduler.models import Delivery, MailChoice, Webhook
+from scheduler.models.queue import Role
+from scheduler.models.webhook import DeliveryState
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, access_of
+
+Row = dict[str, Any]  # JSON
+
+
+def webhooks_visible(user: Actor) -> QuerySet[Webhook]:
+    """Return the webhooks of the queues that ``user`` leads; an admin sees all, those of the cluster too."""
+    access = access_of(user)
+    rows = Webhook.objects.select_related("queue", "created_by")
+    if access.is_admin:
+        return rows
+    led = [pk for pk in access.roles if access.at_least(pk, Role.LEAD)]
+    return rows.filter(queue_id__in=led)
+
+
+def require_webhook(user: Actor, webhook_id: int) -> Webhook:
+    """Return the webhook with this number.
+
+    Raises:
+        NotFound: There is none, or ``user`` may not manage it; the two look alike.
+    """
+    webhook = webhooks_visible(user).filter(pk=webhook_id).first() if 0 <= webhook_id < 2**63 else None
+    if webhook is None:
+        raise NotFound("There is no such webhook that you may manage.")
+    return webhook
+
+
+def webhook_row(webhook: Webhook) -> Row:
+    """Return one webhook as plain JSON data; never its secret."""
+    return {
+        "id": str(webhook.pk),
+        "name": webhook.name,
+        "queue": webhook.queue.name if webhook.queue else None,
+        "url": webhook.url,
+        "notices": webhook.notices,
+        "created_by": webhook.created_by.username,
+        "created_at": iso(webhook.created_at),
+        "revoked_at": iso(webhook.revoked_at),
+    }
+
+
+def delivery_row(delivery: Delivery) -> Row:
+    """Return one delivery as plain JSON data."""
+    return {
+        "id": str(delivery.pk),
+        "notice": delivery.notice,
+        "state": delivery.state,
+        "tries": delivery.tries,
+        "status": delivery.status,
+        "problem": delivery.problem,
+        "took_s": delivery.took_s,
+        "created_at": iso(delivery.created_at),
+        "next_at": iso(delivery.next_at),
+        "ended_at": iso(delivery.ended_at),
+        "body": delivery.body,
+    }
+
+
+def delivery_counts(webhooks: list[Webhook]) -> dict[int, Row]:
+    """Return how many messages of each webhook are in each state, and when the newest was delivered."""
+    of = {f"{state}": Count("pk", filter=Q(state=state)) for state in DeliveryState.values}
+    rows = Delivery.objects.filter(webhook__in=webhooks).order_by().values("webhook_id")
+    last = Max("ended_at", filter=Q(state=DeliveryState.DELIVERED))
+    return {row["webhook_id"]: row for row in rows.annotate(**of, last_at=last)}
+
+
+def mail_notices(user: Actor) -> list[str]:
+    """Return what ``user`` is told by mail."""
+    choice = MailChoice.objects.filter(user_id=user.pk).first()
+    return list(choice.notices) if choice else []
