@@ -1,6 +1,7 @@
 """``/metrics`` for Prometheus: read from the database at each scrape, so that every web process says the same.
 
-No label names a job or a user. Open to this machine (a scraper beside us), else to admins' tokens.
+Times of requests alone are those of the process that is asked. No label names a job or a user. Open to this machine (a
+scraper beside us), else to admins' tokens.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +20,12 @@ from rest_framework.request import Request
 from scheduler.api.health import version_text
 from scheduler.api.permissions import ADMIN_OR_LOCAL
 from scheduler.api.renderers import PlainText
+from scheduler.api.request_times import REQUEST_TIMES
 from scheduler.api.view import ApiView
 from scheduler.core.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Delivery, Job, Lease, Queue, Round, ScenarioRun, Server, StartEstimate
 from scheduler.ports import live_ports
+from scheduler.selectors.fairness import mean_rho_by_queue
 from scheduler.selectors.overview import cluster_now
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
@@ -91,12 +94,12 @@ class DatabaseCollector(Collector):
         yield from self._devices()
         yield from self._queues()
         yield from self._what_if()
-
-    def _jobs(self) -> Iterator[Family]:
-        states = Job.objects.order_by().values_list("state", "queue__name").annotate(n=Count("pk"))
         ended = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
         text = "Messages of the last 30 days to webhooks, by what became of them."
         yield _counter("webhook_deliveries", text, ["result"], (([s], n) for s, n in ended))
+
+    def _jobs(self) -> Iterator[Family]:
+        states = Job.objects.order_by().values_list("state", "queue__name").annotate(n=Count("pk"))
         yield _gauge("jobs", "Jobs by state.", ["state", "queue"], (([s, q], n) for s, q, n in states))
         submitted = Job.objects.order_by().values_list("queue__name").annotate(n=Count("pk"))
         yield _counter("job_submissions", "Jobs ever submitted.", ["queue"], (([q], n) for q, n in submitted))
@@ -162,6 +165,12 @@ class DatabaseCollector(Collector):
             for kind, value in (("quota", quota), ("allocated", allocated), ("borrowed", max(0, allocated - quota))):
                 family.add_metric([name, kind], value)
         yield family
+        yield _gauge(
+            "finish_time_fairness_ratio",
+            "Mean rho of jobs that completed within a day or run now; above 1 is worse off than alone on a share.",
+            ["queue"],
+            (([name], rho) for name, rho in sorted(mean_rho_by_queue(Job.objects.all(), self._at).items())),
+        )
         yield _counter("gpu_seconds", "GPU-seconds given to jobs.", ["use", "queue"], self._gpu_seconds())
 
     def _what_if(self) -> Iterator[Family]:
@@ -173,6 +182,11 @@ class DatabaseCollector(Collector):
         runs = ScenarioRun.objects.order_by().values_list("state").annotate(n=Count("pk"))
         yield _gauge("whatif_runs", "What-if runs that are kept, by state.", ["state"], (([s], n) for s, n in runs))
 
+    def _deliveries(self) -> Iterator[Family]:
+        kept = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
+        text = "Messages to webhooks of the last weeks, by what became of them."
+        yield _gauge("webhook_deliveries", text, ["result"], (([result], n) for result, n in kept))
+
     def _gpu_seconds(self) -> list[tuple[list[str], float]]:
         closed = Job.objects.order_by().values_list("queue__name").annotate(n=Sum("attained_gpu_s"))
         total: dict[str, float] = dict(closed)
@@ -181,11 +195,6 @@ class DatabaseCollector(Collector):
             total[name] = total.get(name, 0.0) + num_gpus * max(0.0, (self._at - opened_at).total_seconds())
         return [(["allocated", name], value) for name, value in sorted(total.items())]
 
-
-    def _deliveries(self) -> Iterator[Family]:
-        kept = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
-        text = "Messages to webhooks of the last weeks, by what became of them."
-        yield _gauge("webhook_deliveries", text, ["result"], (([result], n) for result, n in kept))
 
 class Metrics(ApiView):
     """The metrics of the whole cluster."""
@@ -198,4 +207,5 @@ class Metrics(ApiView):
         """Answer in the text format of Prometheus."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(DatabaseCollector(live_ports().clock.now()))
+        registry.register(REQUEST_TIMES)
         return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from scheduler.core.lifecycle import HOLDING, JobState
@@ -65,10 +65,19 @@ def fairness(user: Actor, at: datetime | None = None) -> Row:
 
     The index is taken over 1 / mean rho of each queue: 1 when all queues are equally well off, 1 / n at worst.
     """
-    now = at or timezone.now()
-    rated = _rated(user, now)
+    rows = _rows(jobs_visible(user), at or timezone.now())
+    return {"jobs": rows, "jain_index": _jain(rows)}
+
+
+def mean_rho_by_queue(jobs: QuerySet[Job], at: datetime) -> dict[str, float]:
+    """Return the mean rho of each queue over those of ``jobs`` that completed within a day or run now."""
+    return {name: sum(values) / len(values) for name, values in _by_queue(_rows(jobs, at)).items()}
+
+
+def _rows(jobs: QuerySet[Job], now: datetime) -> list[Row]:
+    rated = _rated(jobs, now)
     if not rated:
-        return {"jobs": [], "jain_index": None}
+        return []
     num_gpus = Gpu.objects.filter(server__state__in=[ServerState.UP, ServerState.DRAINING]).count()
     lives = np.array([[job.submitted_at.timestamp(), _end(job, now).timestamp()] for job in rated])
     sharers = _mean_active(lives, now)
@@ -81,13 +90,13 @@ def fairness(user: Actor, at: datetime | None = None) -> Row:
         share_gpus = max(1.0, num_gpus) / max(1.0, active)
         alone_s = run_s * max(1.0, job.num_gpus / share_gpus)
         rows.append(_row(job, rho=seconds_between(job.submitted_at, _end(job, now)) / alone_s))
-    return {"jobs": rows, "jain_index": _jain(rows)}
+    return rows
 
 
-def _rated(user: Actor, now: datetime) -> list[Job]:
+def _rated(jobs: QuerySet[Job], now: datetime) -> list[Job]:
     completed = Q(state=JobState.COMPLETED, ended_at__gte=now - RATED_WITHIN)
-    jobs = jobs_visible(user).filter(completed | Q(state__in=sorted(HOLDING)))
-    return list(jobs.select_related("queue").defer("spec").order_by("-number")[:JOBS_RATED])
+    found = jobs.filter(completed | Q(state__in=sorted(HOLDING)))
+    return list(found.select_related("queue").defer("spec").order_by("-number")[:JOBS_RATED])
 
 
 def _end(job: Job, now: datetime) -> datetime:
@@ -140,11 +149,15 @@ def _row(job: Job, *, rho: float) -> Row:
     }
 
 
-def _jain(rows: Sequence[Row]) -> float | None:
+def _by_queue(rows: Sequence[Row]) -> dict[str, list[float]]:
     by_queue: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         by_queue[row["queue"]].append(row["rho"])
-    means = [sum(values) / len(values) for values in by_queue.values()]
+    return by_queue
+
+
+def _jain(rows: Sequence[Row]) -> float | None:
+    means = [sum(values) / len(values) for values in _by_queue(rows).values()]
     speeds = [1.0 / mean for mean in means if mean > 0]
     if not speeds:
         return None

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.api import health
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Cluster
+from scheduler.models import Cluster, Job
 from scheduler.services.settings import cluster_row
 from tests.factories import job_make
 from tests.integration.api.conftest import World
@@ -160,6 +160,23 @@ def test_metrics_count_what_is_in_the_database(working: World) -> None:
     assert found["clusterweb_gpu_seconds_total", (("queue", "vision"), ("use", "allocated"))] > 60
     states = {labels[0][1]: value for (name, labels), value in found.items() if name == "clusterweb_gpus"}
     assert states == {"busy": 0, "allocated_not_busy": 1, "free": 4, "broken": 0}
+
+
+def test_metrics_tell_how_long_requests_took(working: World) -> None:
+    """By the name of the route, so that no path of a job becomes a label."""
+    labels = (("code", "200"), ("method", "GET"), ("route", "api-job"))
+    key = ("clusterweb_http_request_duration_seconds_count", labels)
+    before = samples(Client()).get(key, 0)
+    working.client("member").get(f"/api/v1/jobs/{working.job.pk}")
+
+    assert samples(Client())[key] == before + 1
+
+
+def test_metrics_tell_how_fair_each_queue_was_served(working: World) -> None:
+    """The mean of its jobs, as the overview rates them."""
+    Job.objects.filter(pk=working.job.pk).update(executed_s=30.0)
+
+    assert samples(Client())["clusterweb_finish_time_fairness_ratio", (("queue", "vision"),)] > 0
 
 
 def test_metrics_name_no_job_and_no_user(working: World) -> None:
