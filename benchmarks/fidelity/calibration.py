@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
-from benchmarks.fidelity.live import run_jobs, seconds
-from benchmarks.fidelity.workload import KINDS, Planned, command
-from tests.e2e.stack import Client, wait_for
+from benchmarks.fidelity.live import LOOK_EVERY_S, NUM_SLOTS, run_jobs, seconds, submit
+from benchmarks.fidelity.workload import KINDS
+from tests.e2e.stack import Client
 
-FEW, MORE = 40, 160
-TRAINING_S = 12.0
-REPEATS = 2
+# Of a first, short job of each kind, which tells how many steps the measured ones take.
+ROUGH_STEPS = 100
+FEW_S, MORE_S, REPEATS = 1.0, 9.0, 2
+# Of a job that is stopped once while it trains.
+STOPPED_S, STOP_AFTER_S = 4.0, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,75 +23,84 @@ class Measured:
 
     Attributes:
         steps_per_s: By kind, while the other slot trains too.
-        start_s: By kind, seconds of a lease that are not steps: process, imports, model, data, last checkpoint, end.
-        stop_s: Seconds from the request to stop until the slot is free.
+        start_s: By kind, seconds of a slot that are not steps: the next round, process, imports, model, data, last
+            checkpoint, evaluation, end.
+        restart_s: Seconds of a slot that a stop and a new start take.
     """
 
     steps_per_s: Mapping[str, float]
     start_s: Mapping[str, float]
-    stop_s: float
+    restart_s: float
 
     def steps(self, kind: str, training_s: float) -> int:
         """Return how many steps take so long."""
         return max(1, round(training_s * self.steps_per_s[kind]))
 
     def run_s(self, kind: str, steps: int) -> float:
-        """Return how long a lease lasts that trains so many steps."""
+        """Return how long a job that trains so many steps keeps its slot from the next one."""
         return self.start_s[kind] + steps / self.steps_per_s[kind]
 
 
-def lease_s(job: Mapping[str, Any]) -> float:
-    """Return the seconds that the only attempt of a job held its slot."""
-    (attempt,) = job["attempts"]
-    return seconds(attempt["ended_at"]) - seconds(attempt["created_at"])
-
-
 def calibrate(client: Client) -> Measured:
-    """Train every kind for a few steps and for many; the difference is steps, the rest is the start."""
-    rough = _slopes(client, dict.fromkeys(KINDS, FEW), dict.fromkeys(KINDS, MORE), repeats=1)
-    more = {kind: FEW + max(MORE, round(TRAINING_S * rate)) for kind, (rate, _) in rough.items()}
-    found = _slopes(client, dict.fromkeys(KINDS, FEW), more, repeats=REPEATS)
-    return Measured(
-        steps_per_s={kind: rate for kind, (rate, _) in found.items()},
-        start_s={kind: start_s for kind, (_, start_s) in found.items()},
-        stop_s=_stop_s(client, {kind: 10 * steps for kind, steps in more.items()}),
-    )
-
-
-def _slopes(
-    client: Client, few: Mapping[str, int], more: Mapping[str, int], *, repeats: int
-) -> dict[str, tuple[float, float]]:
-    """Return (steps a second, seconds of the start) by kind."""
-    order = [(kind, steps[kind]) for _ in range(repeats) for steps in (more, few) for kind in KINDS]
-    jobs = [Planned(kind=kind, arrival_s=0.0, training_s=TRAINING_S) for kind, _ in order]
+    """Train every kind for few steps and for many; the difference is steps, the rest is the start."""
+    rough = {kind: job["steps_per_s"] for kind, job in _trained(client, [(kind, ROUGH_STEPS) for kind in KINDS])}
+    few = {kind: max(1, round(FEW_S * rate)) for kind, rate in rough.items()}
+    more = {kind: max(2, round(MORE_S * rate)) for kind, rate in rough.items()}
+    wanted = [(kind, steps[kind]) for _ in range(REPEATS) for steps in (more, few) for kind in KINDS]
+    found = _trained(client, wanted)
+    gap_s = _gap_s([job for _, job in found])
     took_s: dict[tuple[str, int], list[float]] = {}
-    for key, job in zip(order, run_jobs(client, jobs, [steps for _, steps in order]), strict=True):
-        took_s.setdefault(key, []).append(lease_s(job))
-    found = {}
+    for key, (_, job) in zip(wanted, found, strict=True):
+        took_s.setdefault(key, []).append(held_s(job))
+    steps_per_s, start_s = {}, {}
     for kind in KINDS:
-        few_s, more_s = (median(took_s[kind, steps[kind]]) for steps in (few, more))
-        rate = (more[kind] - few[kind]) / max(0.05, more_s - few_s)
-        found[kind] = rate, max(0.0, few_s - few[kind] / rate)
-    return found
+        few_s, more_s = mean(took_s[kind, few[kind]]), mean(took_s[kind, more[kind]])
+        steps_per_s[kind] = (more[kind] - few[kind]) / (more_s - few_s)
+        start_s[kind] = few_s - few[kind] / steps_per_s[kind] + gap_s
+    undisturbed = Measured(steps_per_s=steps_per_s, start_s=start_s, restart_s=0.0)
+    return Measured(steps_per_s=steps_per_s, start_s=start_s, restart_s=_restart_s(client, undisturbed, gap_s))
 
 
-def _stop_s(client: Client, steps: Mapping[str, int]) -> float:
-    """Return the mean time that a training job takes to leave its slot when asked."""
-    return mean(_stopped_s(client, kind, steps[kind]) for kind in KINDS)
+def held_s(job: Mapping[str, Any]) -> float:
+    """Return the seconds that the attempts of a job held its slot."""
+    return sum(seconds(attempt["ended_at"]) - seconds(attempt["created_at"]) for attempt in job["attempts"])
 
 
-def _stopped_s(client: Client, kind: str, steps: int) -> float:
-    queue = next(row["name"] for row in client.get("/api/v1/queues")["results"] if row["is_leaf"])
-    key = client.submit(
-        name=f"stop-{kind}",
-        queue=queue,
-        command=command(kind, steps),
-        resources={"gpus": 1, "cpus": 1, "memory": "1GiB"},
-    )
-    wait_for("a step", lambda: client.job(key)["step"], within_s=60)
-    time.sleep(1.0)
-    assert client.call("POST", f"/api/v1/jobs/{key}/suspend").status in (200, 202)
-    client.wait_state(key, "suspended")
-    attempts: Sequence[Mapping[str, Any]] = client.get(f"/api/v1/jobs/{key}/attempts")["results"]
-    assert client.call("POST", f"/api/v1/jobs/{key}/cancel").status in (200, 202)
-    return seconds(attempts[-1]["ended_at"]) - seconds(attempts[-1]["stop_requested_at"])
+def _trained(client: Client, wanted: Sequence[tuple[str, int]]) -> list[tuple[str, dict[str, Any]]]:
+    """Train so many steps of each kind, all submitted at once; return the jobs beside their kinds."""
+    jobs = run_jobs(client, [(kind, steps, 0.0) for kind, steps in wanted])
+    return [(kind, job) for (kind, _), job in zip(wanted, jobs, strict=True)]
+
+
+def _gap_s(jobs: Sequence[Mapping[str, Any]]) -> float:
+    """Return how long a slot is free between two jobs while others wait."""
+    attempts = [attempt for job in jobs for attempt in job["attempts"]]
+    begun = sorted(seconds(attempt["created_at"]) for attempt in attempts)[NUM_SLOTS:]
+    ended = sorted(seconds(attempt["ended_at"]) for attempt in attempts)
+    return median(begin_s - end_s for begin_s, end_s in zip(begun, ended[: len(begun)], strict=True))
+
+
+def _restart_s(client: Client, measured: Measured, gap_s: float) -> float:
+    """Return what it costs a job to be stopped once and to go on later, as seconds of a slot; mean over the kinds."""
+    steps = {kind: measured.steps(kind, STOPPED_S) for kind in KINDS}
+    kind_of = {submit(client, kind, count): kind for kind, count in steps.items()}
+    trains_since: dict[str, float] = {}
+    stopped: set[str] = set()
+    open_ids = set(kind_of)
+    while open_ids:
+        time.sleep(LOOK_EVERY_S)
+        for key in sorted(open_ids):
+            job, now_s = client.job(key), time.monotonic()
+            if job["state"] == "completed":
+                open_ids.remove(key)
+            elif job["state"] == "suspended":
+                assert client.call("POST", f"/api/v1/jobs/{key}/resume").status in (200, 202)
+            elif key not in stopped and job["step"] and now_s - trains_since.setdefault(key, now_s) >= STOP_AFTER_S:
+                stopped.add(key)
+                assert client.call("POST", f"/api/v1/jobs/{key}/suspend").status in (200, 202)
+    extra = []
+    for key, kind in kind_of.items():
+        attempts = client.get(f"/api/v1/jobs/{key}/attempts")["results"]
+        took_s = held_s({"attempts": attempts}) + gap_s * len(attempts)
+        extra += [took_s - measured.run_s(kind, steps[kind])] if len(attempts) == 2 else []
+    return mean(extra)

@@ -9,10 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fidelity.workload import Planned, command
+from benchmarks.fidelity.workload import command
 from tests.e2e.stack import Client, Stack, wait_for
 
 ROUND_S = 2.0
+NUM_SLOTS = 2
+# Between two looks at a job: each of them takes CPU time from what is trained.
+LOOK_EVERY_S = 0.5
+ENDED = ("completed", "failed", "cancelled")
 LOCALITY, MECHANISM = "consolidate", "proportional"
 
 
@@ -28,7 +32,7 @@ def product() -> Iterator[Client]:
                 path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_slots": 1}))
             stack.start()
             client = stack.client("admin")
-            wait_for("two slots", lambda: _num_slots(client) == 2)
+            wait_for("two slots", lambda: _num_slots(client) == NUM_SLOTS)
             yield client
         finally:
             stack.destroy()
@@ -42,30 +46,30 @@ def _num_slots(client: Client) -> int:
 
 def settings_set(client: Client, policy: str, options: Mapping[str, object]) -> None:
     """Change how rounds decide."""
-    settings = {"policy": policy, "policy_options": options, "locality": LOCALITY, "mechanism": MECHANISM}
-    tag = client.call("GET", "/api/v1/settings").headers["ETag"]
-    answer = client.call("PATCH", "/api/v1/settings", settings, headers={"If-Match": tag})
-    assert answer.status == 200, answer.text
+    client.change_settings(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
 
 
-def run_jobs(client: Client, jobs: Sequence[Planned], steps: Sequence[int]) -> list[dict[str, Any]]:
-    """Submit each job at its time; return all of them, with their attempts, when the last has ended."""
-    began_s = time.monotonic()
-    queue = next(row["name"] for row in client.get("/api/v1/queues")["results"] if row["is_leaf"])
-    ids = []
-    for number, (job, count) in enumerate(zip(jobs, steps, strict=True)):
-        time.sleep(max(0.0, began_s + job.arrival_s - time.monotonic()))
-        ids.append(
-            client.submit(
-                name=f"{job.kind}-{number}",
-                queue=queue,
-                command=command(job.kind, count),
-                resources={"gpus": 1, "cpus": 1, "memory": "1GiB"},
-                progress={"total_steps": count},
-            )
-        )
-    within_s = 60.0 + 5 * sum(job.training_s for job in jobs)
-    done = [client.wait_state(key, "completed", "failed", within_s=within_s) for key in ids]
+def submit(client: Client, kind: str, steps: int) -> str:
+    """Submit a job that trains so many steps; return its id."""
+    return client.submit(
+        name=kind,
+        queue=next(row["name"] for row in client.get("/api/v1/queues")["results"] if row["is_leaf"]),
+        command=command(kind, steps),
+        resources={"gpus": 1, "cpus": 1, "memory": "1GiB"},
+        progress={"total_steps": steps},
+    )
+
+
+def run_jobs(client: Client, jobs: Sequence[tuple[str, int, float]]) -> list[dict[str, Any]]:
+    """Submit jobs of (kind, steps, seconds from now); return them with their attempts when the last has ended."""
+    began_s, ids = time.monotonic(), []
+    for kind, steps, arrival_s in jobs:
+        time.sleep(max(0.0, began_s + arrival_s - time.monotonic()))
+        ids.append(submit(client, kind, steps))
+    for key in ids:
+        while client.job(key)["state"] not in ENDED:
+            time.sleep(LOOK_EVERY_S)
+    done = [client.job(key) for key in ids]
     assert all(ended["state"] == "completed" for ended in done), done
     return [{**ended, "attempts": client.get(f"/api/v1/jobs/{ended['id']}/attempts")["results"]} for ended in done]
 

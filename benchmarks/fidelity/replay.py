@@ -6,7 +6,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.fidelity.calibration import Measured
-from benchmarks.fidelity.live import LOCALITY, MECHANISM, seconds
+from benchmarks.fidelity.live import LOCALITY, MECHANISM, NUM_SLOTS, seconds
 from benchmarks.fidelity.workload import Planned
 from scheduler.choices import build_config
 from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
@@ -16,11 +16,12 @@ from scheduler.simulator.jobs import SimJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the workload, seconds."""
+    """What became of the workload; ``ends_s`` are those of its jobs, seconds after the first submission."""
 
     average_jct_s: float
     makespan_s: float
     preemptions: int
+    ends_s: tuple[float, ...]
 
 
 def lived(jobs: Sequence[Mapping[str, Any]]) -> Outcome:
@@ -31,6 +32,7 @@ def lived(jobs: Sequence[Mapping[str, Any]]) -> Outcome:
         average_jct_s=mean(end_s - begin_s for begin_s, end_s in zip(begun_s, ended_s, strict=True)),
         makespan_s=max(ended_s) - min(begun_s),
         preemptions=sum(attempt["end_cause"] == "preempted" for job in jobs for attempt in job["attempts"]),
+        ends_s=tuple(round(end_s - min(begun_s), 2) for end_s in ended_s),
     )
 
 
@@ -53,13 +55,13 @@ def replayed(
         )
         for plan, count, job in zip(planned, steps, jobs, strict=True)
     ]
-    servers = server_table(Cluster(groups=(ServerGroup(count=2, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
-    queues = queue_table((QueueSpec(name="all"),), cluster_gpus=2)
+    servers = server_table(Cluster(groups=(ServerGroup(count=NUM_SLOTS, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
+    queues = queue_table((QueueSpec(name="all"),), cluster_gpus=NUM_SLOTS)
     config = build_config(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
-    restart_s = mean(measured.start_s.values()) + measured.stop_s
-    records = simulate(workload, servers, queues, config, restart_s=restart_s).records
+    records = simulate(workload, servers, queues, config, restart_s=measured.restart_s).records
     return Outcome(
         average_jct_s=float(records.jct_s.mean()),
         makespan_s=float(records.end_s.max() - records.arrival_s.min()),
         preemptions=int(records.preemptions.sum()),
+        ends_s=tuple(round(end_s, 2) for end_s in records.end_s.tolist()),
     )

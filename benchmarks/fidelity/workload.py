@@ -14,8 +14,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     "transformer": ("--batch", "8", "--width", "32", "--rows", "256"),
 }
 # Training time of a job, drawn log-evenly between these, seconds.
-SHORTEST_S, LONGEST_S = 3.0, 30.0
-LOAD = 1.2
+SHORTEST_S, LONGEST_S = 2.0, 16.0
+LOAD = 1.3
+# So many are there from the start, for each slot: beside an idle slot a job is faster than the replay knows.
+FIRST_PER_SLOT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +36,20 @@ class Planned:
 
 
 def planned_jobs(num_jobs: int, *, num_slots: int, start_s: float, seed: int = 1) -> list[Planned]:
-    """Return jobs that keep the slots busy for ``LOAD`` of the time; ``start_s`` is what a start costs beside steps."""
+    """Return jobs that come ``LOAD`` times as fast as the slots can train them.
+
+    Args:
+        num_jobs: How many.
+        num_slots: Slots that there are.
+        start_s: What a start costs beside steps.
+        seed: Everything follows from it.
+    """
     lengths = Draws(seed, "lengths").uniform(num_jobs)
     training_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** lengths
     gap_s = float(training_s.mean() + start_s) / (num_slots * LOAD)
-    arrival_s = (Draws(seed, "arrivals").exponential(num_jobs) * gap_s).cumsum()
+    gaps_s = Draws(seed, "arrivals").exponential(num_jobs) * gap_s
+    gaps_s[: FIRST_PER_SLOT * num_slots] = 0.0
+    arrival_s = gaps_s.cumsum()
     kinds = [*KINDS]
     kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(kinds))
     rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), strict=True)
