@@ -11,10 +11,12 @@ from django.utils.functional import SimpleLazyObject
 from frontend.components.devices import device_word
 from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
-from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.lifecycle import TERMINAL, JobState
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.settings import cluster_row
+
+UNDER_WAY = sorted(set(JobState) - TERMINAL)  # few among many: an index finds them, but not what they are not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
     access = access_of(user)  # read once: it is on every page
     queues = list(access.queues())
     counts = {
-        "Jobs": access.jobs().exclude(state__in=[state.value for state in TERMINAL]).count(),
+        "Jobs": access.jobs().filter(state__in=UNDER_WAY).count(),
         "Queues": len(queues),
         "Cluster": len(kinds),
     }

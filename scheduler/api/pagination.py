@@ -91,8 +91,9 @@ def _beyond(order: Order, position: _Position, *, forward: bool) -> Q:
     side = "lt" if order.descending == forward else "gt"
     if order.column == order.tie:
         return Q(**{f"{order.tie}__{side}": position.tie})
-    return Q(**{f"{order.column}__{side}": position.value}) | Q(
-        **{order.column: position.value, f"{order.tie}__{side}": position.tie}
+    # The first condition follows from the second; it is what lets a database begin at the place in its index.
+    return Q(**{f"{order.column}__{side}e": position.value}) & (
+        Q(**{f"{order.column}__{side}": position.value}) | Q(**{f"{order.tie}__{side}": position.tie})
     )
 
 

@@ -14,6 +14,7 @@ ROWS_READ = 20_000  # of one series; a chart of more would be read by nobody
 POINTS = 2_000
 
 Series = dict[str, list[Any]]  # JSON: "at" and one list for each name, of one length
+Measured = tuple[datetime, dict[str, Any]]  # when, and values by name
 
 
 def series_mean(
@@ -48,7 +49,22 @@ def series_thinned(*, scope: str, scope_id: str, names: Sequence[str], since: da
     rows = Sample.objects.filter(scope=scope, scope_id=scope_id).order_by("-at")
     if since is not None:
         rows = rows.filter(at__gt=since)
-    found = list(rows.values_list("at", "values")[:ROWS_READ])
+    return _thinned(list(rows.values_list("at", "values")[:ROWS_READ]), names)
+
+
+def series_thinned_each(
+    *, scope: str, scope_ids: Sequence[str], names: Sequence[str], since: datetime
+) -> dict[str, Series]:
+    """Return ``series_thinned`` of several things by one query, by their ids."""
+    rows = Sample.objects.filter(scope=scope, scope_id__in=scope_ids, at__gt=since).order_by("-at")
+    found: dict[str, list[Measured]] = {scope_id: [] for scope_id in scope_ids}
+    for scope_id, at, values in rows.values_list("scope_id", "at", "values")[: ROWS_READ * len(scope_ids)]:
+        found[scope_id].append((at, values))
+    return {scope_id: _thinned(measured, names) for scope_id, measured in found.items()}
+
+
+def _thinned(found: list[Measured], names: Sequence[str]) -> Series:
+    """Return a series out of samples, newest first."""
     stride = -(-len(found) // POINTS) or 1
     kept = found[::stride][::-1]
     at = [moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z" for moment, _ in kept]

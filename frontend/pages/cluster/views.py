@@ -29,7 +29,7 @@ from scheduler.models import Event, Server
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.overview import gpu_map
-from scheduler.selectors.samples import series_thinned
+from scheduler.selectors.samples import series_thinned, series_thinned_each
 from scheduler.selectors.servers import server_detail
 from scheduler.selectors.visibility import is_admin
 from scheduler.services.servers import server_drain, server_undrain
@@ -62,7 +62,13 @@ def cluster(request: HttpRequest) -> HttpResponse:
     title, soft = finding(servers)
     start_title, starts = start_table(servers, device)
     heat_range = Range(since=until - HEAT_SPAN, until=until, words="last 30 min")
-    measured = {row["name"]: _device_series(row["id"], heat_range.since) for row in servers[:HEAT_MOST]}
+    series = series_thinned_each(
+        scope=SampleScope.SERVER,
+        scope_ids=[row["id"] for row in servers[:HEAT_MOST]],
+        names=("gpu_frac",),
+        since=heat_range.since,
+    )
+    measured = {row["name"]: series[row["id"]] for row in servers[:HEAT_MOST]}
     heat_range = heat_range.shortened([at for series in measured.values() for at in series["at"][:1]], zone)
     rows = [server_row(name, series, range_=heat_range) for name, series in measured.items()]
     cells = server_cells(servers, view=view, selected=selected["id"] if selected else "")

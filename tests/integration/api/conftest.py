@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.cache import cache
+from django.db import transaction
 from django.test import Client
 
 from scheduler import notify
@@ -20,8 +21,8 @@ from scheduler.services.tokens import token_create
 from tests.experiments import experiment_make
 from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.fakes import MemoryBell
-from tests.scenarios import scenario_make, trace_file_make
 from tests.notices import webhook_make
+from tests.scenarios import scenario_make, trace_file_make
 
 ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
 
@@ -38,8 +39,8 @@ class World:
         asked: A what-if scenario of the lead that has ended.
         asking: One that waits for a worker.
         trace_file: Of the lead.
-    """
         webhook: Of ``vision``.
+    """
 
     users: dict[str, User]
     org: Queue
@@ -53,8 +54,8 @@ class World:
     asked: Scenario
     asking: Scenario
     trace_file: TraceFile
-
     webhook: Webhook
+
     def actor(self, role: str) -> User | AnonymousUser:
         """Return the user of a role."""
         return AnonymousUser() if role == "anonymous" else self.users[role]
@@ -118,8 +119,8 @@ def world_make() -> World:
         asked=scenario_make(users["lead"], state=ScenarioState.COMPLETED),
         asking=scenario_make(users["lead"]),
         trace_file=trace_file_make(users["lead"]),
-    )
         webhook=webhook_make(users["lead"], vision),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -135,6 +136,14 @@ def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:  # pytest-django's 
     notify.use_bell(MemoryBell())
     yield
     notify.use_bell(None)
+
+
+@pytest.fixture(scope="module")
+def kept_world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:  # pytest-django has no types for it
+    """The rows, made once for all tests of a file; for files of many tests that look at nothing else."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield world_make()
+        transaction.set_rollback(True)
 
 
 @pytest.fixture

@@ -1,0 +1,185 @@
+"""Nobody breaks a page by what they send: odd addresses, odd forms, forms of others, forms that are too old.
+
+The pages are found in the URL configuration, their forms in their HTML, and the words of their query strings in their
+source, so that a new one is tried as well.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls.converters import PathConverter, StringConverter
+
+from tests.integration.api.conftest import World
+from tests.integration.pages.test_pages_roles import EXPECTED
+from tests.page_forms import Form, forms_of
+from tests.page_routes import page_path, page_patterns
+from tests.page_world import page_arguments, page_paths
+
+ROOT = Path(__file__).resolve().parents[3]
+ODD = {
+    "empty": "",
+    "spaces": "   ",
+    "nul": "a\x00b",
+    "long": "x" * 20_000,
+    "negative": "-1",
+    "huge": "9" * 40,
+    "not a number": "NaN",
+    "exponent": "1e400",
+    "unicode": "\u202eüñï🙂\ufffd",
+    "digits of others": "٣٤",
+    "markup": "<script>alert(1)</script>",
+    "path": "../../etc/passwd",
+}
+MADE_BY_DJANGO = {"csrfmiddlewaretoken"}
+
+
+@pytest.fixture
+def admin(world: World) -> Client:
+    """An admin's browser that gets the page of a failure as people do."""
+    client = Client(raise_request_exception=False)
+    client.force_login(world.users["admin"])
+    return client
+
+
+def readable(world: World) -> dict[str, str]:
+    """Return the paths of the pages that an admin can read."""
+    return {
+        name: path
+        for name, path in page_paths(world, "admin").items()
+        if EXPECTED.get(f"GET {name.split()[0]}", (200,))[-1] == 200
+    }
+
+
+def words_of_queries() -> set[str]:
+    """Return the names that pages look for in query strings."""
+    sources = (ROOT / "frontend" / "pages").rglob("*.py")
+    return {word for source in sources for word in re.findall(r"\.get(?:list)?\(\"(\w+)\"", source.read_text())}
+
+
+def forms(client: Client, paths: dict[str, str]) -> dict[str, Form]:
+    """Return every form of all pages once."""
+    found: dict[str, Form] = {}
+    for path in paths.values():
+        answer = client.get(path)
+        html = b"".join(answer).decode() if answer.streaming else answer.content.decode()
+        for form in forms_of(html, path=path):
+            key = f"{form.action} {' '.join(sorted(form.fields))} {form.fields.get('do', '')}"
+            found.setdefault(key, form)
+    return found
+
+
+def sent(client: Client, form: Form, changes: dict[str, str]) -> int:
+    """Return the status of a form that is sent with changes, which is undone."""
+    with transaction.atomic():
+        status = client.post(form.action, {**form.fields, **changes}).status_code
+        transaction.set_rollback(True)
+    return status
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_query_strings_still_get_a_page(world: World, admin: Client, odd: str) -> None:
+    """Every word that any page looks for, with a value that nobody meant."""
+    query = dict.fromkeys(sorted(words_of_queries()), ODD[odd])
+
+    failed = {name: s for name, path in readable(world).items() if (s := admin.get(path, query).status_code) >= 500}
+
+    assert not failed
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_addresses_are_not_found(world: World, admin: Client, odd: str) -> None:
+    """A name, number or id in a path that no object has."""
+    value = ODD[odd].replace("/", "-") or "-"
+    statuses = {}
+    for name, pattern in page_patterns().items():
+        text = [key for key, how in pattern.pattern.converters.items() if type(how) in (StringConverter, PathConverter)]
+        if text:
+            arguments = {**page_arguments(world, "admin"), **dict.fromkeys(text, value)}
+            statuses[name] = admin.get(page_path(name, arguments)).status_code
+
+    assert statuses
+    assert set(statuses.values()) <= {404, 405}, statuses
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_forms_with_odd_values_are_answered(world: World, admin: Client, odd: str) -> None:
+    """Every field that one can type into, at once; never a failure of ours."""
+    failed = {}
+    found = forms(admin, readable(world))
+    for key, form in found.items():
+        typed = {name: ODD[odd] for name in form.fields if name not in form.hidden}
+        for button in form.buttons or [("", "")]:
+            status = sent(admin, form, {**typed, **dict([button])})
+            failed |= {f"{key} by {button}": status} if status >= 500 else {}
+
+    assert len(found) > 15
+    assert not failed
+
+
+@pytest.mark.slow
+def test_forms_with_one_odd_value_are_answered(world: World, admin: Client) -> None:
+    """Each field alone, hidden ones too, so that the others do not hide what it does."""
+    failed = {}
+    for key, form in forms(admin, readable(world)).items():
+        for name in set(form.fields) - MADE_BY_DJANGO:
+            for odd, value in ODD.items():
+                for button in form.buttons[:2] or [("", "")]:
+                    status = sent(admin, form, {**dict([button]), name: value})
+                    failed |= {f"{key}: {name} {odd}": status} if status >= 500 else {}
+
+    assert not failed
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"{", "application/json"),
+        (b"\xff\xfe\x00", "application/octet-stream"),
+        (b"--x\r\nnot a part", "multipart/form-data; boundary=x"),
+        (b"a=b", "multipart/form-data"),
+        (b"%ff=%00&%", "application/x-www-form-urlencoded"),
+        (b"&".join(b"a%d=1" % i for i in range(1200)), "application/x-www-form-urlencoded"),
+    ],
+    ids=["json", "bytes", "cut off", "no boundary", "percent", "too many fields"],
+)
+def test_bodies_that_are_no_forms_are_answered(world: World, admin: Client, body: bytes, content_type: str) -> None:
+    """Whatever program sends them."""
+    failed = {}
+    for name, path in page_paths(world, "admin").items():
+        with transaction.atomic():
+            status = admin.generic("POST", path, body, content_type=content_type).status_code
+            failed |= {name: status} if status >= 500 else {}
+            transaction.set_rollback(True)
+
+    assert not failed
+
+
+def test_forms_that_are_too_old_say_so_and_change_nothing(world: World) -> None:
+    """A form from before the last sign-in, or from another site."""
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(world.users["admin"])
+    paths = {name: path for name, path in page_paths(world, "admin").items() if name != "sign-in"}
+    paths = {name: path for name, path in paths.items() if EXPECTED.get(f"POST {name.split()[0]}", (200,))[-1] != 405}
+
+    answers = {name: strict.post(path, {"csrfmiddlewaretoken": "x" * 32}) for name, path in paths.items()}
+
+    assert len(answers) > 10
+    assert {name: answer.status_code for name, answer in answers.items() if answer.status_code != 403} == {}
+    assert all("The form was too old" in answer.content.decode() for answer in answers.values())
+
+
+def test_ended_session_leads_to_the_sign_in_page_and_back(world: World) -> None:
+    """Reading and sending alike; nothing is done for whoever is not known any more."""
+    client = Client()
+    client.force_login(world.users["admin"])
+    client.session.flush()
+
+    for name, path in page_paths(world, "admin").items():
+        if name != "sign-in":
+            for answer in (client.get(path), client.post(path)):
+                assert answer.status_code == 302, name
+                assert answer["Location"].startswith("/sign-in?next=/"), name
+    assert client.get("/api/v1/me").status_code == 401
