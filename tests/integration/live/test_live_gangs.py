@@ -4,10 +4,9 @@ import pytest
 
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.models import Event, GangMember, Job, Lease, LeaseGpu
-from tests.fakes import FakeAgent, FakeAttempt
+from tests.fakes import FakeAgent
+from tests.live_gangs import BROKEN, follow, processes, running
 from tests.world import World
-
-STOPPED, BROKEN = 75, 76
 
 
 @pytest.fixture
@@ -19,19 +18,6 @@ def servers(world: World) -> list[FakeAgent]:
 def gang(world: World, *, gpus: int = 3, **resources: object) -> Job:
     """Submit a gang that may use both servers."""
     return world.submit(resources={"gpus": gpus, "max_servers": 2, **resources})
-
-
-def processes(world: World, job: Job) -> list[FakeAttempt]:
-    """Return the processes of a gang in the order of joining, those that have ended left out."""
-    found = {pk: attempt for agent in world.agents.values() for pk, attempt in agent.attempts.items()}
-    members = GangMember.objects.filter(gang__attempt__job=job, gang__attempt__ended_at=None, ended_at=None)
-    return [found[member.pk] for member in members.order_by("number") if member.pk in found]
-
-
-def running(world: World, job: Job) -> list[FakeAttempt]:
-    """Return the processes once the job runs."""
-    world.until_state(job, JobState.RUNNING)
-    return processes(world, job)
 
 
 def test_every_gpu_gets_a_process_that_finds_the_others(world: World, servers: list[FakeAgent]) -> None:
@@ -168,17 +154,6 @@ def test_parked_gang_of_a_lost_server_begins_anew(world: World, servers: list[Fa
     assert world.attempts(first)[0].end_cause == EndCause.SERVER_LOST
     assert world.state(first) == JobState.QUEUED
     assert not Lease.objects.filter(attempt__job=first, closed_at=None).exists()
-
-
-def follow(world: World, job: Job) -> None:
-    """Do what the leader and the ranks of a real gang do: change to the newest membership, and leave it."""
-    leader, *others = processes(world, job)
-    place = leader.wanted.gang
-    assert place is not None
-    leader.extra = {"gang_version": place.version, "gang_size": len(place.members), "switch_s": 0.1}
-    for other in others:
-        if other.wanted.attempt_id not in place.members:
-            other.phase, other.cause, other.exit_code = "ended", "exit_code", STOPPED
 
 
 def test_elastic_job_shrinks_for_others_and_grows_again(world: World, servers: list[FakeAgent]) -> None:
