@@ -21,6 +21,7 @@ class WaitReason(StrEnum):
     NEW = "new"  # no round has looked at it yet
     QUEUE_QUOTA = "queue_quota"  # its queue (or a parent) holds its quota and may not borrow now
     QUEUE_MAX = "queue_max"  # its queue holds the most it may ever hold
+    USER_LIMIT = "user_limit"  # its owner holds, or is before it in the order for, all that one user may hold there
     NO_CAPACITY = "no_capacity"  # fewer GPUs are free than it asks for, jobs before it took the rest
     BEHIND_POLICY_ORDER = "behind_policy_order"  # GPUs exist, jobs before it in the order hold them
     FRAGMENTATION = "fragmentation"  # enough GPUs are free, but not on few enough servers
@@ -65,7 +66,8 @@ class Waiting:
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen for the same reason.
+@dataclass(slots=True, kw_only=True)
 class Preemption:
     """One running job that must leave its servers.
 

@@ -58,7 +58,9 @@ class _Causes:
         self._ahead: list[int] = (np.cumsum(in_order) - in_order).tolist()
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
         self._overtakers = _last_granted(line, granted, self._queue)
-        self._no_capacity: dict[int, Cause] = {}  # by GPUs
+        # Most jobs that wait do so for one of these: by GPUs, and by GPUs and what those before them hold.
+        self._no_capacity: dict[int, Cause] = {}
+        self._behind: dict[tuple[int, int], Cause] = {}
 
     def of(self, row: int) -> Cause:
         gpus = self._gpus[row]
@@ -76,7 +78,10 @@ class _Causes:
         position = self._position[row]
         ahead = self._ahead[position]
         if self._total - ahead < gpus:
-            return WaitReason.BEHIND_POLICY_ORDER, {**self._free(gpus), "ahead_gpus": ahead}
+            if (gpus, ahead) not in self._behind:
+                numbers: Evidence = {**self._free(gpus), "ahead_gpus": ahead}
+                self._behind[gpus, ahead] = WaitReason.BEHIND_POLICY_ORDER, numbers
+            return self._behind[gpus, ahead]
         for overtaker in self._overtakers[self._standing[row]]:
             if self._position[overtaker] > position and self._queue[overtaker] != self._queue[row]:
                 return self._over_quota(row, overtaker)

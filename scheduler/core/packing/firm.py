@@ -65,9 +65,13 @@ class Firm:
         sums: list[int] = self._sums[np.searchsorted(self._turns, turns)].tolist()
         return sums
 
+    def passed(self, turn: int) -> int:
+        """Return what has become firm in this part by one turn, for ``total``."""
+        return self._sums.item(self._turns.searchsorted(turn))
+
     def in_queue(self, node: int, turn: int) -> int:
         """Return the firm GPUs of a queue that could be full, with all queues below it."""
-        return self.gpus_of[node] + int(self._sums_of[node][np.searchsorted(self._turns, turn)])
+        return self.gpus_of[node] + self._sums_of[node].item(self._turns.searchsorted(turn))
 
 
 def _sums(gpus: IntArray) -> IntArray:

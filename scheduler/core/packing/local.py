@@ -21,7 +21,6 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, ServerTable
 
 _TOLERANCE = 1e-9
-_NEVER = 1 << 40  # more GPUs than any server has
 
 # What a job asks of a server: GPUs, cores and bytes that it wants, and that it must have; for all its GPUs there.
 _Ask = tuple[float, float, float, float]
@@ -52,6 +51,7 @@ class LocalFill:
         self._told: dict[int, Grant] = {}
         self._dirty: set[int] = set()
         self._changed: set[int] = set()
+        self._last_served: list[int] = [NO_ROW] * len(self._site)
         self._forget_searches()
 
     def leave(self, row: int) -> None:
@@ -127,13 +127,30 @@ class LocalFill:
             cpus_left -= cpus
             memory_left -= memory
             served.append((row, ask, cpus, memory))
+        self._last_served[server] = served[-1][0] if served else NO_ROW
         for row, _, cpus, memory in served:
             if given.get((row, server)) != (cpus, memory):
                 given[row, server] = (cpus, memory)
                 self._changed.add(row)
-        if cpus_left > self._left[0, server] or memory_left > self._left[1, server]:
+        if cpus_left > self._left.item(0, server) or memory_left > self._left.item(1, server):
             self._raised.append(server)
         self._left[0, server], self._left[1, server] = cpus_left, memory_left
+
+    def _serve_last(self, row: int, server: int) -> bool:
+        """Serve a job that came to a server after all others were; return False where the order says otherwise.
+
+        Nobody has to give back for it where what it wants is left: the others keep what they have.
+        """
+        last = self._last_served[server]
+        ask = self._ask(row, server, self._gpus[row])
+        cpus_left, memory_left = self._left.item(0, server), self._left.item(1, server)
+        if ask[0] > cpus_left or ask[1] > memory_left or (last != NO_ROW and self._rank[last] > self._rank[row]):
+            return False
+        self._given[row, server] = ask[:2]
+        self._changed.add(row)
+        self._last_served[server] = row
+        self._left[0, server], self._left[1, server] = cpus_left - ask[0], memory_left - ask[1]
+        return True
 
     def _cut_back(
         self,
@@ -184,7 +201,8 @@ class LocalFill:
                 return
             room[server] -= self._gpus[row]
             self._seat(row, ((server, self._gpus[row]),))
-            self._fill(server)
+            if not self._serve_last(row, server):
+                self._fill(server)
 
     def _server_for(self, row: int, room: IntArray) -> int:
         kind = self._kind[row]
@@ -216,11 +234,11 @@ class LocalFill:
 
     def _has(self, row: int, server: int, room: IntArray, *, demoted: bool) -> bool:
         gpus = self._gpus[row]
-        if room[server] < gpus:
+        if room.item(server) < gpus:
             return False
         ask = self._ask(row, server, gpus)
         cpus, memory = (ask[2], ask[3]) if demoted else (ask[0], ask[1])
-        if cpus > self._left[0, server] or memory > self._left[1, server]:
+        if cpus > self._left.item(0, server) or memory > self._left.item(1, server):
             return False
         return not self._tight or (ask[2] <= self._spare[0, server] and ask[3] <= self._spare[1, server])
 
@@ -228,7 +246,9 @@ class LocalFill:
         cpus, memory, cpus_must, memory_must = self._ask_everywhere(row)
         if demoted:
             cpus, memory = cpus_must, memory_must
-        enough = (room >= self._gpus[row]) & (self._left[0] >= cpus) & (self._left[1] >= memory)
+        enough = room >= self._gpus[row]
+        enough &= self._left[0] >= cpus
+        enough &= self._left[1] >= memory
         return _best(self._with_spare(row, enough), room)
 
     def _with_spare(self, row: int, enough: BoolArray) -> BoolArray:
@@ -246,11 +266,8 @@ class LocalFill:
 
 
 def _best(enough: BoolArray, room: IntArray) -> int:
-    if not len(enough):
-        return NO_ROW
-    left = np.where(enough, room, _NEVER)
-    server = int(left.argmin())
-    return server if enough[server] else NO_ROW
+    servers = enough.nonzero()[0]
+    return servers.item(room[servers].argmin()) if len(servers) else NO_ROW
 
 
 def by_demand(needs: Needs, num_gpus: IntArray, job_id: IntArray) -> list[tuple[float, ...]]:

@@ -155,7 +155,7 @@ class Walk:
         turn, job, counted = heappop(self._back)
         row, firm = self._row[job], self._firm
         self._turn = turn
-        self._open = self._total - firm.gpus - firm.come_past(np.array([turn]))[0]
+        self._open = self._total - firm.gpus - firm.passed(turn)
         sits = self._claim(job, row)
         if counted:
             firm.add(row, -1)
@@ -218,14 +218,14 @@ class Walk:
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
         movable = self._movables()
-        missing -= sum(board.num_gpus[movable.row.item(at)] for at in victims if movable.job.item(at) < self._num_jobs)
+        missing -= sum(board.num_gpus[movable.row[at]] for at in victims if movable.job[at] < self._num_jobs)
         for at in np.flatnonzero(self._group(row, scope).among).tolist():
             if missing <= 0:
                 break
-            may_move = movable.there.item(at) and movable.turn.item(at) > self._turn
-            if may_move and at not in victims and movable.job.item(at) < self._num_jobs:
+            may_move = movable.there[at] and movable.turn[at] > self._turn
+            if may_move and at not in victims and movable.job[at] < self._num_jobs:
                 victims.append(at)
-                missing -= board.num_gpus[movable.row.item(at)]
+                missing -= board.num_gpus[movable.row[at]]
         return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
     def _home(self, row: int) -> Seats:
@@ -329,13 +329,10 @@ class Walk:
 
     def _displace(self, at: int, by_job: int, by_row: int) -> None:
         board, movable = self._board, self._movables()
-        victim, row, turn = movable.job.item(at), movable.row.item(at), movable.turn.item(at)
+        victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
         seats = board.leave(row)
-        movable.there[at] = False
+        movable.leave(at, seats)
         self._before[row] = seats
-        for group in self._groups.values():
-            for search in group.searches.values():
-                search.notice(at, seats)
         if victim >= self._num_jobs:
             return
         self._displaced[victim] = by_job
@@ -384,7 +381,7 @@ class _Group:
 
     def __init__(self, movable: Movable, among: BoolArray) -> None:
         self.among = among
-        self.last_turn = int(movable.turn[among].max(initial=-1))
+        self.last_turn = int(movable.turns[among].max(initial=-1))
         self.searches: dict[int, VictimSearch] = {}
 
 

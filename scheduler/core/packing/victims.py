@@ -30,24 +30,37 @@ class Movable:
         row: (s,) rows of the board; those of jobs outside the table, which are about to leave, come first.
         job: (s,) the same as rows of the JobTable.
         turn: (s,) when each becomes firm; it never rises along the line.
+        turns: (s,) the same for numpy.
         queue: (s,) queue of each, NO_ROW for those that are about to leave anyway.
         locked: (s,) rows that the order may not displace.
         locked_queues: Queues of locked rows.
-        there: (s,) whether each still sits where it sat.
+        there: (s,) whether each still sits where it sat; change it by ``leave`` only.
+        present: (s,) the same for numpy, on the same memory.
+        left: Who has left, by position, and from which seats, in that order.
     """
 
-    __slots__ = ("job", "locked", "locked_queues", "queue", "row", "there", "turn")
+    __slots__ = ("job", "left", "locked", "locked_queues", "present", "queue", "row", "rows", "there", "turn", "turns")
 
     def __init__(self, spare: Spare, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
         """Take the spare jobs that still sit, after rows of the board that are being left anyway."""
         sits = board.server[row] != NO_ROW
         before, none = np.array(leaving, dtype=np.int64), np.zeros(len(leaving), dtype=np.bool_)
-        self.row, self.job = np.concatenate((before, row[sits])), np.concatenate((before, spare.job[sits]))
-        self.turn = np.concatenate((np.full(len(leaving), NO_TURN), spare.turn[sits]))
+        self.rows = np.concatenate((before, row[sits]))
+        self.row: list[int] = self.rows.tolist()
+        self.job: list[int] = [*leaving, *spare.job[sits].tolist()]
+        self.turns = np.concatenate((np.full(len(leaving), NO_TURN), spare.turn[sits]))
+        self.turn: list[int] = self.turns.tolist()
         self.locked = np.concatenate((none, spare.locked[sits]))
-        _, self.queue = board.columns(self.row)
+        _, self.queue = board.columns(self.rows)
         self.locked_queues = frozenset(np.unique(self.queue[self.locked]).tolist())
-        self.there = np.ones(len(self.row), dtype=np.bool_)
+        self.there = bytearray(b"\1" * len(self.row))
+        self.present: BoolArray = np.frombuffer(self.there, dtype=np.bool_)
+        self.left: list[tuple[int, Seats]] = []
+
+    def leave(self, at: int, seats: Seats) -> None:
+        """Note that a row left its seats."""
+        self.there[at] = False
+        self.left.append((at, seats))
 
 
 class VictimSearch:
@@ -59,13 +72,16 @@ class VictimSearch:
 
     def __init__(self, board: Board, movable: Movable, among: BoolArray, *, num_gpus: int) -> None:
         """Prepare a search for ``num_gpus`` over the movable rows of ``among``, (s,) whether each is one of them."""
-        self._board, self._movable, self._among, self._num_gpus = board, movable, among, num_gpus
-        positions = np.flatnonzero(among & movable.there)
-        # One entry for each server of each row.
-        at, self._server, self._gpus = board.entries(movable.row[positions])
-        self._at = positions[at]
-        self._turns = movable.turn[self._at][::-1]  # ascending
-        self._by_server: tuple[IntArray, list[int]] | None = None
+        self._board, self._movable, self._among, self._num_gpus = board, movable, among.tobytes(), num_gpus
+        positions = np.flatnonzero(among & movable.present)
+        # One entry for each server of each row: as columns, and as lists for single steps.
+        at, self._servers, self._amounts = board.entries(movable.rows[positions])
+        self._positions = positions[at]
+        self._at: list[int] = self._positions.tolist()
+        self._server: list[int] = self._servers.tolist()
+        self._gpus: list[int] = self._amounts.tolist()
+        self._turns: list[int] = movable.turns[self._positions][::-1].tolist()  # ascending
+        self._by_server: tuple[list[int], list[int]] | None = None
         # Entries before the first number were passed, those from the second on are firm.
         self._upto, self._limit = 0, len(self._at)
         # By server: GPUs of passed rows that may still be moved, and whether any row was ever passed there.
@@ -73,76 +89,80 @@ class VictimSearch:
         self._seen = bytearray(len(self._gain))
         self._spent = False  # no set of servers had room; there is only less room later
         self.starved = False
-        # Servers that had enough when last looked at.
+        # Servers that had enough when last looked at; and how many of those who left were noticed.
         self._found: list[int] = []
+        self._noticed = len(movable.left)
 
-    def notice(self, at: int, seats: Seats) -> None:
-        """Forget a row that left, and look at its servers again, whose free GPUs have grown."""
+    def _notice(self) -> None:
+        """Forget the rows that left, and look at their servers again, whose free GPUs have grown."""
+        left, noticed = self._movable.left, self._noticed
+        self._noticed = len(left)
         if not self._upto:
             return
-        passed = at <= self._at.item(self._upto - 1) and self._among.item(at)
-        for server, gpus in seats:
-            if passed:
-                self._gain[server] -= gpus
-            if self._seen[server]:
-                self._found.append(server)
+        gain, seen, among, found, last = self._gain, self._seen, self._among, self._found, self._at[self._upto - 1]
+        for at, seats in left[noticed:]:
+            passed = at <= last and among[at]
+            for server, gpus in seats:
+                if passed:
+                    gain[server] -= gpus
+                if seen[server]:
+                    found.append(server)
 
     def _retreat(self, turn: int) -> None:
         """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
-        if not self._limit or self._turns.item(-self._limit) > turn:
-            return
-        self._limit = len(self._at) - int(np.searchsorted(self._turns, turn, side="right"))
+        while self._limit and self._turns[-self._limit] <= turn:
+            self._limit -= 1
         for entry in range(self._limit, self._upto):
-            if self._movable.there.item(self._at.item(entry)):
-                self._gain[self._server.item(entry)] -= self._gpus.item(entry)
+            if self._movable.there[self._at[entry]]:
+                self._gain[self._server[entry]] -= self._gpus[entry]
         self._upto = min(self._upto, self._limit)
 
     def one_server(self, row: int, turn: int) -> int:
         """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
-        self._retreat(turn)
-        while self._found:
-            if self._enough(row, self._found[-1]):
-                return self._found[-1]
-            self._found.pop()
-        steps, stride = 0, _FIRST_STRIDE
-        while self._upto < self._limit:
-            if steps >= _SINGLE_STEPS:
+        if self._noticed < len(self._movable.left):
+            self._notice()
+        if self._limit and self._turns[-self._limit] <= turn:
+            self._retreat(turn)
+        found, free, gain, num_gpus = self._found, self._board.space.free, self._gain, self._num_gpus
+        while found:
+            server = found[-1]
+            if free[server] + gain[server] >= num_gpus and self._fits(row, server):
+                return server
+            found.pop()
+        return self._advance(row) if self._upto < self._limit else NO_ROW
+
+    def _advance(self, row: int) -> int:
+        """Go past rows until a server of one of them has enough; return the first such server, or NO_ROW."""
+        entries, servers, gpus, there = self._at, self._server, self._gpus, self._movable.there
+        free, gain, seen, num_gpus = self._board.space.free, self._gain, self._seen, self._num_gpus
+        upto, limit, steps, stride = self._upto, self._limit, 0, _FIRST_STRIDE
+        while upto < limit:
+            at, first = entries[upto], upto
+            if not there[at]:
+                upto += 1
+                continue
+            while upto < limit and entries[upto] == at:
+                gain[servers[upto]] += gpus[upto]
+                seen[servers[upto]] = 1
+                upto += 1
+            self._upto = upto
+            for server in servers[first:upto]:
+                if free[server] + gain[server] >= num_gpus and self._fits(row, server):
+                    self._found.append(server)
+                    return server
+            steps += 1
+            if steps >= _SINGLE_STEPS and upto < limit:
                 self._skip(stride)
                 stride *= 4
-            server = self._step(row)
-            steps += 1
-            if server != NO_ROW:
-                self._found.append(server)
-                return server
-        return NO_ROW
-
-    def _step(self, row: int) -> int:
-        """Go past the next row; return the first server of it that has enough now, or NO_ROW."""
-        entry, limit, there = self._upto, self._limit, self._movable.there
-        while entry < limit and not there.item(self._at.item(entry)):
-            entry += 1
-        if entry == limit:
-            self._upto = limit
-            return NO_ROW
-        end, at = entry + 1, self._at.item(entry)
-        while end < limit and self._at.item(end) == at:
-            end += 1
-        self._upto = end
-        for passed in range(entry, end):
-            server = self._server.item(passed)
-            self._gain[server] += self._gpus.item(passed)
-            self._seen[server] = 1
-        for passed in range(entry, end):
-            server = self._server.item(passed)
-            if self._enough(row, server):
-                return server
+                upto = self._upto
+        self._upto = limit
         return NO_ROW
 
     def _skip(self, stride: int) -> None:
         """Go past rows at which no server has enough yet: ``stride`` entries, or fewer."""
         end = min(self._upto + stride, self._limit)
-        ahead = self._upto + np.flatnonzero(self._movable.there[self._at[self._upto : end]])
-        server, gpus = self._server[ahead], self._gpus[ahead]
+        ahead = self._upto + np.flatnonzero(self._movable.present[self._positions[self._upto : end]])
+        server, gpus = self._servers[ahead], self._amounts[ahead]
         free, gain = self._board.space.free, self._gain
         missing = [self._num_gpus - free[each] - gain[each] for each in server.tolist()]
         hits = np.flatnonzero(_running_sums(server, gpus) >= np.array(missing, dtype=np.int64))
@@ -156,13 +176,17 @@ class VictimSearch:
     def _passed_on(self, server: int) -> list[tuple[int, int]]:
         """Return the rows on the server that were passed and may still be moved: (position, GPUs there)."""
         if self._by_server is None:
-            by_server = self._server.argsort(kind="stable")
-            begins = np.searchsorted(self._server[by_server], np.arange(len(self._seen) + 1))
-            self._by_server = by_server, begins.tolist()
-        entries, begins_at = self._by_server
-        on_server = entries[begins_at[server] : begins_at[server + 1]].tolist()
-        passed = [(self._at.item(entry), self._gpus.item(entry)) for entry in on_server if entry < self._upto]
-        return [seat for seat in passed if self._movable.there.item(seat[0])]
+            by_server = self._servers.argsort(kind="stable")
+            begins = np.searchsorted(self._servers[by_server], np.arange(len(self._seen) + 1))
+            self._by_server = by_server.tolist(), begins.tolist()
+        (entries, begins_at), there = self._by_server, self._movable.there
+        passed = []
+        for entry in entries[begins_at[server] : begins_at[server + 1]]:
+            if entry >= self._upto:
+                break
+            if there[self._at[entry]]:
+                passed.append((self._at[entry], self._gpus[entry]))
+        return passed
 
     def several_servers(self, row: int, choose: ChooseSeats) -> Seats:
         """Return seats for the gang on as many servers as ``choose`` allows, or nothing; after ``one_server``."""
@@ -198,17 +222,17 @@ class VictimSearch:
                 missing += other[1]
         return [at for at, _ in taken]
 
-    def _enough(self, row: int, server: int) -> bool:
-        """Return whether the gang fits on a server once the passed rows on it have left."""
-        if self._board.space.free[server] + self._gain[server] < self._num_gpus:
-            return False
-        fits = not self._board.tight or self._fits_after(row, server, self._num_gpus, self._passed_on(server))
+    def _fits(self, row: int, server: int) -> bool:
+        """Return whether cores and memory of a server are enough for the gang once the passed rows on it have left."""
+        if not self._board.tight:
+            return True
+        fits = self._fits_after(row, server, self._num_gpus, self._passed_on(server))
         self.starved |= not fits
         return fits
 
     def _fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[tuple[int, int]]) -> bool:
         board, row_of = self._board, self._movable.row
-        return not board.tight or board.fits_after(row, server, gpus, [row_of.item(at) for at, _ in leaving])
+        return not board.tight or board.fits_after(row, server, gpus, [row_of[at] for at, _ in leaving])
 
     def _fits_without(self, row: int) -> Fits:
         def fit(server: int, gpus: int) -> bool:
