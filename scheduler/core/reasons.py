@@ -55,6 +55,17 @@ def _queue_max(evidence: Evidence) -> str:
     return f"{_holds(evidence, 'queue_max_gpus')}, the most it may ever hold."
 
 
+def _user_limit(evidence: Evidence) -> str:
+    queue = _name(evidence, "queue", "the queue")
+    most, held = evidence.get("user_max_gpus"), evidence.get("user_held_gpus")
+    if most is None or held is None:
+        return f"Its owner has all that one user may hold in {queue}."
+    return (
+        f"One user may hold {_number(evidence, 'user_max_gpus')} in {queue}. Its owner's jobs hold, or come first for, "
+        f"{held}; it needs {_number(evidence, 'needed_gpus')}."
+    )
+
+
 def _no_capacity(evidence: Evidence) -> str:
     needs = f"It needs {_number(evidence, 'needed_gpus')}"
     free = evidence.get("free_gpus", 0)
@@ -134,6 +145,7 @@ _SENTENCES: dict[WaitReason, Callable[[Evidence], str]] = {
     WaitReason.NEW: _new,
     WaitReason.QUEUE_QUOTA: _queue_quota,
     WaitReason.QUEUE_MAX: _queue_max,
+    WaitReason.USER_LIMIT: _user_limit,
     WaitReason.NO_CAPACITY: _no_capacity,
     WaitReason.BEHIND_POLICY_ORDER: _behind,
     WaitReason.FRAGMENTATION: _fragmentation,

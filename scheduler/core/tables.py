@@ -153,6 +153,8 @@ class QueueTable:
         weight: (k,) share of idle quota it may borrow, relative to its siblings, > 0.
         may_borrow: (k,) whether it may hold more than its quota while others leave theirs idle.
         max_gpus: (k,) most GPUs it may ever hold, borrowing included.
+        user_max_gpus: (k,) most GPUs that one user's jobs in the queue itself may hold; 0 for no limit. Without the
+            column there are no limits.
     """
 
     queue_id: IntArray
@@ -161,6 +163,12 @@ class QueueTable:
     weight: FloatArray
     may_borrow: BoolArray
     max_gpus: IntArray
+    user_max_gpus: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        """Fill the column in where nobody has limits."""
+        if len(self.user_max_gpus) != len(self.queue_id):
+            object.__setattr__(self, "user_max_gpus", np.zeros(len(self.queue_id), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.queue_id)

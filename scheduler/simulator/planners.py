@@ -55,6 +55,8 @@ def planner_of(
         interrupted: Whether the state is saved or taken up, which shares made from what changed do not stand.
         compared: Whether every planned round is planned from scratch as well.
     """
+    if queues.user_max_gpus.any():
+        return whole
     what = (columns, servers, queues, config)
     short: Planner | None = short_rounds(*what)
     if short is None and not interrupted:

@@ -25,7 +25,7 @@ from scheduler.simulator.traces.trace import Trace
 from scheduler.simulator.variants import Variant, at_rate, queues_with, servers_with
 
 Json = dict[str, Any]  # a JSON object
-_INTS = frozenset({"server_id", "num_gpus", "rack", "queue_id", "parent", "quota_gpus", "max_gpus"})
+_INTS = frozenset({"server_id", "num_gpus", "rack", "queue_id", "parent", "quota_gpus", "max_gpus", "user_max_gpus"})
 _JOB_INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers", "owner", "min_gpus", "max_gpus", "profile"})
 _HELD_INTS = frozenset({"job", "server", "num_gpus"})
 _BOOLS = frozenset({"may_borrow", "preemptible", "running"})
