@@ -1,6 +1,7 @@
 """Read the environment once, with one clear line for a bad value.
 
-Every variable of the product is here, with its default. Nothing else reads ``os.environ`` for settings.
+Every variable of the product is here, or in ``clusterweb.oidc``, with its default. Nothing else reads ``os.environ``
+for settings.
 """
 
 import ipaddress
@@ -12,15 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from clusterweb.env_error import LOOPBACK, EnvError
+from clusterweb.oidc import Oidc, load_oidc
+
 BASE_DIR = Path(__file__).resolve().parent.parent
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
-
-
-class EnvError(Exception):
-    """A variable has a value that cannot be used; the message names it and says what would be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +39,11 @@ class Env:
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
         demo_jobs: Whether the first start submits the eight jobs of the demo.
         lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
-        site_url: How people reach the web server; for links in mails.
+        site_url: How people reach the web server; for links in mails and the way back from a sign-in provider.
         webhook_networks: Networks to which webhooks may lead although they are not public, by plain HTTP as well.
         email_url: Mail server; empty: nobody can choose mails.
         mail_from: Sender of mails.
+        oidc: Outside provider of sign-ins; None: there are passwords alone.
         trace_most_mib: How large one uploaded trace may be.
     """
 
@@ -63,6 +63,7 @@ class Env:
     webhook_networks: tuple[Network, ...]
     email_url: str
     mail_from: str
+    oidc: Oidc | None
     trace_most_mib: int
 
 
@@ -142,7 +143,8 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
     return Env(
         host=host,
         port=port,
-        site_url=(site_url or f"http://{hosts[0] if hosts else '127.0.0.1'}:{port}").rstrip("/"),
+        site_url=site_url.rstrip("/"),
+        oidc=load_oidc(source),
         webhook_networks=_parsed(source, "WEBHOOK_NETWORKS", "", _networks, "networks such as 10.0.0.0/8,fd00::/8"),
         email_url=_parsed(
             source, "EMAIL_URL", "", _url("smtp", "smtp+tls", "smtp+ssl"), "an smtp://, smtp+tls:// or smtp+ssl:// URL"

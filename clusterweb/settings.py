@@ -94,6 +94,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "sign-in"
+OIDC = ENV.oidc
 
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -134,7 +135,7 @@ TRACE_MOST_MIB = ENV.trace_most_mib
 SHARED_DIR = VAR_DIR / "shared"
 
 # What goes out: webhooks and mails.
-SITE_URL = ENV.site_url
+SITE_URL = ENV.site_url  # empty: as the browser writes it
 WEBHOOK_NETWORKS = list(ENV.webhook_networks)
 DEFAULT_FROM_EMAIL = ENV.mail_from
 EMAIL_TIMEOUT = 10

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TextIO
 
 from clusterweb import broker
-from clusterweb.env import BASE_DIR, Env, EnvError, load
+from clusterweb.env import BASE_DIR, Env, load
+from clusterweb.env_error import EnvError
 
 # The demo shows rounds often; a production scheduler keeps the default of ``clusterweb.env``.
 DEMO_ROUND_S = "10"

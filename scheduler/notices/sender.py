@@ -95,7 +95,8 @@ def _mail(delivery: Delivery) -> Tried:
     job = body["job"]
     subject = f"J-{job['number']} {job['name']} {SAID[delivery.notice]}"
     lines = [f"{subject}.", "", f"Queue: {body.get('queue', '')}", f"At: {body['at']}", f"Why: {body['reason']}"]
-    lines += ["", f"{settings.SITE_URL}{job['path']}", "", f"You chose this mail on {settings.SITE_URL}/me."]
+    site = settings.SITE_URL or "Clusterweb: "
+    lines += ["", f"{site}{job['path']}", "", f"You chose this mail on {site}/me."]
     try:
         send_mail(" ".join(subject.split()), "\n".join(lines), None, [delivery.mail.user.email])
     except (OSError, smtplib.SMTPException) as error:

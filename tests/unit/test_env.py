@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterweb.env import EnvError, load
+from clusterweb.env import load
+from clusterweb.env_error import EnvError
 
 
 def environment(var_dir: Path, **values: str) -> dict[str, str]:

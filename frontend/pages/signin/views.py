@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
@@ -16,7 +17,10 @@ from frontend.pages.signin import failures
 from frontend.pages.signin.forms import TokenForm
 from scheduler.core.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
+from scheduler.selectors.notices import NOTICES, OF_A_JOB
+from scheduler.selectors.webhooks import mail_notices
 from scheduler.services.tokens import token_create, token_revoke
+from scheduler.services.webhooks import mail_choose
 
 YEAR_S = 31_536_000
 
@@ -26,6 +30,10 @@ class SignIn(LoginView):
 
     template_name = "signin/sign_in.html"
     redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # Django's own signature
+        """Return the variables of the page, with the other way in, if there is one."""
+        return {**super().get_context_data(**kwargs), "oidc": settings.OIDC}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # Django's own signature
         if failures.too_many(request, request.POST.get("username", "")):
@@ -86,9 +94,23 @@ def me(request: HttpRequest) -> HttpResponseBase:
         "tokens": tokens,
         "themes": THEMES,
         "chosen": viewer_theme(request),
+        "mails": [(name, NOTICES[name], name in mail_notices(request.user)) for name in OF_A_JOB],
+        "mails_are_sent": settings.MAILS_ARE_SENT,
         "curl": f'curl -H "Authorization: Bearer $TOKEN" {url}',
     }
     return render(request, "signin/me.html", context, status=status)
+
+
+@require_POST
+def mails(request: HttpRequest) -> HttpResponseRedirect:
+    """Keep what the reader wants to be told by mail."""
+    try:
+        choice = mail_choose(actor=request.user, notices=request.POST.getlist("notices"), at=now_utc())
+        words = f"{len(choice.notices)} kinds of mail are sent" if choice.notices else "No mail is sent to you"
+        messages.success(request, f"{words}.")
+    except SpecInvalid as error:
+        messages.error(request, " ".join(entry.detail for entry in error.errors))
+    return redirect("me")
 
 
 @require_POST

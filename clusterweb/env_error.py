@@ -1,0 +1,7 @@
+"""What is wrong with a variable of the environment."""
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class EnvError(Exception):
+    """A variable has a value that cannot be used; the message names it and says what would be right."""

@@ -1,0 +1,158 @@
+"""Sign-in by OpenID Connect: off to the provider, and back with a code. Authlib speaks the protocol.
+
+Checked of what comes back: state and PKCE of this very browser, the signature by a key of the provider with one of its
+asymmetric algorithms, issuer, audience, nonce and times. Local passwords go on working beside it.
+"""
+
+import logging
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import requests
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.django_client import OAuth
+from authlib.oauth2 import OAuth2Error
+from django.conf import settings
+from django.contrib.auth import login
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render, resolve_url
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+from joserfc.errors import JoseError
+
+from clusterweb.oidc import Oidc
+from frontend.components.viewer import now_utc
+from scheduler.core.errors import NotAllowed
+from scheduler.services.identities import Claims, identity_sign_in, strongest
+
+log = logging.getLogger(__name__)
+
+NEXT = "oidc-next"
+TIMEOUT_S = 10
+LEEWAY_S = 60
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+
+
+class Refused(Exception):
+    """Nobody is signed in; the message says why in words for whoever tried."""
+
+
+@lru_cache(maxsize=4)
+def _provider(oidc: Oidc) -> Any:  # authlib has no types
+    registry = OAuth()
+    return registry.register(
+        "oidc",
+        client_id=oidc.client_id,
+        client_secret=oidc.client_secret,
+        server_metadata_url=f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration",
+        client_kwargs={
+            "scope": "openid email profile",
+            "code_challenge_method": "S256",
+            "default_timeout": TIMEOUT_S,
+        },
+    )
+
+
+def _ready(oidc: Oidc) -> Any:  # as above
+    """Return the provider with what it says of itself, of which only safe algorithms are kept."""
+    provider = _provider(oidc)
+    metadata = provider.load_server_metadata()
+    if metadata.get("issuer") != oidc.issuer:
+        _provider.cache_clear()
+        raise Refused("The provider calls itself by another name than OIDC_ISSUER does.")
+    offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+    metadata["id_token_signing_alg_values_supported"] = [name for name in offered if name in ALGORITHMS]
+    return provider
+
+
+def _settings() -> Oidc:
+    oidc: Oidc | None = settings.OIDC
+    if oidc is None:
+        raise Http404("There is no sign-in by OpenID Connect here.")
+    return oidc
+
+
+def _back_url(request: HttpRequest) -> str:
+    path = reverse("oidc-back")
+    return f"{settings.SITE_URL}{path}" if settings.SITE_URL else request.build_absolute_uri(path)
+
+
+@never_cache
+@require_GET
+def begin(request: HttpRequest) -> HttpResponseBase:
+    """Send the browser to the provider; ``next`` is followed afterwards, within this site alone."""
+    oidc = _settings()
+    wanted = request.GET.get("next", "")
+    is_local = url_has_allowed_host_and_scheme(
+        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    request.session[NEXT] = wanted if is_local else ""
+    try:
+        response: HttpResponse = _ready(oidc).authorize_redirect(request, _back_url(request))
+    except (Refused, OAuthError, requests.RequestException, ValueError, RuntimeError) as error:
+        return _refuse(
+            request, "The sign-in provider does not answer as it should. Try again, or use a password.", error
+        )
+    return response
+
+
+@never_cache
+@require_GET
+def back(request: HttpRequest) -> HttpResponseBase:
+    """Take the code that the provider sent along, and sign in whom it is of."""
+    oidc = _settings()
+    try:
+        claims = _claims(oidc, _verified(request, oidc))
+        user = identity_sign_in(claims, at=now_utc())
+    except Refused as error:
+        return _refuse(request, str(error), error)
+    except NotAllowed as error:
+        return _refuse(request, str(error), error)
+    except (OAuthError, OAuth2Error, JoseError) as error:
+        return _refuse(request, "The provider's answer does not hold. Begin again.", error)
+    except (requests.RequestException, ValueError, RuntimeError, KeyError, TypeError) as error:
+        return _refuse(request, "The sign-in provider does not answer as it should. Try again.", error)
+    target = request.session.pop(NEXT, "") or resolve_url(settings.LOGIN_REDIRECT_URL)
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect(target)
+
+
+def _verified(request: HttpRequest, oidc: Oidc) -> Mapping[str, Any]:
+    """Return the claims of the token that the code is worth, after every check of the protocol."""
+    token = _ready(oidc).authorize_access_token(
+        request,
+        claims_options={
+            "iss": {"essential": True, "value": oidc.issuer},
+            "aud": {"essential": True, "value": oidc.client_id},
+        },
+        leeway=LEEWAY_S,
+    )
+    found: Mapping[str, Any] | None = token.get("userinfo")
+    if not found or not isinstance(found.get("sub"), str) or not found["sub"]:
+        raise Refused("The provider sent no identity.")
+    return found
+
+
+def _claims(oidc: Oidc, said: Mapping[str, Any]) -> Claims:
+    email = str(said.get("email") or "")[:254] if said.get("email_verified") is True else ""
+    if oidc.domains and email.rpartition("@")[2].lower() not in oidc.domains:
+        raise Refused("Only verified addresses of certain domains may sign in here.")
+    listed = said.get(oidc.groups_claim) or []
+    groups = {listed} if isinstance(listed, str) else {entry for entry in listed if isinstance(entry, str)}
+    return Claims(
+        issuer=oidc.issuer,
+        subject=str(said["sub"])[:255],
+        name=str(said.get("preferred_username") or email or said.get("name") or ""),
+        email=email,
+        grants=strongest([(rule.queue, rule.role) for rule in oidc.roles if rule.group in groups]),
+        ruled=sorted({rule.queue for rule in oidc.roles}),
+    )
+
+
+def _refuse(request: HttpRequest, words: str, error: Exception) -> HttpResponse:
+    log.warning("oidc_refused", extra={"error": f"{type(error).__name__}: {error}"[:300]})
+    context = {"refused": words, "oidc": settings.OIDC}
+    return render(request, "signin/sign_in.html", context, status=403)

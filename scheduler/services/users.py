@@ -1,0 +1,105 @@
+"""Users: made known, let in or kept out by admins. Their roles in queues are memberships."""
+
+import re
+import secrets
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+
+from scheduler.core.errors import Conflict
+from scheduler.services.events import event_record
+from scheduler.services.inputs import Problems
+from scheduler.services.permission import Doer, require_admin
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@_-]*")
+NAME_CHARS = 150
+# Names of events that no person did; a user of such a name would hide among them.
+RESERVED = frozenset({"scheduler", "operator", "agent", "system"})
+
+
+def user_create(*, actor: Doer, username: str, email: str = "", at: datetime) -> tuple[User, str]:
+    """Return a new user and a password that is shown once.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        SpecInvalid: A bad or taken name, or no address.
+    """
+    require_admin(actor, "add users")
+    problems = Problems()
+    problems.name("username", username, pattern=NAME, most=NAME_CHARS, right="letters, digits, '.', '@', '_' and '-'")
+    if username.lower() in RESERVED:
+        problems.add("username", "reserved", f"{username} means something else in the list of events.")
+    email = _address(problems, email)
+    problems.refuse()
+    password = secrets.token_urlsafe(12)
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(username=username, email=email, password=password)
+            _record(user, actor=actor, at=at, did="create", before=None, after={"email": email})
+    except IntegrityError:
+        problems.add("username", "taken", f"There is a user {username} already.")
+        problems.refuse()
+    return user, password
+
+
+def user_change(*, actor: Doer, user: User, email: str, at: datetime) -> User:
+    """Change the address to which mails go.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No address.
+    """
+    require_admin(actor, "change users")
+    problems = Problems()
+    email = _address(problems, email)
+    problems.refuse()
+    if email != user.email:
+        with transaction.atomic():
+            before, user.email = user.email, email
+            user.save(update_fields=["email"])
+            _record(user, actor=actor, at=at, did="change", before={"email": before}, after={"email": email})
+    return user
+
+
+def user_set_active(*, actor: Doer, user: User, active: bool, at: datetime) -> User:
+    """Keep a user out, or let one in again. Sessions, tokens and live pages of somebody kept out end at once.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        Conflict: It is the actor, or the last admin: nobody could let them in again.
+    """
+    require_admin(actor, "keep users out")
+    with transaction.atomic():
+        user = User.objects.select_for_update().get(pk=user.pk)
+        if user.is_active == active:
+            return user
+        if not active and user.username == actor.username:
+            raise Conflict("You cannot keep yourself out. Another admin can.")
+        others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
+        if not active and user.is_superuser and not others.exists():
+            raise Conflict(f"{user.username} is the last admin.")
+        user.is_active = active
+        user.save(update_fields=["is_active"])
+        did = "activate" if active else "deactivate"
+        _record(user, actor=actor, at=at, did=did, before={"active": not active}, after={"active": active})
+    return user
+
+
+def _address(problems: Problems, email: str) -> str:
+    email = email.strip()
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        problems.add("email", "invalid", "email must be an address such as ada@example.org, or empty.")
+    return email
+
+
+def _record(
+    user: User, *, actor: Doer, at: datetime, did: str, before: dict[str, object] | None, after: dict[str, object]
+) -> None:
+    data = {"user": user.username, "before": before, "after": after}
+    event_record(kind="user", actor=actor, at=at, reason=did, data=data)
