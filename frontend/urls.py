@@ -12,3 +12,4 @@ urlpatterns = [
     path("", include("frontend.pages.whatif.urls")),
     path("", include("frontend.pages.admin.urls")),
 ]
+    path("", include("frontend.pages.webhooks.urls")),

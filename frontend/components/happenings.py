@@ -126,6 +126,15 @@ def _quota(row: Row) -> Said:
     return "info", "arrow-left-right", f"has a quota of {after.get('quota_gpus', '')}, set by {row['actor']}{told}."
 
 
+def _user_limits(row: Row) -> Said:
+    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
+    gpus, queued = after.get("user_max_gpus"), after.get("user_max_queued")
+    parts = [*([f"hold {gpus} GPUs"] if gpus else []), *([f"have {queued} queued"] if queued else [])]
+    told = f": {why}" if why else ""
+    what = f"lets each user {' and '.join(parts)} at most" if parts else "has no limit for a user any more"
+    return "info", "users", f"{what}, set by {row['actor']}{told}."
+
+
 def _membership(row: Row) -> Said:
     user, after = row["data"].get("user", ""), row["data"].get("after")
     if after is None:
@@ -141,7 +150,25 @@ def _settings(row: Row) -> Said:
         return "info", "play", f"{row['actor']} let scheduling go on."
     parts = [f"{name} from {before.get(name)} to {value}" for name, value in after.items() if isinstance(value, str)]
     parts = parts or [name.replace("_", " ") for name in after]
-    return "info", "settings", f"{row['actor']} changed {', '.join(parts)}."
+    why = f": {row['data']['reason']}" if row["data"].get("reason") else "."
+    return "info", "settings", f"{row['actor']} changed {', '.join(parts)}{why}"
+
+
+def _shadow(row: Row) -> Said:
+    policy = row["data"].get("after", {}).get("policy")
+    words = f"let {policy} plan as a shadow" if policy else "ended the shadow policy"
+    return "info", "eye", f"{row['actor']} {words}."
+
+
+def _webhook(row: Row) -> Said:
+    verbs = {"create": "made", "revoke": "revoked", "test": "tested", "new_secret": "gave another secret to"}
+    name = row["data"].get("name", "")
+    return "mute", "bell", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} the webhook {name}."
+
+
+def _user(row: Row) -> Said:
+    verbs = {"create": "made", "change": "changed", "deactivate": "keeps out", "activate": "lets in again"}
+    return "mute", "user", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} {row['data'].get('user', '')}."
 
 
 def _server_state(row: Row) -> Said:
@@ -171,11 +198,15 @@ _WORDS: dict[str, Callable[[Row], Said]] = {
     "job_wanted": _job_wanted,
     "quota": _quota,
     "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),
+    "user_limits": _user_limits,
     "membership": _membership,
     "settings": _settings,
     "server_state": _server_state,
     "token": _token,
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
+    "shadow": _shadow,
+    "webhook": _webhook,
+    "user": _user,
     "plan_refused": lambda row: (
         "bad",
         "triangle-alert",

@@ -96,6 +96,7 @@ class SettingsBody(Body):
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
     paused = serializers.BooleanField(required=False)
     smoke_run_s = serializers.FloatField(required=False)
+    reason = serializers.CharField(max_length=500, required=False, help_text="Why; kept in the audit list.")
 
 
 class Policies(ApiView):
@@ -136,8 +137,9 @@ class Settings(ApiView):
         """Change how rounds decide, from the next round on. A new policy begins with its default options."""
         version = expected_version(request, present=cluster_row().settings_version)
         changes = read_body(request, SettingsBody)
+        reason, at = changes.pop("reason", ""), live_ports().clock.now()
         with guarded():
             cluster = settings_change(
-                actor=request.user, changes=changes, expected_version=version, at=live_ports().clock.now()
+                actor=request.user, changes=changes, expected_version=version, at=at, reason=reason
             )
         return _answer(cluster)

@@ -3,6 +3,7 @@
 from django.urls import path, re_path
 
 from scheduler.api import (
+    audit,
     experiments,
     job_history,
     job_logs,
@@ -16,7 +17,11 @@ from scheduler.api import (
     settings,
     tokens,
     webhooks,
+    templates,
+    shadow,
     whatif,
+    usage,
+    users,
     whatif_files,
 )
 from scheduler.api.not_found import not_found
@@ -56,8 +61,13 @@ urlpatterns = [
     path("settings", settings.Settings.as_view(), name="api-settings"),
     path("tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("tokens/<int:token>", tokens.TokenDetail.as_view(), name="api-token"),
-    path("whatif", whatif.Scenarios.as_view(), name="api-scenarios"),
-    path("whatif/traces", whatif_files.TraceFiles.as_view(), name="api-trace-files"),
+    path("shadow", shadow.ShadowPolicy.as_view(), name="api-shadow"),
+    path("shadow/rounds", shadow.ShadowRounds.as_view(), name="api-shadow-rounds"),
+    path("audit", audit.Audit.as_view(), name="api-audit"),
+    path("users", users.Users.as_view(), name="api-users"),
+    path("users/<str:username>", users.UserDetail.as_view(), name="api-user"),
+    path("users/<str:username>/tokens", users.UserTokens.as_view(), name="api-user-tokens"),
+    path("users/<str:username>/tokens/<int:token>", users.UserToken.as_view(), name="api-user-token"),
     path("webhooks", webhooks.Webhooks.as_view(), name="api-webhooks"),
     path("webhooks/<int:webhook>", webhooks.WebhookDetail.as_view(), name="api-webhook"),
     path("webhooks/<int:webhook>/test", webhooks.WebhookTest.as_view(), name="api-webhook-test"),

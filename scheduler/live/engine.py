@@ -23,6 +23,7 @@ from scheduler.introspection.slicing import Slicing
 from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.decisions import decisions_of, shortened
 from scheduler.live.desired import desired_send
+from scheduler.live.handover import shadow_offer
 from scheduler.live.job_table import plannable
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.trials import Tried, trials_write
@@ -60,6 +61,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     tell = wants_apply(at=at)
     cluster = cluster_row()
     round_: Round | None = None
+    live: LiveSnapshot | None = None
     if cluster.paused:
         _hold_all(cluster, at=at)
     else:
@@ -72,6 +74,8 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         except RoundOvertaken as error:
             log.info("round_overtaken", extra={"trigger": trigger, "round": str(error)})
     desired_send(tell, transport=ports.transport, at=at)
+    if live is not None and round_ is not None and not round_.error:
+        shadow_offer(live.tables, number=round_.number, at=at)
     return round_
 
 

@@ -12,6 +12,7 @@ from scheduler.core.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.events import event_record
+from scheduler.services.inputs import REASON_CHARS, Problems
 from scheduler.services.permission import Doer, require_admin
 
 # What is chosen by name, each with its options.
@@ -27,7 +28,9 @@ def cluster_row() -> Cluster:
     return Cluster.objects.get_or_create(pk=1)[0]
 
 
-def settings_change(*, actor: Doer, changes: Mapping[str, Any], expected_version: int, at: datetime) -> Cluster:
+def settings_change(
+    *, actor: Doer, changes: Mapping[str, Any], expected_version: int, at: datetime, reason: str = ""
+) -> Cluster:
     """Change settings from the next round on.
 
     Args:
@@ -35,6 +38,7 @@ def settings_change(*, actor: Doer, changes: Mapping[str, Any], expected_version
             with its default options unless options are given with it, and an introspection that is no longer chosen
             takes its options along.
         expected_version: ``Cluster.settings_version`` as the actor saw it.
+        reason: Why, for whoever reads the audit list; may be empty.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
@@ -42,13 +46,16 @@ def settings_change(*, actor: Doer, changes: Mapping[str, Any], expected_version
         Conflict: Somebody changed the settings since.
     """
     require_admin(actor, "change the settings of the scheduler")
+    problems = Problems()
+    reason = problems.text("reason", reason, least=0, most=REASON_CHARS[1])
+    problems.refuse()
     cluster_row()
     with transaction.atomic():
         cluster = Cluster.objects.select_for_update().get(pk=1)
         if cluster.settings_version != expected_version:
             raise Conflict(_changed_by(at))
-        before = _settings(cluster)
-        after = _checked(before, changes)
+        before = settings_of(cluster)
+        after = settings_checked(before, changes)
         if after == before:
             return cluster
         found = Cluster.objects.filter(pk=1, settings_version=expected_version)
@@ -56,14 +63,18 @@ def settings_change(*, actor: Doer, changes: Mapping[str, Any], expected_version
             raise Conflict(_changed_by(at))
         cluster.refresh_from_db()
         names = [field for field in FIELDS if before[field] != after[field]]
-        data = {"before": {name: before[name] for name in names}, "after": {name: after[name] for name in names}}
+        data: dict[str, Any] = {
+            "before": {name: before[name] for name in names},
+            "after": {name: after[name] for name in names},
+        }
+        data |= {"reason": reason} if reason else {}
         event_record(kind="settings", actor=actor, at=at, reason="change", data=data)
         touch_cluster()
         request_round("settings")
     return cluster
 
 
-def _checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return all settings as they would be. Raises SpecInvalid."""
     errors = [
         FieldError(
@@ -120,7 +131,8 @@ def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
     return []
 
 
-def _settings(cluster: Cluster) -> dict[str, Any]:  # JSON
+def settings_of(cluster: Cluster) -> dict[str, Any]:  # JSON
+    """Return the settings as plain JSON data."""
     return {field: getattr(cluster, field) for field in FIELDS}
 
 

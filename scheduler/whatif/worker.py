@@ -14,6 +14,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 from scheduler.ports import Ports, live_ports
 from scheduler.whatif.estimates import Estimator
 from scheduler.whatif.runner import Runner
+from scheduler.whatif.shadow import ShadowPlanner
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ class SimulationThreads:
 
     def start(self) -> None:
         """Start them."""
-        for name, run in (("what-if", self._make_runs), ("estimates", self._make_estimates)):
+        runs = (("what-if", self._make_runs), ("estimates", self._make_estimates), ("shadow", self._plan_shadow))
+        for name, run in runs:
             thread = threading.Thread(target=run, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -60,6 +62,14 @@ class SimulationThreads:
         try:
             self._repeat(estimator.tick, lambda: IDLE_EVERY_S)
         finally:
+            connections.close_all()
+
+    def _plan_shadow(self) -> None:
+        planner = ShadowPlanner(self._ports)
+        try:
+            self._repeat(planner.tick, lambda: IDLE_EVERY_S)
+        finally:
+            planner.stop()
             connections.close_all()
 
     def _repeat(self, step: Callable[[], object], rest_s: Callable[[], float]) -> None:

@@ -19,16 +19,17 @@ from scheduler.services.settings import cluster_row, settings_change
 
 AUDIT_MOST = 30
 # Everything that a person changes for others; what they do with jobs stands in the jobs' own events.
-AUDITED = ("settings", "quota", "queue", "membership", "server_state", "token")
+AUDITED = ("settings", "shadow", "quota", "queue", "membership", "server_state", "token", "webhook", "user")
 
 
-def _require_admin(request: HttpRequest) -> None:
+def require_admin(request: HttpRequest) -> None:
     """The page does not exist for others."""
     if not is_admin(request.user):
         raise NotFound("admin")
 
 
-def _version(request: HttpRequest) -> int:
+def sent_version(request: HttpRequest) -> int:
+    """Return the version that a form was made from; -1 when it says none."""
     text = request.POST.get("version", "")
     return int(text) if text.isdigit() and len(text) < 18 else -1
 
@@ -37,15 +38,16 @@ def _version(request: HttpRequest) -> int:
 @require_http_methods(["GET", "POST"])
 def admin(request: HttpRequest) -> HttpResponseBase:
     """Show the settings; POST changes them from the next round on."""
-    _require_admin(request)
+    require_admin(request)
     if request.method != "POST":
         return _show(request)
     try:
         cluster = settings_change(
             actor=request.user,
             changes=changes_from(request.POST.dict()),
-            expected_version=_version(request),
+            expected_version=sent_version(request),
             at=now_utc(),
+            reason=request.POST.get("reason", ""),
         )
     except SpecInvalid as error:
         return _show(request, errors=error.errors, status=422)
@@ -60,11 +62,11 @@ def admin(request: HttpRequest) -> HttpResponseBase:
 @require_POST
 def pause(request: HttpRequest) -> HttpResponseBase:
     """Pause scheduling or go on."""
-    _require_admin(request)
+    require_admin(request)
     wanted = request.POST.get("paused") == "1"
     try:
         cluster = settings_change(
-            actor=request.user, changes={"paused": wanted}, expected_version=_version(request), at=now_utc()
+            actor=request.user, changes={"paused": wanted}, expected_version=sent_version(request), at=now_utc()
         )
     except Conflict as error:
         messages.error(request, f"{error} Look at them again, then repeat it.")
@@ -88,6 +90,7 @@ def _show(
         "sections": sections(cluster, device_word(row["device_kind"] for row in servers), post=post, errors=errors),
         "errors": errors or [],
         "conflict": conflict,
+        "reason": request.POST.get("reason", "") if post else "",
         "servers": servers,
         "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]]),
     }

@@ -103,8 +103,9 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-tokens": {"name": "mine", "scopes": ["jobs:read"]},
         "post-api-scenarios": scenario_body(),
         "post-api-trace-files": TRACE,
-    }
-    headers = {"If-Match": "*"} if route.method == "patch" else {}
+        "patch-api-shadow": {"policy": "srtf"},
+        "post-api-users": {"username": "new"},
+        "patch-api-user": {"is_active": False},
         "post-api-webhooks": {
             "name": "chat",
             "url": "https://chat.example/x",
@@ -112,3 +113,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
             "queue": "vision",
         },
     return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)
+    }
+    if route.name in {"api-user-tokens", "api-user-token"}:
+        values |= {"username": "ada", "token": world.tokens["admin"].pk}
+    headers = {"If-Match": "*"} if route.method == "patch" else {}

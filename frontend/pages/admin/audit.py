@@ -1,0 +1,127 @@
+"""The audit list: filters that stand in the URL, before and after of each entry, and the same as a file."""
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils.dateparse import parse_date
+from django.views.decorators.http import require_safe
+
+from frontend.components.errors import page
+from frontend.components.viewer import viewer_zone
+from frontend.pages.admin.views import require_admin
+from scheduler.core.errors import NotFound
+from scheduler.selectors.audit import KINDS, audit_list, audit_row
+
+ON_A_PAGE = 50
+EXPORTED_MOST = 100_000
+COLUMNS = (
+    "at", "who", "kind", "did", "job", "queue", "server", "before", "after", "why", "data", "request_id",
+)  # fmt: skip
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _filters(request: HttpRequest) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return what stands in the form, and what it asks the selector for; what cannot be read is left out."""
+    sent = {name: request.GET.get(name, "").strip()[:150] for name in ("who", "kind", "what", "request_id")}
+    sent |= {name: request.GET.get(name, "")[:10] for name in ("since", "until")}
+    sent = {name: value.replace("\x00", "") for name, value in sent.items()}
+    asked: dict[str, Any] = {name: sent[name] for name in ("who", "what", "request_id")}
+    asked["kind"] = sent["kind"] if sent["kind"] in KINDS else ""
+    zone = viewer_zone(request)
+    for name, days in (("since", 0), ("until", 1)):
+        try:
+            day = parse_date(sent[name])
+        except ValueError:
+            day = None
+        if day is not None:
+            asked[name] = datetime.combine(day, time.min, tzinfo=zone) + timedelta(days=days)
+    return sent, asked
+
+
+@page
+@require_safe
+def audit(request: HttpRequest) -> HttpResponseBase:
+    """Show what people did (``?who=&kind=&what=&since=&until=&request_id=&before=<id>``)."""
+    require_admin(request)
+    sent, asked = _filters(request)
+    rows = audit_list(request.user, **asked)
+    before = request.GET.get("before", "")
+    if before.isdigit() and len(before) < 18:
+        rows = rows.filter(pk__lt=int(before))
+    found = [audit_row(event) for event in rows[: ON_A_PAGE + 1]]
+    shown = found[:ON_A_PAGE]
+    context = {
+        "rows": [{**row, "changes": _changes(row)} for row in shown],
+        "sent": sent,
+        "is_filtered": any(sent.values()),
+        "kinds": KINDS.items(),
+        "before": shown[-1]["id"] if len(found) > ON_A_PAGE else None,
+        "is_first": not before,
+    }
+    return render(request, "admin/audit.html", context)
+
+
+def _changes(row: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return name, before and after of all that changed."""
+    before, after = row["before"], row["after"]
+    if not (isinstance(before, dict) or isinstance(after, dict)):
+        return [] if before is None and after is None else [("", _said(before), _said(after))]
+    before, after = (side if isinstance(side, dict) else {} for side in (before, after))
+    names = [*after, *(name for name in before if name not in after)]
+    return [
+        (name.replace("_", " "), _said(before.get(name)), _said(after.get(name)))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _said(value: Any) -> str:  # any JSON value of an event
+    if value is None or value == "":
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@page
+@require_safe
+def audit_file(request: HttpRequest, kind: str) -> HttpResponseBase:
+    """Return the filtered list as a file, ``csv`` or ``json``."""
+    require_admin(request)
+    if kind not in ("csv", "json"):
+        raise NotFound("file")
+    _, asked = _filters(request)
+    rows = (audit_row(event) for event in audit_list(request.user, **asked)[:EXPORTED_MOST].iterator(1_000))
+    lines, content_type = (_csv(rows), "text/csv") if kind == "csv" else (_json(rows), "application/json")
+    response = StreamingHttpResponse(lines, content_type=f"{content_type}; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="audit.{kind}"'
+    return response
+
+
+class _Line:
+    """A file that hands back what is written to it."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _csv(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+    writer = csv.writer(_Line())
+    yield writer.writerow(COLUMNS)
+    for row in rows:
+        yield writer.writerow([_cell(_said(row[name])) for name in COLUMNS])
+
+
+def _cell(text: str) -> str:
+    """Return text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _json(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+    yield "["
+    for place, row in enumerate(rows):
+        yield (",\n" if place else "\n") + json.dumps(row, ensure_ascii=False)
+    yield "\n]\n"

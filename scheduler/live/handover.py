@@ -1,0 +1,75 @@
+"""Hands the snapshot of a finished round over to the simulations worker, for the shadow policy.
+
+Called when the round is applied and the servers are told: it delays nothing that anybody waits for. Where the worker is
+behind, a round is left out rather than piled up.
+"""
+
+import io
+import json
+import logging
+import time
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db import DatabaseError, transaction
+
+from scheduler.core.profile import Profile
+from scheduler.core.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.models import Shadow, ShadowRound
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 5  # rounds
+_TABLES = {"jobs": JobTable, "servers": ServerTable, "queues": QueueTable, "held": Placements, "releasing": Placements}
+
+
+def shadow_offer(snapshot: Snapshot, *, number: int, at: datetime) -> None:
+    """Keep the snapshot of round ``number`` for the shadow, if there is one. Never raises: the round is over."""
+    begun_s = time.monotonic()
+    try:
+        version = Shadow.objects.filter(pk=1, since__isnull=False).values_list("version", flat=True).first()
+        if version is None or ShadowRound.objects.filter(planned_at=None).count() >= MOST_WAITING:
+            return
+        with transaction.atomic():
+            ShadowRound.objects.create(number=number, version=version, at=at, snapshot=snapshot_pack(snapshot))
+    except DatabaseError as error:
+        log.warning("shadow_not_offered", extra={"round": number, "error": str(error)})
+        return
+    log.debug("shadow_offered", extra={"round": number, "took_s": round(time.monotonic() - begun_s, 4)})
+
+
+def snapshot_pack(snapshot: Snapshot) -> bytes:
+    """Return every column of a snapshot as one archive; what introspection remembers is left out."""
+    arrays: dict[str, Any] = {"now_s": np.array(snapshot.now_s)}
+    for name in _TABLES:
+        table = getattr(snapshot, name)
+        for field in fields(table):
+            column = getattr(table, field.name)
+            if field.name == "profiles":
+                text = json.dumps([asdict(profile) for profile in column])
+                column = np.frombuffer(text.encode(), dtype=np.uint8)
+            arrays[f"{name}.{field.name}"] = column
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def snapshot_unpack(data: bytes) -> Snapshot:
+    """Return the snapshot that ``snapshot_pack`` wrote."""
+    with np.load(io.BytesIO(data)) as arrays:
+        tables: dict[str, Any] = {}
+        for name, shape in _TABLES.items():
+            columns: dict[str, Any] = {field.name: arrays[f"{name}.{field.name}"] for field in fields(shape)}
+            if "profiles" in columns:
+                rows = json.loads(columns["profiles"].tobytes())
+                columns["profiles"] = tuple(
+                    Profile(**{key: _tuples(value) for key, value in row.items()}) for row in rows
+                )
+            tables[name] = shape(**columns)
+        return Snapshot(now_s=float(arrays["now_s"]), **tables)
+
+
+def _tuples(value: Any) -> Any:  # JSON lists, nested
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,94 @@
+"""The audit list: what people did, as far as it was accepted. For admins alone; nothing changes or deletes it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from scheduler.core.errors import NotAllowed
+from scheduler.models import Event
+from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.visibility import Actor, is_admin
+
+Row = dict[str, Any]  # JSON
+# What people do, by kind of event; shown as the choices of the filter.
+KINDS = {
+    "job_state": "a job that was submitted or moved",
+    "job_wanted": "a wish about a job",
+    "quota": "a quota",
+    "queue": "a queue",
+    "membership": "a member",
+    "settings": "the settings",
+    "shadow": "the shadow policy",
+    "server_state": "a server",
+    "token": "a token",
+    "webhook": "a webhook",
+    "user": "a user",
+    "mail_choice": "a choice of mails",
+    "profile": "a profile",
+    "whatif": "a what-if scenario",
+    "trace_file": "a trace file",
+    "sign_in": "a sign-in",
+}
+
+
+def audit_list(
+    user: Actor,
+    *,
+    who: str = "",
+    kind: str = "",
+    what: str = "",
+    request_id: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> QuerySet[Event]:
+    """Return what people did, newest first; the caller slices it.
+
+    Args:
+        who: Name of a user; "operator" for commands on the machine itself.
+        what: ``J-<number>``, or the name of a queue or a server.
+
+    Raises:
+        NotAllowed: ``user`` is no admin.
+    """
+    if not is_admin(user):
+        raise NotAllowed("Only an admin may read the audit list.")
+    rows = events_joined(Event.objects.exclude(request_id="")).order_by("-id")
+    exact = {"actor": who, "kind": kind, "request_id": request_id}
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if since is not None:
+        rows = rows.filter(at__gte=since)
+    if until is not None:
+        rows = rows.filter(at__lt=until)
+    if what:
+        digits = what.upper().removeprefix("J-")
+        is_job = digits.isascii() and digits.isdigit() and len(digits) < 18
+        rows = (
+            rows.filter(job__number=int(digits)) if is_job else rows.filter(Q(queue__name=what) | Q(server__name=what))
+        )
+    return rows
+
+
+def audit_row(event: Event) -> Row:
+    """Return one entry as plain JSON data: who, what, to which object, before, after, why, in which request."""
+    row = event_row(event)
+    data: Mapping[str, Any] = event.data
+    known = {"before", "after", "reason"}
+    before = data.get("before", {"state": row["old_state"]} if row["old_state"] else None)
+    after = data.get("after", {"state": row["new_state"]} if row["new_state"] else None)
+    return {
+        "id": row["id"],
+        "at": row["at"],
+        "who": row["actor"],
+        "kind": row["kind"],
+        "did": row["reason"],
+        "job": f"J-{row['job_number']}" if row["job_number"] is not None else None,
+        "queue": row["queue"],
+        "server": row["server"],
+        "before": before,
+        "after": after,
+        "why": str(data.get("reason", "")),
+        "data": {name: value for name, value in row["data"].items() if name not in known},
+        "request_id": event.request_id,
+    }

@@ -1,0 +1,56 @@
+"""Users with their roles and tokens, for admins."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Count, Prefetch, Q, QuerySet
+
+from scheduler.core.errors import NotAllowed, NotFound
+from scheduler.models import ApiToken, Membership
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, is_admin
+
+Row = dict[str, Any]  # JSON
+
+
+def user_list(user: Actor, search: str = "") -> QuerySet[User]:
+    """Return users by name; the caller slices it.
+
+    Raises:
+        NotAllowed: ``user`` is no admin.
+    """
+    if not is_admin(user):
+        raise NotAllowed("Only an admin may list users.")
+    roles = Prefetch("memberships", Membership.objects.select_related("queue").order_by("queue__name"))
+    live = Count("api_tokens", filter=Q(api_tokens__revoked_at=None), distinct=True)
+    rows = User.objects.prefetch_related(roles, "identities").annotate(live_tokens=live).order_by("username")
+    return rows.filter(Q(username__icontains=search) | Q(email__icontains=search)) if search else rows
+
+
+def require_user(user: Actor, username: str) -> User:
+    """Return one user by name. Raises NotFound, also for whoever is no admin."""
+    found = user_list(user).filter(username=username).first() if is_admin(user) and "\x00" not in username else None
+    if found is None:
+        raise NotFound("There is no such user.")
+    return found
+
+
+def user_row(user: User) -> Row:
+    """Return one user as plain JSON data."""
+    return {
+        "id": str(user.pk),
+        "username": user.username,
+        "email": user.email,
+        "is_admin": user.is_superuser,
+        "is_active": user.is_active,
+        "last_signed_in_at": iso(user.last_login),
+        "joined_at": iso(user.date_joined),
+        "queues": [{"name": one.queue.name, "role": one.role} for one in user.memberships.all()],
+        "signs_in_by": sorted({one.issuer for one in user.identities.all()}),
+        "live_tokens": getattr(user, "live_tokens", 0),
+    }
+
+
+def tokens_of(user: User) -> QuerySet[ApiToken]:
+    """Return the tokens of a user, newest first."""
+    return ApiToken.objects.filter(user=user).order_by("-created_at", "-pk")
