@@ -11,5 +11,5 @@ urlpatterns = [
     path("", include("frontend.pages.rounds.urls")),
     path("", include("frontend.pages.whatif.urls")),
     path("", include("frontend.pages.admin.urls")),
-]
     path("", include("frontend.pages.webhooks.urls")),
+]

@@ -15,13 +15,13 @@ from scheduler.api import (
     schemas,
     servers,
     settings,
-    tokens,
-    webhooks,
     templates,
     shadow,
-    whatif,
+    tokens,
     usage,
     users,
+    webhooks,
+    whatif,
     whatif_files,
 )
 from scheduler.api.not_found import not_found

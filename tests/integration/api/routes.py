@@ -112,8 +112,8 @@ def call_of(world: World, route: Route, role: str) -> Call:
             "notices": ["job.failed"],
             "queue": "vision",
         },
-    return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)
     }
     if route.name in {"api-user-tokens", "api-user-token"}:
         values |= {"username": "ada", "token": world.tokens["admin"].pk}
     headers = {"If-Match": "*"} if route.method == "patch" else {}
+    return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)

@@ -112,6 +112,8 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
     if str(route) == "post-api-server-undrain":
         at = datetime.now(UTC)
         server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
+    if str(route) == "post-api-job-unblock":
+        call.kwargs["job"] = job_make(world.vision, owner=world.users["member"]).pk
     body: dict[str, Any] = {}
     if isinstance(call.body, bytes):
         body = {"data": call.body, "content_type": "application/octet-stream"}
@@ -127,8 +129,6 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("route", ROUTES, ids=str)
-    if str(route) == "post-api-job-unblock":
-        call.kwargs["job"] = job_make(world.vision, owner=world.users["member"]).pk
 def test_each_role_is_answered_as_the_matrix_says(world: World, route: Route, role: str) -> None:
     """401 for nobody, 403 for too low a role, 404 for what may not be seen; a route without a line here fails."""
     expected = EXPECTED.get(str(route), ())
