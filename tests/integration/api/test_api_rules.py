@@ -67,6 +67,10 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "get-api-tokens": SIGNED_IN,
     "post-api-tokens": (401, 201, 201, 201, 201, 201),
     "delete-api-token": (401, 204, 204, 204, 204, 204),
+    "get-api-scenarios": ASKERS,
+    "post-api-scenarios": (401, 403, 403, 403, 202, 202),
+    "get-api-scenario": OWN_QUESTION,
+    "delete-api-scenario": (401, 404, 404, 404, 204, 204),
     "get-api-shadow": ADMINS,
     "patch-api-shadow": ADMINS,
     "delete-api-shadow": (401, 403, 403, 403, 403, 204),
@@ -112,8 +116,6 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
     if str(route) == "post-api-server-undrain":
         at = datetime.now(UTC)
         server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
-    if str(route) == "post-api-job-unblock":
-        call.kwargs["job"] = job_make(world.vision, owner=world.users["member"]).pk
     body: dict[str, Any] = {}
     if isinstance(call.body, bytes):
         body = {"data": call.body, "content_type": "application/octet-stream"}
