@@ -1,0 +1,109 @@
+"""Every page for every reader: no serious fault by axe in either theme, no sideways scroll, readable without scripts.
+
+Pages are found by walking the URL configuration; each is looked at with data and, where it can be, before there is any.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.browser.site import Site, pages_to_look_at, site_served
+
+pytestmark = pytest.mark.browser
+
+BAD = {"serious", "critical"}
+WIDE = {"width": 1440, "height": 900}
+NARROW = {"width": 390, "height": 844}
+CHARTS_FOLLOW_MS = 2000
+NARROWEST = {"width": 320, "height": 640}
+PLACES = [(kind, name) for kind in ("full", "empty") for name in pages_to_look_at(empty=kind == "empty")]
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Site]]:
+    """Clusters, full or empty, each served once."""
+    with ExitStack() as stack:
+        yield cache(lambda kind: stack.enter_context(site_served(kind, tmp_path_factory.mktemp("site"))))
+
+
+@pytest.fixture
+def site(sites: Callable[[str], Site], kind: str) -> Site:
+    """The cluster of this test."""
+    return sites(kind)
+
+
+@pytest.fixture
+def window(browser: Browser, site: Site, name: str) -> Iterator[BrowserContext]:
+    """A signed-in window."""
+    context = site.context(browser, name, viewport=WIDE, color_scheme="light", reduced_motion="reduce")
+    yield context
+    context.close()
+
+
+def faults(page: Page) -> list[str]:
+    """Return the serious faults that axe finds, each with where it is; axe is on the page."""
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    return [
+        f"{fault['id']}: {fault['help']}: {' '.join(node['target'])} {node['html'][:160]} {node.get('failureSummary')}"
+        for fault in found
+        if fault["impact"] in BAD
+        for node in fault["nodes"][:5]
+    ]
+
+
+def overflow(page: Page, size: Any) -> list[str]:
+    """Return what makes a page scroll sideways in a window of this size, once its charts have followed."""
+    page.set_viewport_size(size)
+    for _ in range(CHARTS_FOLLOW_MS // 100):
+        if page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+            return []
+        page.wait_for_timeout(100)
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('body *')]
+          .map(e => [e, Math.round(e.getBoundingClientRect().right)]).filter(([, right]) => right > innerWidth)
+          .map(([e, right]) => `${e.tagName} ${e.getAttribute('class')} ends at ${right}`)"""
+    )
+    return [f"{size['width']} wide: {line}" for line in found[:12]]
+
+
+@pytest.mark.parametrize(("kind", "name"), PLACES)
+def test_page_has_no_serious_fault_and_fits(window: BrowserContext, site: Site, name: str) -> None:
+    """Axe finds nothing serious or critical, light and wide, dark and narrow; nothing scrolls the page sideways."""
+    page = window.new_page()
+    answer = page.goto(f"{site.url}{site.paths[name]}")
+    page.evaluate(Axe().axe_script)
+    light = faults(page)
+    page.emulate_media(color_scheme="dark")
+    sideways = overflow(page, NARROW)
+    dark = faults(page)
+    sideways += overflow(page, NARROWEST)
+
+    assert answer is not None
+    assert answer.status == 200
+    assert not [*light, *dark], "\n".join(["light and wide:", *light, "dark and narrow:", *dark])
+    assert not sideways, sideways
+
+
+@pytest.mark.parametrize(("kind", "name"), PLACES)
+def test_page_reads_without_scripts(browser: Browser, site: Site, name: str) -> None:
+    """Its one heading, its text, tables and forms are there as the server sent them."""
+    context = site.context(browser, name, java_script_enabled=False, viewport=WIDE)
+    page = context.new_page()
+    page.goto(f"{site.url}{site.paths[name]}")
+    hidden = [
+        tag
+        for tag in ("table", "form")
+        for item in page.locator(f"main {tag}:not(dialog {tag}):not(details {tag}):not([popover] {tag})").all()
+        if not item.is_visible()
+    ]
+    headings, text = page.locator("h1").count(), page.inner_text("main")
+    context.close()
+
+    assert headings == 1
+    assert len(text) > 40
+    assert not hidden, hidden
