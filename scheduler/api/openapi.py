@@ -25,15 +25,19 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     ),
 )
 MEANING = {
-    "400": "The request is malformed; `errors` has one entry per bad field or parameter.",
+    "400": "The request is malformed; `errors` has one entry per bad field or parameter. No unknown one is ignored.",
     "401": "No sign-in, or a token that is unknown, expired or revoked.",
     "403": "The token's scope or the user's role does not allow this.",
     "404": "No such object, or not one that you may see.",
+    "406": "`Accept` asks for what this route does not answer in.",
     "409": "Not possible in its present state, or the first request with this key still runs.",
     "412": "It changed since you read it.",
+    "413": "The body is too large.",
+    "415": "`Content-Type` is none that this route reads.",
     "422": "The Idempotency-Key was used for another request.",
     "428": "If-Match is missing.",
     "429": "Too many requests; see `Retry-After`.",
+    "503": "The database did not answer in time; see `Retry-After`.",
 }
 EXAMPLES: dict[str, dict[str, Any]] = {  # OpenAPI
     "400": {
@@ -131,11 +135,11 @@ class ApiSchema(AutoSchema):
 
     def _problems(self) -> list[str]:
         rule = self._rule()
-        found = {"429"}
+        found = {"400", "406", "429", "503"}
         if rule is not None and not rule.public:
             found |= {"401", "403"}
-        if self._api_view().query.get(self.method) or self.method in {"POST", "PUT", "PATCH"}:
-            found.add("400")
+        if self.method in {"POST", "PUT", "PATCH"}:
+            found |= {"413", "415"}
         if "{" in self.path:
             found.add("404")
         if self.method in self._api_view().repeatable:

@@ -1,0 +1,167 @@
+"""What the API answers to generated requests is what its OpenAPI document says, whoever asks.
+
+schemathesis makes the requests out of the document: some as it allows, some against it. Most of them name what is in
+the database, so that they get past "not found"; half of the bodies are a good one with one thing changed.
+"""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.cache import cache
+from django.core.wsgi import get_wsgi_application
+from django.db import transaction
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.schemas import BaseSchema
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from scheduler.api.schemas import openapi_document
+from scheduler.services.tokens import SCOPES
+from tests.integration.api.conftest import World
+from tests.integration.api.routes import Route, api_routes, call_of
+
+UNDESCRIBED = {"metrics", "api-schema", "api-docs"}
+ROUTES = [route for route in api_routes() if route.name not in UNDESCRIBED]
+ROLES = ("admin", "lead", "viewer", "anonymous")
+# A stream ends when its job does, and needs a server of its own kind: here only refusals are looked at.
+STREAMS = {"api-job-log-stream"}
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+# What people and programs send that no schema would think of.
+ODD = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        2**31,
+        2**63,
+        10**30,
+        1e308,
+        "",
+        " ",
+        "\x00",
+        "\ud83d",
+        "a" * 5000,
+        "ünï",
+        "../..",
+        [],
+        {},
+        [[]],
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def api() -> BaseSchema:
+    """The document as schemathesis reads it."""
+    schema: BaseSchema = schemathesis.openapi.from_dict(json.loads(json.dumps(openapi_document())))
+    schema.app = get_wsgi_application()
+    return schema
+
+
+@pytest.fixture
+def world(kept_world: World, db: None) -> World:
+    """The rows; what a test changes is undone after it."""
+    return copy.deepcopy(kept_world)
+
+
+@pytest.fixture
+def headers(world: World) -> dict[str, dict[str, str]]:
+    """A token with every scope that its user may have, for each role."""
+    scopes = {"admin": SCOPES}
+    most = [scope for scope in SCOPES if scope != "admin"]
+    signed_in = {role: world.bearer(role, *scopes.get(role, most)) for role in world.users}
+    return {"anonymous": {}, **signed_in}
+
+
+def changed(draw: st.DrawFn, body: Any) -> Any:  # JSON
+    """Return a good body, perhaps with one thing in it changed."""
+    if not isinstance(body, dict) or draw(st.booleans()):
+        return body
+    key = draw(st.sampled_from(sorted(body)))
+    if isinstance(body[key], dict) and draw(st.booleans()):
+        return {**body, key: changed(draw, body[key])}
+    return {**body, key: draw(ODD)}
+
+
+def cases(api: BaseSchema, world: World, route: Route, role: str) -> st.SearchStrategy[Case]:
+    """Return requests for one route."""
+    operation = api[route.path][route.method.upper()]
+    known = call_of(world, route, role)
+    takes_more = bool(operation.query or operation.body or operation.path_parameters or operation.headers)
+    modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE] if takes_more else [GenerationMode.POSITIVE]
+
+    @st.composite
+    def made(draw: st.DrawFn) -> Case:
+        case: Case = draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes]))
+        case.headers.pop("Authorization", None)
+        case.cookies.clear()
+        if known.kwargs and draw(st.integers(0, 3)):
+            case.path_parameters = {name: str(value) for name, value in known.kwargs.items()}
+        if isinstance(known.body, dict) and draw(st.booleans()):
+            case.body, case.media_type = changed(draw, known.body), "application/json"
+        if "If-Match" in known.headers and draw(st.booleans()):
+            case.headers["If-Match"] = "*"
+        return case
+
+    return made()
+
+
+def held(api: BaseSchema, world: World, headers: dict[str, dict[str, str]], route: Route, examples: int) -> None:
+    """Send generated requests as each role."""
+    for role in ("outsider", "anonymous") if route.name in STREAMS else ROLES:
+        held_for(cases(api, world, route, role), headers[role], examples)
+
+
+def held_for(requests: st.SearchStrategy[Case], headers: dict[str, str], examples: int) -> None:
+    """Send generated requests and check each answer; every one is undone."""
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=requests)
+    def check(case: Case) -> None:
+        cache.clear()  # or the rate limit answers
+        with transaction.atomic():
+            case.call_and_validate(headers=headers, checks=CHECKS)
+            transaction.set_rollback(True)
+
+    check()
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_answers_keep_to_the_document(
+    world: World, api: BaseSchema, headers: dict[str, dict[str, str]], route: Route
+) -> None:
+    """No 500, no status that is not in the document, no answer of another shape; a few requests a role."""
+    held(api, world, headers, route, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_answers_keep_to_the_document_in_many_requests(
+    world: World, api: BaseSchema, headers: dict[str, dict[str, str]], route: Route
+) -> None:
+    """The same with many requests."""
+    held(api, world, headers, route, 25)
