@@ -104,6 +104,12 @@ def page_arguments(world: World, role: str) -> dict[str, Any]:
         "number": 1,
         "token_id": world.tokens[role].pk if role in world.tokens else 1,
         "scenario": world.asked.pk,
+        "experiment": world.experiment.pk,
+        "webhook_id": world.webhook.pk,
+        "username": "ada",
+        "kind": "csv",
+        "template": world.template.pk,
+        "view": 1,
     }
 
 

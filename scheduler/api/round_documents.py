@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from scheduler.api.documents import Facts, NamedJob, Shape, moment, real, text, whole, word
+from scheduler.api.documents import Facts, NamedJob, Numbers, Shape, moment, real, text, whole, word
 from scheduler.api.job_documents import REASONS, RULES
 from scheduler.api.pagination import PageFields
 
@@ -72,6 +72,18 @@ class WaitingDocument(Shape):
     evidence = Facts()
 
 
+class TrialDocument(Shape):
+    """A change that introspection tried on running jobs, with the speeds before and after."""
+
+    kind = text("pack, move or grow.")
+    jobs = DecidedJob(many=True)
+    servers = serializers.ListField(child=serializers.CharField())
+    verdict = text("trying, kept, undone or gone.")
+    rates_before = Numbers(help_text="Mini-batches a second, by job.")
+    rates_after = Numbers(help_text="Empty until it was measured.")
+    gain = real("Of a pair on shared GPUs: together, of one alone in turn.", null=True)
+
+
 class RoundDocument(RoundRow):
     """One decision with what it decided."""
 
@@ -80,6 +92,7 @@ class RoundDocument(RoundRow):
     preemptions = PreemptionDocument(many=True)
     waiting = WaitingDocument(many=True)
     waiting_by_reason = serializers.DictField(child=serializers.IntegerField())
+    trials = TrialDocument(many=True)
     is_shortened = serializers.BooleanField(help_text="Whether only the first decisions of a kind are shown.")
 
 

@@ -5,6 +5,8 @@ from django.urls import path, re_path
 from scheduler.api import (
     audit,
     experiments,
+    gpu_hours,
+    job_actions,
     job_history,
     job_logs,
     jobs,
@@ -59,8 +61,7 @@ urlpatterns = [
     path("settings", settings.Settings.as_view(), name="api-settings"),
     path("tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("tokens/<int:token>", tokens.TokenDetail.as_view(), name="api-token"),
-    path("whatif", whatif.Scenarios.as_view(), name="api-scenarios"),
-    path("whatif/traces", whatif_files.TraceFiles.as_view(), name="api-trace-files"),
+    path("gpu-hours", gpu_hours.GpuHours.as_view(), name="api-gpu-hours"),
     path("shadow", shadow.ShadowPolicy.as_view(), name="api-shadow"),
     path("shadow/rounds", shadow.ShadowRounds.as_view(), name="api-shadow-rounds"),
     path("audit", audit.Audit.as_view(), name="api-audit"),

@@ -11,7 +11,7 @@ from agents.protocol import AttemptReport, ServerReport
 from scheduler.core.lifecycle import HOLDING, JobState
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
-from scheduler.selectors.overview import CLUSTER_VALUES, cluster_now
+from scheduler.selectors.overview import CLUSTER_VALUES, cluster_now, used_gpus
 
 FLUSH_EVERY_S = 2.0
 
@@ -87,7 +87,7 @@ def job_values(attempt: AttemptReport) -> Values:
 def cluster_values() -> Values:
     """Return the sample of the whole cluster now: the same counts that the overview shows."""
     now = cluster_now()
-    return {name: now[name] for name in CLUSTER_VALUES}
+    return {**{name: now[name] for name in CLUSTER_VALUES}, "used_gpus": used_gpus()}
 
 
 def queue_values() -> dict[int, Values]:

@@ -21,6 +21,7 @@ from scheduler.selectors.visibility import Actor, access_of
 
 BUSY_FROM_FRAC = 0.05  # a GPU that is held and used less is idle
 OTHER_QUEUES = "other queues"
+# Kept of the cluster over time, beside ``used_gpus``: each held GPU counts as much as it is used.
 CLUSTER_VALUES = ("num_gpus", "busy_gpus", "allocated_gpus", "broken_gpus", "waiting_jobs", "running_jobs")
 
 Row = dict[str, Any]  # JSON
@@ -50,6 +51,12 @@ def cluster_now(at: datetime | None = None) -> Row:
     return {"at": iso(at or timezone.now()), **_round_frame(cluster), **_gpu_counts(counts), **_job_counts()} | {
         "servers": list(servers.values())
     }
+
+
+def used_gpus() -> float:
+    """Return the sum of the utilization of all held GPUs: 1 for each that is used in full."""
+    held = LeaseGpu.objects.filter(released_at__isnull=True).values("gpu_id")
+    return Gpu.objects.filter(pk__in=held).aggregate(used=Sum("utilization_frac"))["used"] or 0.0
 
 
 def cluster_series(since: datetime, until: datetime, points: int) -> Series:

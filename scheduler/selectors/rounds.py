@@ -52,7 +52,7 @@ def round_row(round_: Round) -> Row:
 
 
 def round_detail(user: Actor, number: int) -> Row:
-    """Return one round with its decisions: ``grants``, ``preemptions``, ``waiting`` and ``waiting_by_reason``.
+    """Return one round with its decisions: ``grants``, ``preemptions``, ``waiting``, ``waiting_by_reason``, ``trials``.
 
     Raises:
         NotFound: There is no such round, or nobody is signed in.
@@ -63,7 +63,8 @@ def round_detail(user: Actor, number: int) -> Row:
         raise NotFound(f"There is no round {number}.")
     decided = _decisions(round_)
     parts = {kind: list(decided.get(kind, []))[:SHOWN_MOST] for kind in ("grants", "preemptions", "waiting")}
-    reader = _Reader(access_of(user), parts)
+    trials = list(round_.decisions.get("trials", []))[:SHOWN_MOST]
+    reader = _Reader(access_of(user), parts, trials)
     return {
         **round_row(round_),
         "same_as": round_.decisions.get("same_as"),
@@ -71,6 +72,7 @@ def round_detail(user: Actor, number: int) -> Row:
         "preemptions": [reader.preemption(entry) for entry in parts["preemptions"]],
         "waiting": [reader.waiting(entry) for entry in parts["waiting"]],
         "waiting_by_reason": decided.get("waiting_by_reason", {}),
+        "trials": [shown for entry in trials if (shown := reader.trial(entry)) is not None],
         "is_shortened": any(len(decided.get(kind, [])) > SHOWN_MOST for kind in parts),
     }
 
@@ -87,10 +89,11 @@ def _decisions(round_: Round) -> Row:
 class _Reader:
     """Turns numbers into names for one reader."""
 
-    def __init__(self, access: Access, parts: dict[str, list[Row]]) -> None:
+    def __init__(self, access: Access, parts: dict[str, list[Row]], trials: list[Row]) -> None:
         self._access = access
         numbers = {entry["job"] for entries in parts.values() for entry in entries}
         numbers |= {entry["by_job"] for entry in parts["preemptions"] if entry.get("by_job") is not None}
+        numbers |= {number for entry in trials for number in entry["jobs"]}
         self._jobs = _jobs(numbers)
         self._servers = dict(Server.objects.values_list("number", "name"))
         self._names: Names = names_of(access)
@@ -133,6 +136,12 @@ class _Reader:
             "reason": entry["reason"] if is_seen else "",
             "evidence": self._evidence(entry),
         }
+
+    def trial(self, entry: Row) -> Row | None:
+        """Return one change that introspection tried or judged; None when one of its jobs may not be seen."""
+        if not all(self._is_seen(number) for number in entry["jobs"]):
+            return None
+        return {**entry, "jobs": [self.job(number) for number in entry["jobs"]]}
 
     def _is_seen(self, number: int) -> bool:
         job = self._jobs.get(number)

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, BrowserContext
 from tests.e2e.stack import ROOT, free_port
 from tests.page_routes import page_patterns
 
-NO_PAGE = {"job-log-download"}  # answers a file
+NO_PAGE = {"job-log-download", "admin-audit-file"}  # answers a file
 WITHOUT_SIGN_IN = {"sign-in"}
 
 

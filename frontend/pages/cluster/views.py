@@ -11,9 +11,10 @@ from frontend.components.devices import device_word
 from frontend.components.errors import page
 from frontend.components.gpu_cells import ServerCells, server_cells
 from frontend.components.happenings import happenings
-from frontend.components.times import Range, Series
+from frontend.components.times import Range, Series, series_in
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row
+from frontend.pages.cluster.hours import hours_chart, hours_rows
 from frontend.pages.cluster.words import (
     ISOLATION,
     NO_ISOLATION,
@@ -24,11 +25,13 @@ from frontend.pages.cluster.words import (
     state_line,
     tenants,
 )
+from frontend.pages.overview.utilization import utilization
 from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Event, Server
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import event_row, events_joined
-from scheduler.selectors.overview import gpu_map
+from scheduler.selectors.gpu_hours import gpu_hours
+from scheduler.selectors.overview import cluster_series, gpu_map
 from scheduler.selectors.samples import series_thinned, series_thinned_each
 from scheduler.selectors.servers import server_detail
 from scheduler.selectors.visibility import is_admin
@@ -39,6 +42,14 @@ HEAT_SPAN = timedelta(minutes=30)
 HEAT_MOST = 16
 SMALL_MOST = 4  # so few servers leave room for more cards beside the map
 SPANS = {"1h": timedelta(hours=1), "6h": timedelta(hours=6), "24h": timedelta(hours=24)}
+LONG_SPANS = {
+    "1h": (timedelta(hours=1), "1 h"),
+    "24h": (timedelta(hours=24), "24 h"),
+    "7d": (timedelta(days=7), "7 d"),
+    "30d": (timedelta(days=30), "30 d"),
+}
+POINTS = 120
+PARTS = 48
 
 
 def _racks(cells: list[ServerCells]) -> list[dict[str, object]]:
@@ -72,6 +83,12 @@ def cluster(request: HttpRequest) -> HttpResponse:
     heat_range = heat_range.shortened([at for series in measured.values() for at in series["at"][:1]], zone)
     rows = [server_row(name, series, range_=heat_range) for name, series in measured.items()]
     cells = server_cells(servers, view=view, selected=selected["id"] if selected else "")
+    chosen_span = request.GET.get("range", "24h")
+    chosen_span = chosen_span if chosen_span in LONG_SPANS else "24h"
+    span, span_words = LONG_SPANS[chosen_span]
+    whole = Range(since=until - span, until=until, words=f"last {span_words}")
+    range_, series = series_in(whole, zone, lambda a, b: cluster_series(a, b, POINTS))
+    hours = gpu_hours(request.user, since=range_.since, until=range_.until, points=PARTS)
     context = {
         "servers": servers,
         "title": title,
@@ -94,6 +111,12 @@ def cluster(request: HttpRequest) -> HttpResponse:
             zone=zone,
         ),
         "is_admin": is_admin(request.user),
+        "ranges": [(key, label, key == chosen_span) for key, (_, label) in LONG_SPANS.items()],
+        "utilization": utilization(series=series, range_=range_, zone=zone, device=device),
+        "hours": hours_chart(hours, range_=range_, zone=zone, device=device),
+        "hours_rows": hours_rows(hours),
+        "hours_in_all": hours["capacity"],
+        "hours_words": range_.words,
     }
     return render(request, "cluster/cluster.html", context)
 

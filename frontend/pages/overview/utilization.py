@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from frontend.components.charts import Chart, LegendEntry, area, count_axis, layout, note, time_axis, token, wall
+from frontend.components.charts import Chart, LegendEntry, area, count_axis, layout, line, note, time_axis, token, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, number, percent
 from frontend.components.times import Range, Series, as_time
@@ -57,11 +57,13 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
         total = max(sum(values) for values in zip(*parts.values(), strict=True))
         busy = area("Busy", x, parts["busy"], color="u2")
         busy["line"] = {"width": 1.5, "shape": "hv", "color": token("u5")}
+        capacity = line("Capacity", x, series["num_gpus"], color="text", width=1.5, shape="hv")
         traces = [
             busy,
             area("Idle", x, parts["idle"], color="u5", hatch=True),
             area("Free", x, parts["free"], color="sunken"),
             area("Broken", x, parts["broken"], color="bad"),
+            capacity,
         ]
         figure = {
             "data": traces,

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
 from frontend.components.errors import page
+from frontend.components.trials import trial_words
 from frontend.pages.rounds.words import pace, preemption_words, seat_words, trigger_words, wait_words, what_it_did
 from scheduler.selectors.rounds import round_detail, round_list, round_row
 from scheduler.selectors.servers import server_list
@@ -50,6 +51,7 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         "did": what_it_did(row),
         "why": trigger_words(row["trigger"]),
         "preemptions": [{**entry, "words": preemption_words(entry)} for entry in row["preemptions"][:SHOWN_MOST]],
+        "trials": [_trial(entry) for entry in row["trials"][:SHOWN_MOST]],
         "launched": launched[:SHOWN_MOST],
         "deferred": others[:SHOWN_MOST],
         "kept": kept[:SHOWN_MOST],
@@ -61,6 +63,13 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         ],
     }
     return render(request, "rounds/round.html", context)
+
+
+def _trial(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return one change that was tried, in words that begin with its first job."""
+    numbers = [job["number"] for job in entry["jobs"] if job]
+    tone, icon, words = trial_words({**entry, "jobs": numbers})
+    return {"job": entry["jobs"][0], "tone": tone, "icon": icon, "words": words, "servers": entry["servers"]}
 
 
 def _grants(row: dict[str, Any], device: Any) -> tuple[list[dict[str, Any]], ...]:

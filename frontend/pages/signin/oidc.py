@@ -15,7 +15,7 @@ from authlib.integrations.django_client import OAuth
 from authlib.oauth2 import OAuth2Error
 from django.conf import settings
 from django.contrib.auth import login
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -68,13 +68,6 @@ def _ready(oidc: Oidc) -> Any:  # as above
     return provider
 
 
-def _settings() -> Oidc:
-    oidc: Oidc | None = settings.OIDC
-    if oidc is None:
-        raise Http404("There is no sign-in by OpenID Connect here.")
-    return oidc
-
-
 def _back_url(request: HttpRequest) -> str:
     path = reverse("oidc-back")
     return f"{settings.SITE_URL}{path}" if settings.SITE_URL else request.build_absolute_uri(path)
@@ -84,7 +77,9 @@ def _back_url(request: HttpRequest) -> str:
 @require_GET
 def begin(request: HttpRequest) -> HttpResponseBase:
     """Send the browser to the provider; ``next`` is followed afterwards, within this site alone."""
-    oidc = _settings()
+    oidc: Oidc | None = settings.OIDC
+    if oidc is None:
+        return redirect("sign-in")
     wanted = request.GET.get("next", "")
     is_local = url_has_allowed_host_and_scheme(
         wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
@@ -103,7 +98,9 @@ def begin(request: HttpRequest) -> HttpResponseBase:
 @require_GET
 def back(request: HttpRequest) -> HttpResponseBase:
     """Take the code that the provider sent along, and sign in whom it is of."""
-    oidc = _settings()
+    oidc: Oidc | None = settings.OIDC
+    if oidc is None:
+        return redirect("sign-in")
     try:
         claims = _claims(oidc, _verified(request, oidc))
         user = identity_sign_in(claims, at=now_utc())

@@ -1,0 +1,82 @@
+"""Where the GPU-hours went: one bar, the same over time, and the numbers."""
+
+from datetime import tzinfo
+from typing import Any
+
+from frontend.components.charts import Chart, LegendEntry, area, layout, time_axis, wall
+from frontend.components.devices import DeviceWord
+from frontend.components.formats import clock, number, percent
+from frontend.components.times import Range, as_time
+from scheduler.core.gpu_hours import KINDS
+
+# Kind to its word, its colour, and what it means.
+LOOKS = {
+    "useful": ("Useful", "u4", "A device computes for a job."),
+    "stalled": ("Stalled", "q2", "The job runs, the device waits: for data, cores or other devices."),
+    "reconfigure": ("Starting and saving", "q4", "A job starts, or saves a checkpoint to make room."),
+    "lost": ("Lost", "bad", "Computed, then thrown away by a failure or preemption."),
+    "idle": ("Held but idle", "q6", "A job holds it and uses less than 5 % of it."),
+    "fragmented": ("Fragmented", "q8", "Free, while a job waits for as many in a better place."),
+    "free": ("Free", "sunken", "Nobody holds it."),
+    "broken": ("Broken", "border-ctl", "Out of order, or its server is lost."),
+}
+Row = dict[str, Any]  # JSON of selectors.gpu_hours
+
+
+def hours_chart(found: Row, *, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
+    """Return the stacked areas of all kinds over time, in devices; together they are the capacity."""
+    times = [as_time(at) for at in found["at"]]
+    figure = None
+    if len(times) >= 2:
+        x = [wall(at, zone) for at in times]
+        # GPU-hours of a part over its length: how many devices there were of each kind in the mean.
+        part_h = (times[1] - times[0]).total_seconds() / 3_600
+        traces = [
+            area(LOOKS[kind][0], x, [round(value / part_h, 2) for value in found["kinds"][kind]], color=LOOKS[kind][1])
+            for kind in KINDS
+        ]
+        figure = {
+            "data": traces,
+            "layout": layout(x=time_axis(range_.since, range_.until, zone), y={"rangemode": "tozero"}),
+        }
+    return Chart(
+        id="hours",
+        title=hours_title(found, device),
+        sub=f"{device.many[0].upper()}{device.many[1:]} by what they were doing, {range_.words}",
+        figure=figure,
+        empty="It appears with the first reports.",
+        legend=tuple(LegendEntry(label=LOOKS[kind][0], token=LOOKS[kind][1]) for kind in KINDS),
+        table_head=("Time", *(LOOKS[kind][0] for kind in KINDS)),
+        table_rows=[
+            (clock(at, range_.until, zone), *(number(found["kinds"][kind][place], 1) for kind in KINDS))
+            for place, at in enumerate(times)
+        ],
+    )
+
+
+def hours_title(found: Row, device: DeviceWord) -> str:
+    """Return how much was useful, and where most of the rest went."""
+    capacity = found["capacity"]
+    if not capacity:
+        return f"Where the {device.one}-hours went appears with the first reports"
+    parts = {kind: value / capacity for kind, value in found["totals"].items()}
+    rest = max((kind for kind in KINDS if kind != "useful"), key=lambda kind: parts[kind])
+    title = f"{percent(parts['useful'])} of the {device.one}-hours were useful"
+    return title + (f", {percent(parts[rest])} {LOOKS[rest][0].lower()}" if parts[rest] >= 0.005 else "")
+
+
+def hours_rows(found: Row) -> list[dict[str, Any]]:
+    """Return one row a kind: word, colour, hours, part of the capacity, and what it means."""
+    capacity = found["capacity"]
+    return [
+        {
+            "label": LOOKS[kind][0],
+            "token": LOOKS[kind][1],
+            "hours": number(found["totals"][kind], 1),
+            "frac": found["totals"][kind] / capacity,
+            "percent": percent(found["totals"][kind] / capacity),
+            "means": LOOKS[kind][2],
+        }
+        for kind in KINDS
+        if capacity
+    ]
