@@ -26,6 +26,7 @@ COLUMNS = (
     "pk",
     "number",
     "queue_id",
+    "owner_id",
     "num_gpus",
     "priority",
     "preemptible",
@@ -157,6 +158,7 @@ def table_of(
     columns |= optional_columns(columns["num_gpus"])
     for name in ("min_gpus", "max_gpus"):
         columns[name] = np.array([_bound(row, name) for row in rows], dtype=np.int64)
+    columns["owner"] = np.array([row["owner_id"] or 0 for row in rows], dtype=np.int64)
     columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
     columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
     return JobTable(**columns)

@@ -127,7 +127,9 @@ def _without_parked(servers: ServerTable, parked: list[HeldLease], server_rows: 
 def _queues() -> tuple[QueueTable, dict[int, int]]:
     """Return the tree, parents before children, and the row of each queue."""
     rows = list(
-        Queue.objects.order_by("pk").values_list("pk", "parent_id", "quota_gpus", "weight", "may_borrow", "max_gpus")
+        Queue.objects.order_by("pk").values_list(
+            "pk", "parent_id", "quota_gpus", "weight", "may_borrow", "max_gpus", "user_max_gpus"
+        )
     )
     children: dict[int | None, list[tuple[Any, ...]]] = defaultdict(list)  # rows of the query
     for row in rows:
@@ -143,6 +145,7 @@ def _queues() -> tuple[QueueTable, dict[int, int]]:
         weight=np.array([row[3] for row in ordered], dtype=np.float64),
         may_borrow=np.array([row[4] for row in ordered], dtype=np.bool_),
         max_gpus=np.array([NO_LIMIT_GPUS if row[5] is None else row[5] for row in ordered], dtype=np.int64),
+        user_max_gpus=np.array([row[6] or 0 for row in ordered], dtype=np.int64),
     )
     return table, row_of
 

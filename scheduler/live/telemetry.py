@@ -9,6 +9,7 @@ from django.db.models import Count, Sum
 
 from agents.protocol import AttemptReport, ServerReport
 from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.live.use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
 from scheduler.selectors.overview import CLUSTER_VALUES, cluster_now, used_gpus
@@ -25,10 +26,12 @@ class Telemetry:
     Attributes:
         waiting: Values by (scope, id, whole second of the wall clock).
         written_s: When they were last written, seconds of the monotonic clock.
+        use: How busy the GPUs of jobs were, for the reports of their use.
     """
 
     waiting: dict[tuple[str, str, int], Values] = field(default_factory=dict)
     written_s: float = 0.0
+    use: Use = field(default_factory=Use)
 
     def take(self, server_id: str, report: ServerReport, job_of: dict[str, str], *, at: datetime) -> None:
         """Keep what one report measured; ``job_of`` gives the job of each attempt that the server really runs."""
@@ -41,6 +44,7 @@ class Telemetry:
         for attempt in report.attempts:
             if attempt.attempt_id in job_of and attempt.phase != "ended":
                 self._put(SampleScope.JOB, job_of[attempt.attempt_id], second, job_values(attempt))
+                self.use.take(job_of[attempt.attempt_id], second=second, gpu_frac=attempt.gpu_frac)
 
     def _put(self, scope: str, scope_id: str, second: int, values: Values) -> None:
         measured = {name: value for name, value in values.items() if value is not None}
@@ -52,6 +56,7 @@ class Telemetry:
         if now_s - self.written_s < FLUSH_EVERY_S:
             return False
         self.written_s = now_s
+        self.use.flush(at=at, now_s=now_s)
         waiting, self.waiting = self.waiting, {}
         second = int(at.timestamp())
         waiting[SampleScope.CLUSTER, "1", second] = cluster_values()

@@ -14,6 +14,7 @@ from scheduler.models.server import Gpu, Server
 from scheduler.models.shadow import Shadow, ShadowRound, ShadowScore
 from scheduler.models.token import ApiToken
 from scheduler.models.trial import Trial
+from scheduler.models.usage import UsageHour
 from scheduler.models.webhook import Delivery, MailChoice, Webhook
 
 __all__ = [
@@ -48,5 +49,6 @@ __all__ = [
     "StartEstimate",
     "TraceFile",
     "Trial",
+    "UsageHour",
     "Webhook",
 ]

@@ -16,6 +16,9 @@ class Queue(models.Model):
     max_gpus = models.PositiveIntegerField(null=True)  # null: no limit but the cluster
     weight = models.FloatField(default=1.0, validators=[MinValueValidator(0.01)])
     may_borrow = models.BooleanField(default=True)
+    # Of each user in this queue itself; null: no limit.
+    user_max_gpus = models.PositiveIntegerField(null=True)  # held at once
+    user_max_queued = models.PositiveIntegerField(null=True)  # queued jobs; more are refused
     # Colour slot 1 to 8, given at creation and kept for ever (visual language).
     color_slot = models.PositiveSmallIntegerField(default=1)
     version = models.PositiveBigIntegerField(default=1)  # for ETag and If-Match

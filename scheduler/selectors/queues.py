@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db.models import Sum
+
 from scheduler.core.errors import NotFound
 from scheduler.core.lifecycle import HOLDING, JobState
-from scheduler.models import Membership, Queue
+from scheduler.models import Lease, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.overview import held_by_queue, jobs_by_queue
 from scheduler.selectors.times import iso
@@ -60,6 +62,34 @@ def queue_detail(user: Actor, queue: Queue) -> Row:
     }
 
 
+def names_below(queue: Queue) -> dict[int, str]:
+    """Return the queue and all below it, names by row."""
+    tree = list(Queue.objects.order_by("pk").values_list("pk", "name", "parent_id"))
+    found = {queue.pk: queue.name}
+    for _ in tree:
+        more = {pk: name for pk, name, parent in tree if parent in found and pk not in found}
+        if not more:
+            break
+        found |= more
+    return found
+
+
+def held_by_owner(queue: Queue) -> dict[str, int]:
+    """Return the GPUs that each user's jobs hold now in a queue and those below it."""
+    held = Lease.objects.filter(closed_at=None, num_gpus__gte=1, attempt__job__queue_id__in=list(names_below(queue)))
+    by_owner = held.values_list("attempt__job__owner__username").annotate(held=Sum("num_gpus"))
+    return dict(by_owner.order_by())
+
+
+def queue_siblings(user: Actor, queue: Queue) -> list[Row]:
+    """Return the queues beside one, by name, for those who may change their quotas together with its own."""
+    access = access_of(user)
+    if queue.parent_id is None or not access.at_least(queue.parent_id, Role.LEAD):
+        return []
+    beside = Queue.objects.filter(parent_id=queue.parent_id).exclude(pk=queue.pk)
+    return [{**row} for row in beside.values("id", "name", "color_slot", "quota_gpus")]
+
+
 def _add(
     queue: Queue,
     queues: Mapping[int, Queue],
@@ -98,10 +128,13 @@ def _row(queue: Queue, access: Access, *, depth: int) -> Row:
         "max_gpus": queue.max_gpus,
         "weight": queue.weight,
         "may_borrow": queue.may_borrow,
+        "user_max_gpus": queue.user_max_gpus,
+        "user_max_queued": queue.user_max_queued,
         "version": queue.version,
         "role": access.role(queue.pk),
         "may_submit": access.at_least(queue.pk, Role.MEMBER),
         "may_change_quota": access.is_admin or (above is not None and access.at_least(above, Role.LEAD)),
+        "may_limit_users": access.at_least(queue.pk, Role.LEAD),
         "may_change_members": access.at_least(queue.pk, Role.LEAD),
     }
 

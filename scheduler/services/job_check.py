@@ -12,10 +12,11 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q
 
 from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
+from scheduler.core.lifecycle import JobState
 from scheduler.core.spec import JobSpec, Resources
 from scheduler.core.spec_reading import shown
 from scheduler.core.spec_units import format_size
-from scheduler.models import Profile, Queue, Server
+from scheduler.models import Job, Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.profiles import AUTO_PREFIX
@@ -90,6 +91,8 @@ def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tupl
     names_nothing = queue is None or bool(errors)
     if not any(pointer.startswith("/resources") for pointer in bad):
         errors += _capacity_errors(spec)
+    if queue is not None:
+        errors += _limit_errors(owner, queue, spec)
     if queue is None or names_nothing:
         return None, errors
     return Checked(spec=spec, owner=owner, queue=queue, profile=profile), errors
@@ -113,6 +116,24 @@ def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
         errors.append(FieldError(pointer="/queue", code="not_leaf", detail=detail))
         return None
     return queue
+
+
+def _limit_errors(owner: User, queue: Queue, spec: JobSpec) -> list[FieldError]:
+    """Refuse what is more than the lead of the queue lets one user have."""
+    errors = []
+    least_gpus = spec.resources.min_gpus or spec.resources.gpus
+    if queue.user_max_gpus is not None and least_gpus > queue.user_max_gpus:
+        detail = f"One user may hold at most {queue.user_max_gpus} GPUs in {queue.name}. You asked for {least_gpus}."
+        errors.append(FieldError(pointer="/resources/gpus", code="user_limit", detail=detail))
+    if queue.user_max_queued is not None:
+        queued = Job.objects.filter(owner=owner, queue=queue, state=JobState.QUEUED).count()
+        if queued >= queue.user_max_queued:
+            detail = (
+                f"You have {queued} queued in {queue.name}, and one user may have {queue.user_max_queued}. "
+                "Submit again when one has started, or cancel one."
+            )
+            errors.append(FieldError(pointer="/queue", code="user_limit", detail=detail))
+    return errors
 
 
 def _yours(access: Access) -> str:

@@ -5,12 +5,14 @@ quotas of the queues below one queue never sum up to more than its own, so that 
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, Q, Sum
 
 from scheduler.core.errors import Conflict, NotAllowed, NotFound
 from scheduler.models import Cluster, Event, Membership, Queue
@@ -28,6 +30,31 @@ MOST_GPUS = 1_000_000
 WEIGHTS = (0.01, 1000.0)
 COLOR_SLOTS = range(1, 9)
 QUOTA_FIELDS = ("quota_gpus", "max_gpus", "weight", "may_borrow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What a queue may hold: the columns of ``Queue`` of the same names."""
+
+    quota_gpus: int
+    max_gpus: int | None
+    weight: float
+    may_borrow: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Another quota of a queue beside the one that is changed, in the same step.
+
+    Attributes:
+        queue: It has the same parent.
+        quota_gpus: Its quota afterwards.
+        seen_gpus: Its quota as the actor saw it; None for whatever it is.
+    """
+
+    queue: Queue
+    quota_gpus: int
+    seen_gpus: int | None = None
 
 
 def queue_create(
@@ -90,12 +117,14 @@ def queue_change_quota(
     reason: str,
     expected_version: int,
     at: datetime,
+    moves: Sequence[Move] = (),
 ) -> Queue:
     """Change what a queue may hold, from the next round on.
 
     Args:
         reason: Why, in the actor's words, at least 3 characters; kept in the event.
         expected_version: ``Queue.version`` as the actor saw it.
+        moves: Quotas of its siblings that change in the same step, so that GPUs can move from one to the other.
 
     Raises:
         NotFound: ``actor`` may not see the queue.
@@ -106,25 +135,105 @@ def queue_change_quota(
     _require_quota_right(actor, queue)
     problems = Problems()
     reason = problems.reason(reason)
-    _check_quota(problems, quota_gpus=quota_gpus, max_gpus=max_gpus, weight=weight)
-    problems.refuse()
-    after = {"quota_gpus": quota_gpus, "max_gpus": max_gpus, "weight": weight, "may_borrow": may_borrow}
+    after = Quota(quota_gpus=quota_gpus, max_gpus=max_gpus, weight=weight, may_borrow=may_borrow)
     with transaction.atomic():
         _lock_family(queue)
         queue = Queue.objects.select_related("parent").get(pk=queue.pk)
         if queue.version != expected_version:
             raise Conflict(_changed_by(queue, at))
-        before = _quota(queue)
-        if queue.parent is not None:
-            _check_sum(problems, queue.parent, quota_gpus=quota_gpus, besides=queue)
-        _check_children(problems, queue, quota_gpus=quota_gpus)
+        problems.errors += quota_problems(queue, after, moves).errors
         problems.refuse()
+        for move in moves:
+            _move(move, queue, actor=actor, reason=reason, at=at)
+        before = _quota(queue)
+        changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
+        if changed.update(version=F("version") + 1, **asdict(after)) != 1:
+            raise Conflict(_changed_by(queue, at))
+        queue.refresh_from_db()
+        data = {"before": before, "after": asdict(after), "reason": reason}
+        _record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
+    return queue
+
+
+def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = ()) -> Problems:
+    """Return what is wrong with a quota that a queue may get, and with those that its siblings get with it."""
+    problems = Problems()
+    _check_quota(problems, quota_gpus=after.quota_gpus, max_gpus=after.max_gpus, weight=after.weight)
+    for move in moves:
+        if move.queue.pk == queue.pk or move.queue.parent_id != queue.parent_id:
+            problems.add(
+                f"moves/{move.queue.name}", "sibling", f"{move.queue.name} does not stand beside {queue.name}."
+            )
+            continue
+        most = MOST_GPUS if move.queue.max_gpus is None else move.queue.max_gpus
+        problems.number(
+            f"moves/{move.queue.name}", move.quota_gpus, low=0, high=most, label=f"quota of {move.queue.name}"
+        )
+        _check_children(problems, move.queue, quota_gpus=move.quota_gpus, field=f"moves/{move.queue.name}")
+    if problems.errors:
+        return problems
+    if queue.parent is not None:
+        _check_sum(problems, queue.parent, quota_gpus=after.quota_gpus, besides=queue, moves=moves)
+    _check_children(problems, queue, quota_gpus=after.quota_gpus)
+    return problems
+
+
+def _move(move: Move, queue: Queue, *, actor: Doer, reason: str, at: datetime) -> None:
+    """Give a sibling of ``queue`` another quota."""
+    sibling = Queue.objects.get(pk=move.queue.pk)
+    if move.seen_gpus is not None and sibling.quota_gpus != move.seen_gpus:
+        raise Conflict(_changed_by(sibling, at))
+    if sibling.quota_gpus == move.quota_gpus:
+        return
+    before = _quota(sibling)
+    Queue.objects.filter(pk=sibling.pk).update(version=F("version") + 1, quota_gpus=move.quota_gpus)
+    data = {"before": before, "after": {**before, "quota_gpus": move.quota_gpus}, "reason": reason}
+    _record(sibling, actor=actor, at=at, kind="quota", reason="change", data=data)
+
+
+def queue_limit_users(
+    *,
+    actor: Doer,
+    queue: Queue,
+    user_max_gpus: int | None,
+    user_max_queued: int | None,
+    reason: str,
+    expected_version: int,
+    at: datetime,
+) -> Queue:
+    """Limit what each user may have in a queue, from the next round on; None for no limit. Nothing is stopped for it.
+
+    Args:
+        user_max_gpus: GPUs that the jobs of one user may hold at once.
+        user_max_queued: Jobs of one user that may be queued; the submission of more is refused.
+        reason: Why, in the actor's words, at least 3 characters; kept in the event.
+        expected_version: ``Queue.version`` as the actor saw it.
+
+    Raises:
+        NotFound: ``actor`` may not see the queue.
+        NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
+        SpecInvalid: A bad number.
+        Conflict: Somebody changed the queue since.
+    """
+    access = _access(actor, queue)
+    if not access.at_least(queue.pk, Role.LEAD):
+        raise NotAllowed(f"Only admins and leads of {queue.name} may limit its users.")
+    problems = Problems()
+    reason = problems.reason(reason)
+    for field, value in (("user_max_gpus", user_max_gpus), ("user_max_queued", user_max_queued)):
+        if value is not None:
+            problems.number(field, value, low=1, high=MOST_GPUS)
+    problems.refuse()
+    after = {"user_max_gpus": user_max_gpus, "user_max_queued": user_max_queued}
+    with transaction.atomic():
+        queue = Queue.objects.select_for_update().get(pk=queue.pk)
+        before = {field: getattr(queue, field) for field in after}
         changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
         if changed.update(version=F("version") + 1, **after) != 1:
             raise Conflict(_changed_by(queue, at))
         queue.refresh_from_db()
         data = {"before": before, "after": after, "reason": reason}
-        _record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
+        _record(queue, actor=actor, at=at, kind="user_limits", reason="change", data=data)
     return queue
 
 
@@ -213,10 +322,13 @@ def _check_parent(problems: Problems, parent: Queue) -> None:
         )
 
 
-def _check_sum(problems: Problems, parent: Queue, *, quota_gpus: int, besides: Queue | None) -> None:
+def _check_sum(
+    problems: Problems, parent: Queue, *, quota_gpus: int, besides: Queue | None, moves: Sequence[Move] = ()
+) -> None:
     """The quotas below ``parent`` may not exceed its own."""
     siblings = parent.children.all() if besides is None else parent.children.exclude(pk=besides.pk)
-    others = siblings.aggregate(total=Sum("quota_gpus"))["total"] or 0
+    moved = {move.queue.pk: move.quota_gpus for move in moves}
+    others = sum(moved.get(pk, gpus) for pk, gpus in siblings.values_list("pk", "quota_gpus"))
     left = parent.quota_gpus - others
     if quota_gpus > left:
         detail = (
@@ -225,17 +337,19 @@ def _check_sum(problems: Problems, parent: Queue, *, quota_gpus: int, besides: Q
         problems.add("quota_gpus", "sum", f"{detail} You asked for {quota_gpus}.")
 
 
-def _check_children(problems: Problems, queue: Queue, *, quota_gpus: int) -> None:
+def _check_children(problems: Problems, queue: Queue, *, quota_gpus: int, field: str = "quota_gpus") -> None:
     given = queue.children.aggregate(total=Sum("quota_gpus"))["total"] or 0
     if given > quota_gpus:
         detail = f"quota must be at least {given}: so many GPUs are given to the queues below {queue.name}."
-        problems.add("quota_gpus", "sum", f"{detail} You asked for {quota_gpus}.")
+        problems.add(field, "sum", f"{detail} You asked for {quota_gpus}.")
 
 
 def _lock_family(queue: Queue) -> None:
-    """Lock the queue and its parent, always in one order: two changes of siblings must see each other's sum."""
-    pks = [pk for pk in (queue.parent_id, queue.pk) if pk is not None]
-    list(Queue.objects.select_for_update().filter(pk__in=pks).order_by("pk").values_list("pk"))
+    """Lock the queue, its siblings and its parent, always in one order: two changes must see each other's sum."""
+    family = Q(pk=queue.pk)
+    if queue.parent_id is not None:
+        family |= Q(pk=queue.parent_id) | Q(parent_id=queue.parent_id)
+    list(Queue.objects.select_for_update().filter(family).order_by("pk").values_list("pk"))
 
 
 def _free_color_slot() -> int:
@@ -245,7 +359,7 @@ def _free_color_slot() -> int:
 
 
 def _changed_by(queue: Queue, at: datetime) -> str:
-    last = Event.objects.filter(queue=queue, kind="quota").order_by("-id").first()
+    last = Event.objects.filter(queue=queue, kind__in=("quota", "user_limits")).order_by("-id").first()
     who = f"{last.actor} changed it {max(0, round((at - last.at).total_seconds()))} s ago" if last else "it was changed"
     return f"The quota of {queue.name} was not saved: {who}."
 

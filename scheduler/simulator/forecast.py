@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import FloatArray, IntArray, QueueTable, Snapshot
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
@@ -22,7 +22,7 @@ from scheduler.simulator.run_times import Ended, RunTimes
 
 # Replays plan a round whenever something changes. Where that takes too long they plan one every so many seconds: from
 # so many jobs of the snapshot on.
-ROUNDS_S = ((600, 900.0), (150, 300.0))
+ROUNDS_S = ((600, 900.0), (60, 300.0))
 # No more jobs come than this, in a replay.
 MOST_COMING = 3_000
 
@@ -64,13 +64,25 @@ class Forecast:
     unknown_jobs: int = 0
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What the replays of one side showed; waits in seconds with the queue of each, preemptions by queue."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ask:
+    """How a replay goes: its configuration, how far, with which rounds, and for how much CPU time of this thread."""
 
-    queue: list[IntArray]
-    wait_s: list[FloatArray]
-    started: list[np.ndarray]
+    config: SchedulerConfig
+    horizon_s: float
+    round_s: float | None
+    until_cpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What one replay showed: of each job that waited its queue, its wait in seconds, whether it started; by queue
+    how often jobs were stopped.
+    """
+
+    queue: IntArray
+    wait_s: FloatArray
+    started: BoolArray
     preemptions: FloatArray
 
 
@@ -114,39 +126,27 @@ def forecast(
     if unknown:
         return Forecast(now=(), changed=(), futures=0, unknown_jobs=unknown)
     begin_s = time.thread_time()
-    round_s = next((round_s for least, round_s in ROUNDS_S if len(jobs) >= least), None)
-    sides = [_Seen([], [], [], np.zeros(len(snapshot.queues))) for _ in range(2)]
-    done = 0
+    ask = _Ask(
+        config=config,
+        horizon_s=horizon_s,
+        round_s=next((round_s for least, round_s in ROUNDS_S if len(jobs) >= least), None),
+        until_cpu_s=begin_s + most_cpu_s,
+    )
+    pairs: list[tuple[_Seen, _Seen]] = []
     for future in range(futures):
         left_s = run_times.draw(Draws(seed, f"time left {future}"))
         draws = Draws(seed, f"arrivals {future}")
         own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
         coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
         try:
-            pair = [
-                _replay(
-                    replace(snapshot, queues=queues),
-                    config,
-                    own_s,
-                    coming,
-                    horizon_s=horizon_s,
-                    round_s=round_s,
-                    until_cpu_s=begin_s + most_cpu_s,
-                )  # fmt: skip
-                for queues in (snapshot.queues, changed)
-            ]
+            now = _replay(snapshot, ask, own_s, coming)
+            pairs.append((now, _replay(replace(snapshot, queues=changed), ask, own_s, coming)))
         except _OutOfTime:
             break
-        for side, seen in zip(sides, pair, strict=True):
-            side.queue += seen.queue
-            side.wait_s += seen.wait_s
-            side.started += seen.started
-            side.preemptions += seen.preemptions
-        done += 1
         if time.thread_time() - begin_s >= cpu_s:
             break
-    now, then = (_figures(side, futures=done) for side in sides)
-    return Forecast(now=now, changed=then, futures=done, round_s=round_s)
+    sides = [_figures([pair[side] for pair in pairs]) for side in range(2)]
+    return Forecast(now=sides[0], changed=sides[1], futures=len(pairs), round_s=ask.round_s)
 
 
 def _most_coming(submitted: Submitted | None, horizon_s: float) -> int:
@@ -171,27 +171,18 @@ def _run_times(
     )
 
 
-def _replay(
-    snapshot: Snapshot,
-    config: SchedulerConfig,
-    left_s: FloatArray,
-    coming: Sequence[SimJob],
-    *,
-    horizon_s: float,
-    round_s: float | None,
-    until_cpu_s: float,
-) -> _Seen:
+def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[SimJob]) -> _Seen:
     def stop_in_time(_done: int, _total: int) -> None:
-        if time.thread_time() >= until_cpu_s:
+        if time.thread_time() >= ask.until_cpu_s:
             raise _OutOfTime
 
-    end_s = snapshot.now_s + horizon_s
+    end_s = snapshot.now_s + ask.horizon_s
     outcome = simulate(
         [*jobs_of(snapshot, left_s), *coming],
         snapshot.servers,
         snapshot.queues,
-        config,
-        round_s=round_s,
+        ask.config,
+        round_s=ask.round_s,
         until_s=end_s,
         stays=True,
         progress=stop_in_time,
@@ -203,36 +194,38 @@ def _replay(
     np.minimum.at(begin_s, outcome.stays.job, outcome.stays.begin_s)
     waits = np.concatenate((np.flatnonzero(~snapshot.jobs.running), np.arange(len(snapshot.jobs), len(records))))
     since_s = np.maximum(records.arrival_s[waits], snapshot.now_s)
+    stopped = np.bincount(records.queue, weights=records.preemptions, minlength=len(snapshot.queues))
     return _Seen(
-        queue=[records.queue[waits]],
-        wait_s=[np.minimum(begin_s[waits], end_s) - since_s],
-        started=[np.isfinite(begin_s[waits])],
-        preemptions=np.bincount(records.queue, weights=records.preemptions, minlength=len(snapshot.queues)),
+        queue=records.queue[waits],
+        wait_s=np.minimum(begin_s[waits], end_s) - since_s,
+        started=np.isfinite(begin_s[waits]),
+        preemptions=stopped.astype(np.float64),
     )
 
 
-def _figures(seen: _Seen, *, futures: int) -> tuple[QueueFigures, ...]:
-    if not futures:
+def _figures(seen: Sequence[_Seen]) -> tuple[QueueFigures, ...]:
+    """Return the figures of each queue over all futures of one side."""
+    if not seen:
         return ()
-    queue, wait_s = np.concatenate(seen.queue), np.concatenate(seen.wait_s)
-    started = np.concatenate(seen.started)
+    queue, wait_s = np.concatenate([one.queue for one in seen]), np.concatenate([one.wait_s for one in seen])
+    started = np.concatenate([one.started for one in seen])
     found = []
-    for row, preemptions in enumerate(seen.preemptions.tolist()):
+    for row, preemptions in enumerate(np.sum([one.preemptions for one in seen], axis=0).tolist()):
         mine = queue == row
         p50_s, p90_s = wait_quantiles(wait_s[mine], started[mine], (0.5, 0.9))
         found.append(
             QueueFigures(
-                jobs=float(np.count_nonzero(mine)) / futures,
+                jobs=float(np.count_nonzero(mine)) / len(seen),
                 wait_p50_s=p50_s,
                 wait_p90_s=p90_s,
                 longest_s=float(wait_s[mine].max(initial=0.0)),
-                preemptions=preemptions / futures,
+                preemptions=preemptions / len(seen),
             )
         )
     return tuple(found)
 
 
-def wait_quantiles(wait_s: FloatArray, started: np.ndarray, shares: Sequence[float]) -> list[float | None]:
+def wait_quantiles(wait_s: FloatArray, started: BoolArray, shares: Sequence[float]) -> list[float | None]:
     """Return quantiles of waits of which some had not ended when the replay did; None where they are out of reach.
 
     Args:
