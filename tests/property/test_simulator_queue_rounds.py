@@ -27,7 +27,7 @@ quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPL
 OPTIONS: dict[str, list[dict[str, object]]] = {
     "fifo": [{}, {"backfill": False}],
     "fair": [{}, {"preemptive": True}],
-    "priority": [{}, {"preemptive": True}],
+    "priority": [{}, {"preemptive": True}, {"backfill": False}, {"preemptive": True, "backfill": False}],
     "las": [{"queue_limits_gpu_s": [200, 1500]}, {"queue_limits_gpu_s": [200], "promote_after": 2}],
     "gittins": [{"queue_limits_gpu_s": [600], "history_gpu_s": [60, 150, 400, 1000]}],
     "drf": [{}, {"by": "job"}, {"credit_s": 300}],

@@ -62,7 +62,7 @@ def test_who_was_moved_stands_elsewhere() -> None:
 def test_a_space_with_more_is_as_if_it_had_been_given() -> None:
     """The copy finds the same servers, and the original is as before."""
     space = Space([0, 3, 5], Site(gpus=[8, 8, 8], rack=[0, 0, 0]))
-    more = space.with_more({0: 6, 1: 0, 2: 3})
+    more = space.with_more([6, 0, 3])
 
     assert (more.free, more.total) == ([6, 3, 8], 17)
     assert [more.best_fit(gpus) for gpus in (1, 4, 7, 9)] == [1, 0, 2, NO_ROW]

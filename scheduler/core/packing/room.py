@@ -34,11 +34,11 @@ class Search:
         self._at = 0
         self._spent = False  # no set of servers had room; there is only less room later
         # Rivals passed who may still be moved: their keys in the order in which they were passed, their rows, and by
-        # server the rows in that order and their GPUs.
+        # server the rows in that order and the sum of their GPUs.
         self._trail: list[Key] = []
         self._rows: set[int] = set()
         self._passed: dict[int, list[int]] = {}
-        self._gain: dict[int, int] = {}
+        self._gain = [0] * len(space.free)
         self._found: list[int] = []  # servers that had enough when last looked at
 
     def leave(self, row: int, seats: Seats) -> None:
@@ -85,18 +85,18 @@ class Search:
         self._trail.append(key)
         self._rows.add(row)
         for server, gpus in self._seats[row]:
+            gain[server] += gpus
             if server in passed:
                 passed[server].append(row)
-                gain[server] += gpus
             else:
-                passed[server], gain[server] = [row], gpus
+                passed[server] = [row]
 
     def several_servers(self, choose: Callable[[Space], Seats]) -> Seats:
         """Return seats on several servers once everybody who is weaker has left, or nothing; after ``one_server``."""
         if self._spent:
             return ()
         seats: Seats = ()
-        if self._space.total + sum(self._gain.values()) >= self._num_gpus:
+        if self._space.total + sum(self._gain) >= self._num_gpus:
             seats = choose(self._space.with_more(self._gain))
         self._spent = not seats
         return seats

@@ -1,11 +1,12 @@
 """Free GPUs by server, in buckets by their count, so that a best fit is found without looking at every server."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 
-from scheduler.core.tables import NO_ROW, BoolArray
+from scheduler.core.tables import NO_ROW
 
 # Whether cores and memory of a server allow that many GPUs of a gang on it.
 Fits = Callable[[int, int], bool]
@@ -73,8 +74,7 @@ class Space:
         self.free = list(free)
         self.total = sum(self.free)
         # One set of servers for each count, as the bits of a number: the lowest bit is the lowest server.
-        counts = np.asarray(self.free, dtype=np.int64)
-        self._buckets = [_set_of(counts == count) for count in range(max(self.free, default=0) + 1)]
+        self._buckets = _sets_of(self.free)
 
     def take(self, server: int, gpus: int) -> None:
         """Take GPUs that are free on the server."""
@@ -94,21 +94,9 @@ class Space:
         buckets[before] ^= bit
         buckets[before + gpus] |= bit
 
-    def with_more(self, gpus: Mapping[int, int]) -> "Space":
-        """Return another space in which so many more GPUs are free on the servers given."""
-        other = Space.__new__(Space)
-        other.site, other.sizes, other.total = self.site, self.sizes, self.total
-        other.free, other._buckets = list(self.free), list(self._buckets)
-        free, buckets = other.free, other._buckets
-        for server, more in gpus.items():
-            before = free[server]
-            free[server] = after = before + more
-            other.total += more
-            while len(buckets) <= after:
-                buckets.append(0)
-            buckets[before] ^= 1 << server
-            buckets[after] |= 1 << server
-        return other
+    def with_more(self, gpus: Sequence[int]) -> "Space":
+        """Return another space in which (m,) more GPUs are free."""
+        return Space([*map(add, self.free, gpus)], self.site, self.sizes)
 
     def best_fit(self, gpus: int, fits: Fits | None = None) -> int:
         """Return the server with the fewest free GPUs that has ``gpus`` and fits; lowest number on ties, or NO_ROW."""
@@ -130,9 +118,12 @@ class Space:
             yield from _members(self._buckets[count])
 
 
-def _set_of(members: BoolArray) -> int:
-    """Return the set as the bits of a number."""
-    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
+def _sets_of(counts: list[int]) -> list[int]:
+    """Return for each count, from 0 to the largest, the set of those that have it as the bits of a number."""
+    each, values = np.array(counts, dtype=np.int64), np.arange(max(counts, default=0) + 1)
+    sets = np.packbits(each == values[:, None], axis=1, bitorder="little")
+    width, data = sets.shape[1], sets.tobytes()
+    return [int.from_bytes(data[width * count : width * (count + 1)], "little") for count in range(len(sets))]
 
 
 def _members(bits: int) -> Iterator[int]:
