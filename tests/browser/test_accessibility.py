@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # has no types
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.site import Site, pages_to_look_at, site_served

@@ -73,13 +73,13 @@ def cluster(request: HttpRequest) -> HttpResponse:
     title, soft = finding(servers)
     start_title, starts = start_table(servers, device)
     heat_range = Range(since=until - HEAT_SPAN, until=until, words="last 30 min")
-    series = series_thinned_each(
+    by_server = series_thinned_each(
         scope=SampleScope.SERVER,
         scope_ids=[row["id"] for row in servers[:HEAT_MOST]],
         names=("gpu_frac",),
         since=heat_range.since,
     )
-    measured = {row["name"]: series[row["id"]] for row in servers[:HEAT_MOST]}
+    measured = {row["name"]: by_server[row["id"]] for row in servers[:HEAT_MOST]}
     heat_range = heat_range.shortened([at for series in measured.values() for at in series["at"][:1]], zone)
     rows = [server_row(name, series, range_=heat_range) for name, series in measured.items()]
     cells = server_cells(servers, view=view, selected=selected["id"] if selected else "")

@@ -107,7 +107,7 @@ def test_odd_addresses_are_not_found(world: World, admin: Client, odd: str) -> N
 @pytest.mark.parametrize("odd", ODD)
 def test_forms_with_odd_values_are_answered(world: World, admin: Client, odd: str) -> None:
     """Every field that one can type into, at once; never a failure of ours."""
-    failed = {}
+    failed: dict[str, int] = {}
     found = forms(admin, readable(world))
     for key, form in found.items():
         typed = {name: ODD[odd] for name in form.fields if name not in form.hidden}
@@ -122,7 +122,7 @@ def test_forms_with_odd_values_are_answered(world: World, admin: Client, odd: st
 @pytest.mark.slow
 def test_forms_with_one_odd_value_are_answered(world: World, admin: Client) -> None:
     """Each field alone, hidden ones too, so that the others do not hide what it does."""
-    failed = {}
+    failed: dict[str, int] = {}
     for key, form in forms(admin, readable(world)).items():
         for name in set(form.fields) - MADE_BY_DJANGO:
             for odd, value in ODD.items():
@@ -147,7 +147,7 @@ def test_forms_with_one_odd_value_are_answered(world: World, admin: Client) -> N
 )
 def test_bodies_that_are_no_forms_are_answered(world: World, admin: Client, body: bytes, content_type: str) -> None:
     """Whatever program sends them."""
-    failed = {}
+    failed: dict[str, int] = {}
     for name, path in page_paths(world, "admin").items():
         with transaction.atomic():
             status = admin.generic("POST", path, body, content_type=content_type).status_code

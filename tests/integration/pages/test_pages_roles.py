@@ -22,6 +22,11 @@ GOES_BACK = (302, 302, 302, 302, 302, 302)  # a message on the next page says wh
 GOES_BACK_IN_QUEUE = (302, 404, 302, 302, 302, 302)
 
 QUOTA = {"do": "quota", "quota_gpus": "5", "weight": "1", "reason": "more work", "version": "1"}
+EXPERIMENT = {
+    "job": '{"apiVersion": "v1", "name": "search", "queue": "vision", "command": ["train", "--lr", "{lr}"]}',
+    "space": '{"lr": {"low": 0.001, "high": 1.0, "log": true}}',
+    "configurations": "2", "total_steps": "100", "feedback_steps": "10", "target_loss": "0.1", "seed": "0",
+}  # fmt: skip
 JOB = {"name": "train", "queue": "vision", "command": "true", "gpus": "1"}
 # ``<method> <name of the route>``, and where one page takes several forms a word for the form.
 EXPECTED: dict[str, tuple[int, ...]] = {
@@ -43,6 +48,18 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "POST job-new": (302, 200, 200, 302, 302, 302),  # 200 is the form again, with what is wrong
     "GET jobs-cancel": ONLY_SENT,
     "POST jobs-cancel": (302, 404, 302, 302, 302, 302),
+    "GET jobs-suspend": ONLY_SENT,
+    "POST jobs-suspend": (302, 404, 302, 302, 302, 302),
+    "GET jobs-resume": ONLY_SENT,
+    "POST jobs-resume": (302, 404, 302, 302, 302, 302),
+    "GET view-keep": ONLY_SENT,
+    "POST view-keep": (302, 302, 302, 302, 302, 302),
+    "GET view-remove": ONLY_SENT,
+    "POST view-remove": (302, 404, 404, 404, 404, 404),  # a view is its user's alone
+    "GET template-remove": IN_QUEUE,
+    "POST template-remove": GOES_BACK_IN_QUEUE,
+    "GET job-unblock": GOES_BACK_IN_QUEUE,  # without a change there is nothing to ask
+    "POST job-unblock": GOES_BACK_IN_QUEUE,
     "GET job": IN_QUEUE,
     "POST job": ONLY_READ,
     "GET job-tab": IN_QUEUE,
@@ -133,6 +150,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST sign-in": {"username": "lea", "password": "wrong"},
     "POST job-new": JOB,
     "POST jobs-cancel": {"confirmed": "yes"},
+    "POST jobs-suspend": {"confirmed": "yes"},
+    "POST jobs-resume": {"confirmed": "yes"},
     "POST queue quota": QUOTA,
     "POST queue member": {"do": "member", "username": "oz", "role": "viewer"},
     "POST queue remove": {"do": "remove", "username": "vic"},
@@ -140,6 +159,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST what-if-new": {"do": "add", "kind": "generator", "variants": "2"},
     "POST what-if-scenario": {"do": "cancel"},
     "POST what-if-apply": {"variant": "0", "version": "1"},
+    "POST experiment-new": EXPERIMENT,
     "POST admin-pause": {"paused": "1", "version": "1"},
 }
 
@@ -149,7 +169,7 @@ def answered(world: World, key: str, role: str) -> int:
     method, name = key.split()[:2]
     path = page_path(name, page_arguments(world, role))
     form = dict(FORMS.get(key, {}))
-    if name == "jobs-cancel":
+    if name in ("jobs-cancel", "jobs-suspend", "jobs-resume"):
         form["job"] = world.job.pk
     with transaction.atomic():
         client = world.client(role)
