@@ -19,7 +19,7 @@ from scheduler.models.queue import Role
 from scheduler.notify import touch_cluster, touch_queue
 from scheduler.selectors.visibility import RANK
 from scheduler.services.events import event_record
-from scheduler.services.users import NAME_CHARS, RESERVED
+from scheduler.services.users import NAME_CHARS, RESERVED, sign_in_record
 
 ADMIN = "admin"
 
@@ -62,7 +62,7 @@ def identity_sign_in(claims: Claims, *, at: datetime) -> User:
         _set_admin(user, claims, at)
         for queue in Queue.objects.filter(name__in=[name for name in claims.ruled if name]):
             _set_role(user, queue, claims.grants.get(queue.name), at)
-        event_record(kind="sign_in", actor=user, at=at, reason="oidc", data={"user": user.username})
+        sign_in_record(user=user, by="oidc", at=at)
     return user
 
 

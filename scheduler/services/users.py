@@ -88,6 +88,11 @@ def user_set_active(*, actor: Doer, user: User, active: bool, at: datetime) -> U
     return user
 
 
+def sign_in_record(*, user: User, by: str, at: datetime) -> None:
+    """Keep that somebody signed in, and how: ``password``, or the protocol of a provider."""
+    event_record(kind="sign_in", actor=user, at=at, reason=by, data={"user": user.username})
+
+
 def _address(problems: Problems, email: str) -> str:
     email = email.strip()
     try:

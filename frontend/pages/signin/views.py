@@ -20,6 +20,7 @@ from scheduler.models import ApiToken
 from scheduler.selectors.notices import NOTICES, OF_A_JOB
 from scheduler.selectors.webhooks import mail_notices
 from scheduler.services.tokens import token_create, token_revoke
+from scheduler.services.users import sign_in_record
 from scheduler.services.webhooks import mail_choose
 
 YEAR_S = 31_536_000
@@ -49,6 +50,7 @@ class SignIn(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         failures.forget(self.request, self.request.POST.get("username", ""))
+        sign_in_record(user=form.get_user(), by="password", at=now_utc())
         return super().form_valid(form)
 
 
