@@ -12,10 +12,11 @@ django_application = get_asgi_application()
 
 from clusterweb.body_limit import limit_body  # noqa: E402
 from frontend.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
+from scheduler.api.uploads import body_bytes_allowed  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": limit_body(django_application),
+        "http": limit_body(django_application, allowed=body_bytes_allowed),
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

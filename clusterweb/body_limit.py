@@ -13,19 +13,29 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]  # Django, Channels and uvicorn each spell it differently
 
 MOST_BYTES = 8 * 1024 * 1024
+Allowed = Callable[[Message, int], Awaitable[int]]
 
 
 class _TooLarge(Exception):
     """The body went over the limit."""
 
 
-def limit_body(application: Application, *, most_bytes: int = MOST_BYTES) -> Application:
-    """Return an application that answers 413 instead of reading more than ``most_bytes`` of a body."""
+def limit_body(
+    application: Application, *, most_bytes: int = MOST_BYTES, allowed: Allowed | None = None
+) -> Application:
+    """Return an application that answers 413 instead of reading more than ``most_bytes`` of a body.
+
+    Args:
+        application: What reads the body.
+        most_bytes: Bytes of a body.
+        allowed: Returns for one request, given ``most_bytes``, how many it may have instead.
+    """
 
     async def limited(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
+        most = await allowed(scope, most_bytes) if allowed else most_bytes
         read = 0
         answered = False
 
@@ -33,7 +43,7 @@ def limit_body(application: Application, *, most_bytes: int = MOST_BYTES) -> App
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > most_bytes:
+            if read > most:
                 raise _TooLarge
             return message
 
@@ -46,7 +56,7 @@ def limit_body(application: Application, *, most_bytes: int = MOST_BYTES) -> App
             await application(scope, counted, noted)
         except _TooLarge:
             if not answered:
-                await _refuse(send, most_bytes)
+                await _refuse(send, most)
 
     return limited
 

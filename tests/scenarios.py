@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 
 from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
+from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.whatif_checks import scenario_checked
 from tests.factories import AT, ulid_make
 
@@ -45,7 +46,11 @@ def scenario_make(
 
 
 def trace_file_make(owner: User, content: bytes = TRACE) -> TraceFile:
-    """Return an uploaded trace."""
-    return TraceFile.objects.create(
-        id=ulid_make(), owner=owner, name="small.csv", content=content, num_bytes=len(content), created_at=AT
+    """Return an uploaded trace whose rows nobody looked at."""
+    file = TraceFile.objects.create(
+        id=ulid_make(), owner=owner, name="small.csv", num_bytes=len(content), created_at=AT
     )
+    path = trace_file_path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return file

@@ -35,8 +35,8 @@ class Client:
         headers = {"Content-Type": content_type, "Idempotency-Key": str(uuid.uuid4())}
         return self._json("POST", path, query=query, body=body or b"{}", headers=headers)
 
-    def upload(self, path: str, content: bytes, **query: object) -> Json:
-        """Return the JSON of a POST of a file."""
+    def upload(self, path: str, content: memoryview, **query: object) -> Json:
+        """Return the JSON of a POST of a file, which is sent piece by piece."""
         headers = {"Content-Type": "application/octet-stream"}
         return self._json("POST", path, query=query, body=content, headers=headers)
 
@@ -44,6 +44,10 @@ class Client:
         """Return the JSON of a PATCH of the version with this ETag."""
         headers = {"Content-Type": "application/json", "If-Match": etag}
         return self._json("PATCH", path, body=json.dumps(data).encode(), headers=headers)
+
+    def delete(self, path: str) -> None:
+        """Delete what is at the path."""
+        self._open("DELETE", path).close()
 
     def all(self, path: str, *, most: int, **query: object) -> list[Json]:
         """Return the rows of a list, page after page, at most ``most``."""
@@ -79,7 +83,7 @@ class Client:
         path: str,
         *,
         query: Mapping[str, object] | None = None,
-        body: bytes | None = None,
+        body: bytes | memoryview | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
         with self._open(method, path, query=query, body=body, headers=headers) as answer:
@@ -94,7 +98,7 @@ class Client:
         path: str,
         *,
         query: Mapping[str, object] | None = None,
-        body: bytes | None = None,
+        body: bytes | memoryview | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HTTPResponse:
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}

@@ -45,8 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(run=queues.quota)
 
     verb = verbs.add_parser("whatif", parents=[shared], help="what would happen under other policies, quotas, servers")
-    verb.add_argument("action", choices=["run", "ls", "compare", "cancel", "upload"], help="what to do")
-    verb.add_argument("subject", nargs="?", help="run: JSON file or -; upload: trace file; else the id of a scenario")
+    verb.add_argument("action", choices=whatif.ACTIONS, help="what to do")
+    verb.add_argument(
+        "subject",
+        nargs="?",
+        help="run: JSON file or -; upload: trace file; forget: id of a trace; else the id of a scenario",
+    )
     verb.add_argument("--no-wait", action="store_true", help="run: print the id and end")
     verb.set_defaults(run=whatif.whatif)
 

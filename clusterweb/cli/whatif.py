@@ -1,6 +1,7 @@
 """The verb ``whatif``: ask what would happen, follow it, compare the variants."""
 
 import json
+import mmap
 import sys
 import time
 from argparse import Namespace
@@ -27,8 +28,7 @@ SHOWN = (
 
 def whatif(given: Namespace) -> int:
     """Do what ``given.action`` says."""
-    actions = {"run": _run, "ls": _ls, "compare": _compare, "cancel": _cancel, "upload": _upload}
-    return actions[given.action](Client(read_account()), given)
+    return ACTIONS[given.action](Client(read_account()), given)
 
 
 def _subject(given: Namespace, what: str) -> str:
@@ -130,9 +130,46 @@ def _upload(client: Client, given: Namespace) -> int:
     """Keep a trace file, to start scenarios from."""
     path = Path(_subject(given, "a trace file"))
     try:
-        content = path.read_bytes()
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as content,
+        ):
+            kept = client.upload("whatif/traces", content, name=path.name)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from None
-    file = client.upload("whatif/traces", content, name=path.name)
-    show(given, file, f"{file['id']}  {file['name']}")
+    except ValueError:
+        raise CommandError(f"{path} is empty.") from None
+    show(given, kept, f"{kept['id']}  {kept['name']}")
     return 0
+
+
+def _traces(client: Client, given: Namespace) -> int:
+    """List uploaded traces, newest first."""
+    rows = client.all("whatif/traces", most=50)
+    cells = [
+        (row["id"], row["name"], f"{row['bytes'] / 2**20:.1f} MiB", row["owner"], since(row["created_at"]))
+        for row in rows
+    ]
+    text = table(("ID", "NAME", "SIZE", "OWNER", "AGE"), cells) if rows else "You have uploaded no trace yet."
+    show(given, rows, text)
+    return 0
+
+
+def _forget(client: Client, given: Namespace) -> int:
+    """Delete an uploaded trace."""
+    file_id = _subject(given, "the id of a trace")
+    client.delete(f"whatif/traces/{file_id}")
+    show(given, {"id": file_id}, f"{file_id} is deleted.")
+    return 0
+
+
+ACTIONS = {
+    "run": _run,
+    "ls": _ls,
+    "compare": _compare,
+    "cancel": _cancel,
+    "upload": _upload,
+    "traces": _traces,
+    "forget": _forget,
+}

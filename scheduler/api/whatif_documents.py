@@ -161,6 +161,7 @@ class TraceFileRow(Shape):
     owner = text()
     bytes = whole()
     created_at = moment(null=False)
+    scenarios = whole("How many start from it; 0 before it may be deleted.")
 
 
 class TraceFilePage(PageFields):

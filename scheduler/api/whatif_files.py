@@ -1,5 +1,6 @@
 """``/whatif/traces``: trace files that scenarios start from."""
 
+import io
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -11,7 +12,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api import parameters
-from scheduler.api.errors import BodyTooLarge
 from scheduler.api.pagination import PAGE, Order, Page
 from scheduler.api.permissions import WHAT_IF
 from scheduler.api.view import ApiView
@@ -19,24 +19,21 @@ from scheduler.api.whatif import refuse_others
 from scheduler.api.whatif_documents import TraceFilePage, TraceFileRow
 from scheduler.ports import live_ports
 from scheduler.selectors.whatif import trace_file_row, trace_files_visible
-from scheduler.services.whatif_files import MOST_BYTES, trace_file_create, trace_file_delete
+from scheduler.services.whatif_files import most_bytes, trace_file_create, trace_file_delete
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
 class RawBody(BaseParser):
-    """``application/octet-stream``: the file itself."""
+    """``application/octet-stream``: the file itself, which is read piece by piece."""
 
     media_type = "application/octet-stream"
 
-    def parse(  # type: ignore[override]  # a body is bytes here
+    def parse(  # type: ignore[override]  # a body is a stream here
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> bytes:
-        """Return the bytes."""
-        content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise BodyTooLarge(f"A trace may have at most {MOST_BYTES // 2**20} MiB; gzip makes it smaller.")
-        return content
+    ) -> IO[bytes]:
+        """Return the stream."""
+        return stream
 
 
 class TraceFiles(ApiView):
@@ -45,7 +42,7 @@ class TraceFiles(ApiView):
     rules = {"GET": WHAT_IF, "POST": WHAT_IF}
     query = {"GET": PAGE, "POST": (parameters.text("name", "What the file is called.", most=120),)}
     parser_classes = [RawBody]
-    most_body_bytes = MOST_BYTES
+    most_body_bytes = most_bytes()
 
     @extend_schema(operation_id="trace_file_list", summary="List uploaded traces", responses={200: TraceFilePage})
     def get(self, request: Request) -> Response:
@@ -58,11 +55,14 @@ class TraceFiles(ApiView):
         operation_id="trace_file_create",
         summary="Upload a trace",
         request={"application/octet-stream": OpenApiTypes.BINARY},
-        responses={201: TraceFileRow},
+        responses={201: TraceFileRow, 413: OpenApiResponse(description="It is larger than a trace may be.")},
     )
     def post(self, request: Request) -> Response:
-        """Keep a trace in any format that is read, plain or gzip; its jobs are read when a scenario starts from it."""
-        content = request.data if isinstance(request.data, bytes) else b""
+        """Keep a trace in any format that is read, plain, gzip or Parquet, up to `TRACE_MOST_MIB` (256 MiB).
+
+        The first rows are read at once, the others when a scenario starts from it; errors name the line.
+        """
+        content = request.data if hasattr(request.data, "read") else io.BytesIO()  # no body, nothing parsed
         file = trace_file_create(
             actor=request.user,
             name=self.params["name"] or "trace",

@@ -29,13 +29,12 @@ RUN_OPEN = [RunState.QUEUED, RunState.RUNNING]
 
 
 class TraceFile(models.Model):
-    """A trace that somebody uploaded. Its owner and admins may use it."""
+    """A trace that somebody uploaded. Its owner and admins may use it; its bytes are in ``TRACES_DIR``."""
 
     id = models.CharField(primary_key=True, max_length=26)  # ULID
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="trace_files")
     name = models.CharField(max_length=120)
-    content = models.BinaryField()  # as it was sent
-    num_bytes = models.PositiveIntegerField()
+    num_bytes = models.PositiveIntegerField()  # as it was sent
     created_at = models.DateTimeField()
 
     class Meta:
@@ -53,8 +52,10 @@ class Scenario(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="scenarios")
     created_at = models.DateTimeField()
     start = models.JSONField()  # {"kind": "live" | "past" | "trace" | "generator", ...}
-    # Whether it tells about jobs of the whole cluster: then it is for admins alone, whoever made it.
+    # Whether it tells about the whole cluster: then it is for admins alone, whoever made it, or see ``for_queue``.
     of_cluster = models.BooleanField()
+    # The queue of the lead who asks about the cluster; the runs keep nothing of single jobs of other queues then.
+    for_queue = models.ForeignKey("scheduler.Queue", null=True, on_delete=models.CASCADE, related_name="scenarios")
     variants = models.JSONField()  # two to six, the first is what the others are compared with
     seeds = models.JSONField()
     trace_file = models.ForeignKey(TraceFile, null=True, on_delete=models.PROTECT, related_name="scenarios")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from scheduler.core.errors import NotFound
 from scheduler.models import Job, Membership, Queue, Scenario
@@ -152,6 +152,13 @@ def require_queue(user: Actor, name: str) -> Queue:
     return queue
 
 
+def queues_led(user: Actor) -> QuerySet[Queue]:
+    """Return the queues that ``user`` leads."""
+    access = access_of(user)
+    led = [pk for pk, role in access.roles.items() if role is Role.LEAD]
+    return Queue.objects.all() if access.is_admin else Queue.objects.filter(pk__in=led)
+
+
 def may_ask_what_if(user: Actor) -> bool:
     """Return whether ``user`` may ask what-if questions at all: admins, and leads of any queue."""
     return access_of(user).asks_what_if
@@ -160,12 +167,17 @@ def may_ask_what_if(user: Actor) -> bool:
 def scenarios_visible(user: Actor) -> QuerySet[Scenario]:
     """Return the what-if scenarios that ``user`` may see, without their large columns.
 
-    An admin sees all. A lead sees the own ones, except those that tell about jobs of the whole cluster.
+    An admin sees all. A lead sees the own ones; of those that tell about the whole cluster only such as were made for a
+    queue that is still theirs.
     """
-    scenarios = Scenario.objects.select_related("owner").defer("base")
+    scenarios = Scenario.objects.select_related("owner", "for_queue").defer("base")
     if is_admin(user):
         return scenarios
-    return scenarios.filter(owner_id=user.pk, of_cluster=False) if may_ask_what_if(user) else scenarios.none()
+    access = access_of(user)
+    if not access.asks_what_if:
+        return scenarios.none()
+    led = [pk for pk, role in access.roles.items() if role is Role.LEAD]
+    return scenarios.filter(Q(of_cluster=False) | Q(for_queue__in=led), owner_id=user.pk)
 
 
 def require_scenario(user: Actor, scenario_id: str) -> Scenario:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from django.db.models import QuerySet
+from django.conf import settings
+from django.db.models import Count, QuerySet
 
 from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
@@ -20,11 +22,16 @@ Row = dict[str, Any]  # JSON
 
 
 def trace_files_visible(user: Actor) -> QuerySet[TraceFile]:
-    """Return the uploaded traces that ``user`` may use, newest first, without their content."""
-    files = TraceFile.objects.select_related("owner").defer("content").order_by("-id")
+    """Return the uploaded traces that ``user`` may use, newest first, each with its number of scenarios."""
+    files = TraceFile.objects.select_related("owner").annotate(uses=Count("scenarios")).order_by("-id")
     if is_admin(user):
         return files
     return files.filter(owner_id=user.pk) if may_ask_what_if(user) else files.none()
+
+
+def trace_file_path(file: TraceFile) -> Path:
+    """Return where the bytes of an uploaded trace are."""
+    return Path(settings.TRACES_DIR) / f"{file.pk}.trace"
 
 
 def trace_file_row(file: TraceFile) -> Row:
@@ -35,6 +42,7 @@ def trace_file_row(file: TraceFile) -> Row:
         "owner": file.owner.username,
         "bytes": file.num_bytes,
         "created_at": iso(file.created_at),
+        "scenarios": getattr(file, "uses", 0),  # a file that was only just kept has none
     }
 
 

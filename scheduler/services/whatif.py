@@ -1,8 +1,9 @@
 """What-if: who may ask what would happen, and how much of it.
 
 Admins ask about the cluster: as it is now, and as it was. Leads ask about what they bring along, a trace file or a
-generated workload, on a cluster of any size; nothing in it tells about jobs of others. A scenario about the cluster is
-for admins alone, also when its owner is one no longer. Runs are made by the simulations worker, which looks for them.
+generated workload, on a cluster of any size, and what other quotas of their own queue would do on the live cluster; no
+answer tells about single jobs of others. A scenario of an admin about the cluster is for admins alone, also when its
+owner is one no longer. Runs are made by the simulations worker, which looks for them.
 """
 
 from collections.abc import Mapping
@@ -18,12 +19,12 @@ from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, Scenari
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if, require_scenario
 from scheduler.services.events import event_record
-from scheduler.services.whatif_checks import Asked, scenario_checked
+from scheduler.services.whatif_checks import OF_CLUSTER, Asked, scenario_checked
+from scheduler.services.whatif_leads import led_queue
 
 MOST_OPEN_OF_USER = 2
 MOST_OPEN = 8
 MOST_KEPT_OF_USER = 200
-OF_CLUSTER = frozenset({"live", "past"})
 
 
 def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> Scenario:  # JSON, checked here
@@ -40,8 +41,7 @@ def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> S
     user = _asker(actor)
     asked = scenario_checked(body, actor=user)
     is_of_cluster = asked.start["kind"] in OF_CLUSTER
-    if is_of_cluster and not is_admin(user):
-        raise NotAllowed("Only an admin may ask about the jobs of the cluster. Take a trace or a generator.")
+    for_queue = None if is_admin(user) or not is_of_cluster else led_queue(asked, actor=user)
     with transaction.atomic():
         _refuse_too_many(user)
         scenario = Scenario.objects.create(
@@ -51,6 +51,7 @@ def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> S
             created_at=at,
             start=asked.start,
             of_cluster=is_of_cluster,
+            for_queue=for_queue,
             variants=asked.variants,
             seeds=asked.seeds,
             trace_file=asked.trace_file,

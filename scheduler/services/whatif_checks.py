@@ -18,6 +18,7 @@ from scheduler.core.errors import FieldError, SpecInvalid
 from scheduler.models import TraceFile
 from scheduler.selectors.whatif import trace_files_visible
 from scheduler.services.inputs import Problems
+from scheduler.services.settings import cluster_row
 from scheduler.simulator.traces import READERS
 from scheduler.simulator.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
@@ -33,6 +34,7 @@ NAME_CHARS = 120
 DEFAULT_CLUSTER = {"servers": 16, "gpus": 8, "cpus": 24.0, "memory_gb": 500.0}
 DEFAULT_ROUND_S = 300.0
 DAY_S = 86_400
+OF_CLUSTER = frozenset({"live", "past"})  # kinds of start
 MOST_WINDOW_DAYS = 92
 
 Json = dict[str, Any]  # JSON
@@ -196,7 +198,7 @@ def _variant(problems: Problems, variant: object, *, at: str, kind: str) -> Json
         problems.add(at, "type", "A variant must be a mapping with a policy.")
         return {}
     _refuse_unknown(problems, variant, _VARIANT_FIELDS, at=f"{at}/")
-    arm = _arm(problems, variant, at=at)
+    arm = _arm(problems, variant, at=at, kind=kind)
     made: Json = {**arm}
     servers = variant.get("servers", 0)
     made["servers"] = int(
@@ -216,15 +218,16 @@ def _variant(problems: Problems, variant: object, *, at: str, kind: str) -> Json
     return made
 
 
-def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str) -> Json:
-    """Return policy, locality, mechanism and introspection with their options."""
-    arm: Json = {
-        "policy": "las",
-        "locality": "consolidate",
-        "mechanism": "tune",
-        "introspection": [],
-        **{name: variant[name] for name in ARM_FIELDS if name in variant},
-    }
+def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) -> Json:
+    """Return policy, locality, mechanism and introspection with their options.
+
+    What a variant leaves open is as in force where a scenario starts from the cluster, else a plain choice.
+    """
+    arm: Json = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "introspection": []}
+    if kind in OF_CLUSTER:
+        arm = settings_in_force()
+    given = {name: variant[name] for name in ARM_FIELDS if name in variant}
+    arm = {name: value for name, value in arm.items() if name.removesuffix("_options") not in given} | given
     for name in ("policy_options", "locality_options", "mechanism_options", "introspection_options"):
         arm.setdefault(name, {})
     wrong = [name for name in ("policy", "locality", "mechanism") if not isinstance(arm[name], str)]
@@ -243,6 +246,12 @@ def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str) -> Json:
                 for entry in error.errors
             ]
     return arm
+
+
+def settings_in_force() -> Json:
+    """Return how rounds of the cluster decide now, as the part of a variant."""
+    cluster = cluster_row()
+    return {name: getattr(cluster, name) for name in ARM_FIELDS}
 
 
 def _is_options(options: object, *, deep: bool) -> bool:

@@ -1,32 +1,46 @@
-"""Trace files for what-if: kept as they were sent, read only in the limited process of a run."""
+"""Trace files for what-if: written to disk as they were sent, read in full only in the limited process of a run.
 
+The database knows whose a file is and how large; its bytes are in ``TRACES_DIR``, which web servers and simulations
+workers share.
+"""
+
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
+from typing import IO
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import ProtectedError, Sum
 
-from scheduler.core.errors import Conflict, NotAllowed
+from scheduler.core.errors import Conflict, FieldError, NotAllowed, SpecInvalid
 from scheduler.core.spec_reading import is_storable
 from scheduler.models import TraceFile
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, may_ask_what_if
+from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
-from scheduler.simulator.traces import READERS
+from scheduler.services.trace_checks import head_checked, unpacked_checked
 
-MOST_BYTES = 7 * 1024 * 1024
-MOST_BYTES_OF_USER = 100 * 1024 * 1024
+# Files of one user together, in files of the largest size.
+MOST_FILES_OF_USER = 4
 NAME_CHARS = 120
-GZIP = b"\x1f\x8b"
+CHUNK_BYTES = 1024 * 1024
 
 
-def trace_file_create(*, actor: Actor, name: str, content: bytes, at: datetime) -> TraceFile:
-    """Keep an uploaded trace.
+def most_bytes() -> int:
+    """Return how large an uploaded trace may be, as it is sent."""
+    return int(settings.TRACE_MOST_MIB) * 1024 * 1024
+
+
+def trace_file_create(*, actor: Actor, name: str, content: IO[bytes], at: datetime) -> TraceFile:
+    """Keep an uploaded trace, read from ``content`` piece by piece.
 
     Raises:
         NotAllowed: ``actor`` is neither an admin nor a lead.
-        SpecInvalid: It is empty, too large, or begins like no format.
+        SpecInvalid: It is empty, too large, packed too tightly, of no known format, or its first rows cannot be read.
         Conflict: The traces of ``actor`` take too much room.
     """
     if not (isinstance(actor, User) and may_ask_what_if(actor)):
@@ -35,28 +49,55 @@ def trace_file_create(*, actor: Actor, name: str, content: bytes, at: datetime) 
     name = problems.text("name", name.rpartition("/")[2], least=1, most=NAME_CHARS)
     if not is_storable(name):
         problems.add("name", "characters", "name holds a character that cannot be stored.")
-    if not content:
-        problems.add("file", "empty", "The file is empty.")
-    elif len(content) > MOST_BYTES:
-        problems.add("file", "length", f"A trace may have at most {MOST_BYTES // 2**20} MiB; gzip makes it smaller.")
-    elif not _looks_right(content):
-        formats = ", ".join(READERS)
-        problems.add("file", "format", f"It begins like none of the formats that are read: {formats}.")
     problems.refuse()
-    with transaction.atomic():
-        kept = TraceFile.objects.filter(owner=actor).aggregate(total=Sum("num_bytes"))["total"] or 0
-        if kept + len(content) > MOST_BYTES_OF_USER:
-            raise Conflict(f"Your traces would take more than {MOST_BYTES_OF_USER // 2**20} MiB. Delete one first.")
-        file = TraceFile.objects.create(
-            id=live_ports().ids.ulid(at),
-            owner=actor,
-            name=name,
-            content=content,
-            num_bytes=len(content),
-            created_at=at,
-        )
-        _record(file, actor=actor, at=at, reason="upload")
+    file = TraceFile(id=live_ports().ids.ulid(at), owner=actor, name=name, created_at=at)
+    path = trace_file_path(file)
+    partial = path.with_suffix(".partial")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        file.num_bytes = _written(partial, content)
+        unpacked_checked(partial)
+        head_checked(partial, name=name)
+        with transaction.atomic():
+            _refuse_too_much(actor, file.num_bytes)
+            file.save(force_insert=True)
+            _record(file, actor=actor, at=at, reason="upload")
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     return file
+
+
+def _written(path: Path, content: IO[bytes]) -> int:
+    """Write what is sent to disk and return its size; stop reading where it is too large."""
+    size = 0
+    with path.open("xb") as file:
+        for chunk in _chunks(content):
+            size += len(chunk)
+            if size > most_bytes():
+                raise _refused(
+                    "length", f"A trace may have at most {settings.TRACE_MOST_MIB} MiB; gzip makes it smaller."
+                )
+            file.write(chunk)
+    if not size:
+        raise _refused("empty", "The file is empty.")
+    return size
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    while chunk := content.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _refused(code: str, detail: str) -> SpecInvalid:
+    return SpecInvalid([FieldError(pointer="/file", code=code, detail=detail)])
+
+
+def _refuse_too_much(actor: User, num_bytes: int) -> None:
+    kept = TraceFile.objects.filter(owner=actor).aggregate(total=Sum("num_bytes"))["total"] or 0
+    if kept + num_bytes > MOST_FILES_OF_USER * most_bytes():
+        most = MOST_FILES_OF_USER * int(settings.TRACE_MOST_MIB)
+        raise Conflict(f"Your traces would take more than {most:,} MiB. Delete one first.")
 
 
 def trace_file_delete(*, actor: Actor, file: TraceFile, at: datetime) -> None:
@@ -66,17 +107,14 @@ def trace_file_delete(*, actor: Actor, file: TraceFile, at: datetime) -> None:
         Conflict: A scenario starts from it.
     """
     assert isinstance(actor, User)
+    path = trace_file_path(file)
     with transaction.atomic():
         _record(file, actor=actor, at=at, reason="delete")
         try:
             file.delete()
         except ProtectedError:
             raise Conflict(f"A scenario starts from {file.name}. Delete the scenario first.") from None
-
-
-def _looks_right(content: bytes) -> bool:
-    """Return whether a reader may know it. What is packed is only unpacked where it can do no harm."""
-    return content.startswith(GZIP) or any(reader.fits(content[:65_536]) for reader in READERS.values())
+        transaction.on_commit(lambda: path.unlink(missing_ok=True))
 
 
 def _record(file: TraceFile, *, actor: User, at: datetime, reason: str) -> None:

@@ -9,7 +9,19 @@ import numpy as np
 
 from scheduler.core.tables import FloatArray
 from scheduler.simulator.outcome import Summary
-from scheduler.simulator.report import Bar, Course, Curve, Gang, Gantt, course, curve, gantt, room_share, waits_by_gang
+from scheduler.simulator.report import (
+    Bar,
+    Course,
+    Curve,
+    Gang,
+    Gantt,
+    course,
+    curve,
+    gantt,
+    room_share,
+    waits_by_gang,
+    waits_by_queue,
+)
 from scheduler.simulator.study import Prepared, Result
 
 GANTT_SERVERS = 4
@@ -31,6 +43,9 @@ class Figures:
         bar_names, bar_queues, bar_gpus: Name, queue (row) and GPUs asked for of the job of each bar.
         queue_names: By row.
         server_gpus: GPUs of each server.
+        queue_quotas: GPUs of each queue that are its own; empty when not noted.
+        queue_waits: Waits by queue; empty when not noted.
+        server_names: Of the first servers; empty for servers that have none.
     """
 
     summary: Summary
@@ -45,6 +60,9 @@ class Figures:
     bar_gpus: Sequence[int]
     queue_names: Sequence[str]
     server_gpus: Sequence[int]
+    queue_quotas: Sequence[int] = ()
+    queue_waits: Sequence[Gang] = ()
+    server_names: Sequence[str] = ()
 
     @property
     def num_gpus(self) -> int:
@@ -52,13 +70,15 @@ class Figures:
         return sum(self.server_gpus)
 
 
-def figures_of(result: Result, prepared: Prepared) -> Figures:
+def figures_of(result: Result, prepared: Prepared, *, server_names: Sequence[str] = ()) -> Figures:
     """Return what a report shows of a replay; ``prepared`` is its workload."""
     outcome, jobs = result.outcome, prepared.trace.jobs
     gpus = [int(count) for count in prepared.servers.num_gpus.tolist()]
     series, stays = outcome.series, outcome.stays
     over_time = course(series) if series is not None and len(series.at_s) else None
-    seats = gantt(outcome, stays, gpus, num_servers=GANTT_SERVERS) if stays is not None and len(stays.job) else None
+    seats = None
+    if stays is not None and len(stays.job):
+        seats = gantt(outcome, stays, gpus, num_servers=GANTT_SERVERS, series=series)
     bars = seats.bars if seats else ()
     return Figures(
         summary=result.summary,
@@ -73,6 +93,9 @@ def figures_of(result: Result, prepared: Prepared) -> Figures:
         bar_gpus=[jobs[bar.job].num_gpus for bar in bars],
         queue_names=prepared.queue_names,
         server_gpus=gpus,
+        queue_quotas=prepared.queues.quota_gpus.tolist(),
+        queue_waits=waits_by_queue(outcome.records, prepared.queue_names),
+        server_names=list(server_names[:GANTT_SERVERS]),
     )
 
 
@@ -80,7 +103,7 @@ def figures_to_json(figures: Figures) -> Json:
     """Return the figures as plain JSON data; numbers of curves keep six digits."""
     found = {field.name: getattr(figures, field.name) for field in fields(figures)}
     found |= {name: _columns(found[name]) for name in ("jct", "rho", "course")}
-    found["gangs"] = [asdict(gang) for gang in figures.gangs]
+    found |= {name: [asdict(gang) for gang in found[name]] for name in ("gangs", "queue_waits")}
     found["gantt"] = None if figures.gantt is None else _gantt_to_json(figures.gantt)
     found["room_share"] = None if math.isnan(figures.room_share) else figures.room_share
     found["summary"] = dict(figures.summary)
@@ -92,7 +115,7 @@ def figures_from_json(data: Mapping[str, Any]) -> Figures:
     found = dict(data)
     found |= {name: Curve(**_arrays(found[name])) for name in ("jct", "rho")}
     found["course"] = None if found["course"] is None else Course(**_arrays(found["course"]))
-    found["gangs"] = [Gang(**gang) for gang in found["gangs"]]
+    found |= {name: [Gang(**gang) for gang in found.get(name, ())] for name in ("gangs", "queue_waits")}
     found["gantt"] = None if found["gantt"] is None else _gantt_from_json(found["gantt"])
     found["room_share"] = math.nan if found["room_share"] is None else found["room_share"]
     return Figures(**found)
@@ -126,4 +149,4 @@ def _gantt_to_json(seats: Gantt) -> Json:
 def _gantt_from_json(data: Mapping[str, Any]) -> Gantt:
     names = [field.name for field in fields(Bar)]
     bars = tuple(Bar(**dict(zip(names, bar, strict=True))) for bar in data["bars"])
-    return Gantt(**{**data, "bars": bars})
+    return Gantt(**{**data, "bars": bars, "use": tuple(data.get("use", ()))})

@@ -16,6 +16,7 @@ from scheduler.simulator.outcome import Outcome, Records, Series, Stays
 
 CURVE_POINTS = 240
 INTERVALS = 480
+GANTT_INTERVALS = 240
 MOST_BARS = 1200
 
 
@@ -29,10 +30,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """Jobs of about one size.
+    """Jobs of about one size, or of one queue.
 
     Attributes:
-        label: GPUs they ask for: ``4`` or ``5-8``.
+        label: GPUs they ask for, ``4`` or ``5-8``; or the name of the queue.
         jobs: How many there are.
         p50_s, p90_s: Their time without GPUs.
     """
@@ -85,6 +86,7 @@ class Gantt:
         num_servers: Servers shown.
         from_s, until_s: The time shown.
         cut: Whether there is more after it.
+        use: Allocated GPUs of the whole cluster, means over equal intervals of that time; empty when not noted.
     """
 
     bars: tuple[Bar, ...]
@@ -92,6 +94,7 @@ class Gantt:
     from_s: float
     until_s: float
     cut: bool
+    use: tuple[float, ...] = ()
 
 
 def curve(values: FloatArray) -> Curve:
@@ -115,6 +118,17 @@ def waits_by_gang(records: Records) -> list[Gang]:
         label = str(top) if int(sizes.min()) == top else f"{top // 2 + 1}-{top}"
         gangs.append(Gang(label=label, jobs=len(waits), p50_s=percentile(waits, 0.5), p90_s=percentile(waits, 0.9)))
     return gangs
+
+
+def waits_by_queue(records: Records, names: Sequence[str]) -> list[Gang]:
+    """Return the waits of finished jobs of each queue, in order; zeros for a queue in which none finished."""
+    finished = np.isfinite(records.end_s)
+    found = []
+    for row, name in enumerate(names):
+        waits = sorted(records.queueing_s[finished & (records.queue == row)].tolist())
+        p50_s, p90_s = (percentile(waits, share) if waits else 0.0 for share in (0.5, 0.9))
+        found.append(Gang(label=name, jobs=len(waits), p50_s=p50_s, p90_s=p90_s))
+    return found
 
 
 def course(series: Series) -> Course:
@@ -152,7 +166,9 @@ def room_share(series: Series, gang: int) -> float:
     return float(held_s[series.largest_free_gpus[:-1] >= gang].sum()) / total_s if total_s > 0 else math.nan
 
 
-def gantt(outcome: Outcome, stays: Stays, server_gpus: Sequence[int], *, num_servers: int) -> Gantt:
+def gantt(
+    outcome: Outcome, stays: Stays, server_gpus: Sequence[int], *, num_servers: int, series: Series | None = None
+) -> Gantt:
     """Return who was on the first servers, until so many bars are drawn that no more can be told apart."""
     num_servers = min(num_servers, len(server_gpus))
     order = np.lexsort((stays.job, stays.begin_s))
@@ -166,7 +182,14 @@ def gantt(outcome: Outcome, stays: Stays, server_gpus: Sequence[int], *, num_ser
     for row in chosen.tolist():
         server, begin_s, end_s = int(stays.server[row]), float(stays.begin_s[row]), float(stays.end_s[row])
         bars += _lanes(free[server], int(stays.job[row]), server, int(stays.num_gpus[row]), begin_s, min(end_s, last_s))
-    return Gantt(bars=tuple(bars), num_servers=num_servers, from_s=from_s, until_s=last_s, cut=cut)
+    use = _use(series, from_s, last_s) if series is not None and len(series.at_s) > 1 else ()
+    return Gantt(bars=tuple(bars), num_servers=num_servers, from_s=from_s, until_s=last_s, cut=cut, use=use)
+
+
+def _use(series: Series, from_s: float, until_s: float) -> tuple[float, ...]:
+    edges = np.linspace(from_s, max(until_s, from_s + 1.0), GANTT_INTERVALS + 1)
+    means = _means(series.at_s, series.allocated_gpus, edges)
+    return tuple(round(value, 2) for value in means.tolist())
 
 
 def _lanes(free: list[float], job: int, server: int, num_gpus: int, begin_s: float, end_s: float) -> list[Bar]:

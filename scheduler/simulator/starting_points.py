@@ -96,6 +96,8 @@ def ready(base: Mapping[str, Any], variant: Variant, *, seed: int) -> Readied:
         raise BadInput("There is no job to replay.")
     if base.get("queues"):
         queues, names = _queues(base["queues"])
+    elif len(trace.queues) == 1 and not variant.quotas:
+        queues, names = cut.queues_of([0]), trace.queues  # a quota against nobody would only hold its own jobs up
     else:
         queues, names = cut.queue_table(trace, cluster_gpus=int(servers.num_gpus.sum())), trace.queues
     trace = replace(trace, jobs=at_rate(trace.jobs, variant.load))

@@ -14,12 +14,13 @@ from django.conf import settings
 
 from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Scenario
+from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.starting_points import columns_to_json, servers_from
 from scheduler.simulator.variants import servers_with, variant_from
-from scheduler.whatif.live_base import live_base
+from scheduler.whatif.live_base import live_base, servers_json
 from scheduler.whatif.past_base import past_base
 
 Json = dict[str, Any]  # a JSON object
@@ -46,7 +47,7 @@ def base_read(scenario: Scenario, *, at: datetime) -> Base:
     """
     start = scenario.start
     if start["kind"] == "live":
-        content, text = live_base(at=at)
+        content, text = live_base(at=at, for_queue=scenario.for_queue)
         return _base(scenario, content, {"text": text})
     if start["kind"] == "past":
         since, until = (datetime.fromisoformat(start[name]) for name in ("since", "until"))
@@ -76,7 +77,7 @@ def _servers(start: Json, *, at: datetime) -> Json:
         table = snapshot_read(cluster_row(), at=at).tables.servers
         if not len(table):
             raise BadInput("No server of this cluster is up. Say how many servers it should have.")
-        return columns_to_json(table)
+        return servers_json(table)
     group = ServerGroup(
         count=cluster["servers"],
         gpus=cluster["gpus"],
@@ -93,14 +94,17 @@ def _least_gpus(scenario: Scenario, servers: Json) -> int:
 
 
 def trace_path(scenario: Scenario) -> Path:
-    """Return the file in which the runs find the uploaded trace."""
+    """Return the file in which the runs find the uploaded trace.
+
+    Raises:
+        BadInput: It is not there: the folder was emptied, or is not shared with this worker.
+    """
     assert scenario.trace_file is not None
-    path = folder() / f"{scenario.trace_file.pk}.trace"
+    path = trace_file_path(scenario.trace_file)
     if not path.exists():
-        folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(bytes(scenario.trace_file.content))
-        partial.replace(path)
+        raise BadInput(
+            f"{scenario.trace_file.name} is not in {path.parent} on the simulations worker. Upload it again."
+        )
     return path
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.figures import figures_of, figures_to_json
+from scheduler.simulator.narrowed import narrowed
 from scheduler.simulator.starting_points import ready
 from scheduler.simulator.study import Result
 from scheduler.simulator.summary import summarize
@@ -77,13 +78,15 @@ def run(task: Mapping[str, Any], told: Told) -> Json:
     )
     simulated_s = time.process_time()
     result = Result(arm=variant.arm, seed=int(task["seed"]), outcome=outcome, summary=summarize(outcome))
-    figures = figures_to_json(figures_of(result, prepared))
+    figures = figures_of(result, prepared, server_names=base["servers"].get("names", ()))
+    if "own_queues" in base:
+        figures = narrowed(figures, base["own_queues"])
     costs = {
         "load_s": loaded_s - begun_s,
         "simulate_s": simulated_s - loaded_s,
         "figures_s": time.process_time() - simulated_s,
     }
-    return {"figures": figures, "warnings": list(prepared.trace.warnings), "costs": costs}
+    return {"figures": figures_to_json(figures), "warnings": list(prepared.trace.warnings), "costs": costs}
 
 
 def limit(task: Mapping[str, Any]) -> None:

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Any
 
 from scheduler.core.lifecycle import JobState
-from scheduler.core.tables import QueueTable
+from scheduler.core.tables import QueueTable, ServerTable
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
-from scheduler.models import Job, Queue
+from scheduler.models import Job, Queue, Server
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.narrowed import unnamed
 from scheduler.simulator.starting_points import columns_to_json, snapshot_to_json
 
 # The newest jobs that ended: what is known of how long jobs run.
@@ -17,8 +18,13 @@ MOST_ENDED = 2_000
 Json = dict[str, Any]  # a JSON object
 
 
-def live_base(*, at: datetime) -> tuple[Json, str]:
+def live_base(*, at: datetime, for_queue: Queue | None = None) -> tuple[Json, str]:
     """Return the starting point, and what it is in words.
+
+    Args:
+        at: Now.
+        for_queue: The queue of the lead who asks, who learns nothing of single jobs and queues beside it and those
+            below it: their names are left out here, their bars and shares in the process of the run. None for an admin.
 
     Raises:
         BadInput: If no server is up, or no job runs or waits.
@@ -32,7 +38,7 @@ def live_base(*, at: datetime) -> tuple[Json, str]:
     text = f"{len(tables.jobs):,} jobs at {at:%H:%M} UTC on {len(tables.servers):,} servers"
     names = dict(Job.objects.filter(pk__in=live.job_pks).values_list("pk", "name"))
     content: Json = {
-        "servers": columns_to_json(tables.servers),
+        "servers": servers_json(tables.servers),
         "queues": queues_json(tables.queues),
         "round_s": None,
         "source": {
@@ -44,7 +50,22 @@ def live_base(*, at: datetime) -> tuple[Json, str]:
             "ended": ended_rows(tables.queues),
         },
     }
-    return content, text
+    return content if for_queue is None else _for_lead(content, for_queue), text
+
+
+def _for_lead(content: Json, queue: Queue) -> Json:
+    names, source = content["queues"]["names"], content["source"]
+    own = [row for row, name in enumerate(names) if f"{name}/".startswith(f"{queue.name}/")]
+    jobs = zip(source["names"], source["jobs"]["queue"], strict=True)
+    source["names"] = [name if row in own else "" for name, row in jobs]
+    content["queues"]["names"] = unnamed(names, own)
+    return content | {"own_queues": own}
+
+
+def servers_json(servers: ServerTable) -> Json:
+    """Return the servers with their names."""
+    names = dict(Server.objects.values_list("number", "name"))
+    return columns_to_json(servers) | {"names": [names[number] for number in servers.server_id.tolist()]}
 
 
 def queues_json(queues: QueueTable) -> Json:

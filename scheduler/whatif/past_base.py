@@ -18,8 +18,7 @@ from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.starting_points import columns_to_json
-from scheduler.whatif.live_base import queues_json
+from scheduler.whatif.live_base import queues_json, servers_json
 
 MOST_JOBS = 200_000
 _LEAST_S = 1.0
@@ -81,7 +80,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> Past:
         warnings.append(f"{open_jobs:,} jobs of the window have not ended, and are left out")
     return Past(
         content={
-            "servers": columns_to_json(tables.servers),
+            "servers": servers_json(tables.servers),
             "queues": queues,
             "round_s": None,
             "source": {"kind": "jobs", "text": text, "jobs": jobs, "queues": queues["names"]},

@@ -17,13 +17,14 @@ from scheduler.models.scenario import AS_IT_WAS, RUN_OPEN, SCENARIO_OPEN, RunSta
 from scheduler.ports import Ports
 from scheduler.selectors.whatif import scenario_progress
 from scheduler.simulator.errors import BadInput
-from scheduler.whatif.bases import base_read, folder, packed, trace_path, unpacked
+from scheduler.whatif.bases import base_read, folder, packed, unpacked
 from scheduler.whatif.children import Child, base_file
 from scheduler.whatif.past_base import fidelity_rows
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 0.8
+# A run says how far it is about twice a second, so that a slow look still leaves no second without news.
+BEAT_S = 0.4
 LOST_AFTER = timedelta(seconds=15)
 MOST_ATTEMPTS = 3
 ERROR_CHARS = 500
@@ -186,9 +187,7 @@ class Runner:
         taken = {"worker": self.name, "heartbeat_at": at, "started_at": at, "done_jobs": 0, "num_jobs": 0}
         if claim.update(state=RunState.RUNNING, attempts=F("attempts") + 1, **taken) != 1:
             return True  # another worker was faster; there may be more
-        scenario = Scenario.objects.select_related("trace_file").get(pk=run.scenario_id)
-        if scenario.trace_file is not None:
-            trace_path(scenario)
+        scenario = Scenario.objects.get(pk=run.scenario_id)
         assert scenario.base is not None
         base = base_file(folder(), scenario.pk, unpacked(bytes(scenario.base)))
         variant = scenario.about["held"] if run.variant == AS_IT_WAS else scenario.variants[run.variant]

@@ -19,7 +19,7 @@ from scheduler.whatif.shadow import ShadowPlanner
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.25
-IDLE_EVERY_S = 1.0
+IDLE_EVERY_S = 0.5
 PAUSE_S = 2.0
 
 

@@ -3,6 +3,7 @@
 What is killed, cancelled or wrong leaves no run hanging.
 """
 
+import io
 import json
 import os
 import signal
@@ -20,16 +21,18 @@ from django.contrib.auth.models import User
 from clusterweb.env import BASE_DIR
 from scheduler.core.lifecycle import JobState
 from scheduler.models import Attempt, Job, Scenario, ScenarioRun
+from scheduler.models.queue import Role
 from scheduler.models.scenario import AS_IT_WAS, RunState, ScenarioState
 from scheduler.selectors.whatif import scenario_metrics, scenario_progress
 from scheduler.services.whatif import scenario_cancel, scenario_create
 from scheduler.services.whatif_files import trace_file_create
 from scheduler.simulator.cluster import Cluster, ServerGroup, server_table
 from scheduler.simulator.starting_points import columns_to_json
+from scheduler.whatif.bases import unpacked
 from scheduler.whatif.runner import LOST_AFTER, MOST_ATTEMPTS, Runner
 from tests.e2e.stack import wait_for
 from tests.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
-from tests.scenarios import SMALL, TRACE, scenario_body
+from tests.scenarios import SMALL, TRACE, scenario_body, trace_file_make
 from tests.whatif_world import Worlds
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,7 +100,7 @@ def test_generated_workload_is_simulated_for_every_variant_and_seed(worlds: Worl
 def test_uploaded_trace_is_replayed_on_more_and_fewer_servers(worlds: Worlds, admin: User) -> None:
     """Jobs that the smallest cluster cannot hold are left out of all variants, and that is said."""
     wide = TRACE + b"30,10,8\n"
-    file = trace_file_create(actor=admin, name="small.csv", content=wide, at=AT)
+    file = trace_file_create(actor=admin, name="small.csv", content=io.BytesIO(wide), at=AT)
     start = {"kind": "trace", "file": file.pk, "cluster": SMALL}
     variants = [{"policy": "fifo"}, {"policy": "fifo", "servers": -1}]
 
@@ -110,7 +113,7 @@ def test_uploaded_trace_is_replayed_on_more_and_fewer_servers(worlds: Worlds, ad
 
 def test_trace_that_cannot_be_read_fails_with_its_line(worlds: Worlds, admin: User) -> None:
     """The sentence of the reader reaches the page."""
-    file = trace_file_create(actor=admin, name="bad.csv", content=TRACE + b"40,soon,1\n", at=AT)
+    file = trace_file_make(admin, TRACE + b"40,soon,1\n")
 
     scenario = finished(worlds, ask(admin, start={"kind": "trace", "file": file.pk, "cluster": SMALL}))
 
@@ -135,6 +138,34 @@ def test_live_cluster_is_simulated_from_where_it_is(worlds: Worlds, admin: User)
     assert scenario.state == ScenarioState.COMPLETED, scenario.error
     assert [run.num_jobs for run in runs] == [3] * 4
     assert all(run.summary and run.summary["finished"] == 3 for run in runs)
+
+
+def test_lead_learns_of_other_queues_only_sums(worlds: Worlds) -> None:
+    """Nothing that is kept of the runs has the name of a job or queue of others, nor when one of their jobs ran."""
+    server = server_make("gpu-01", gpus=8)
+    vision, nlp = queue_make("vision", quota_gpus=4), queue_make("nlp", quota_gpus=4)
+    lead, stranger = member_make(vision, Role.LEAD), member_make(nlp)
+    for _ in range(5):
+        job_make(vision, state=JobState.COMPLETED, owner=lead, server=server, executed_s=600.0)
+    job_make(vision, owner=lead, num_gpus=2, name="mine")
+    for index in range(3):
+        job_make(nlp, owner=stranger, num_gpus=2, name=f"secret-{index}")
+    variants = [{"quotas": {"vision": 4}}, {"quotas": {"vision": 6}}]
+
+    scenario = finished(worlds, ask(lead, start={"kind": "live"}, variants=variants))
+
+    kept = json.dumps(list(scenario.runs.values("figures", "summary")), default=str)
+    assert scenario.state == ScenarioState.COMPLETED, scenario.error
+    assert scenario.base is not None
+    assert "secret" not in kept + unpacked(bytes(scenario.base)).decode()
+    assert "nlp" not in kept + unpacked(bytes(scenario.base)).decode()
+    for run in scenario.runs.all():
+        assert run.figures is not None
+        assert run.figures["queue_names"] == ["vision", "other queues"]
+        assert run.figures["bar_names"] == ["mine"]
+        assert len(run.figures["gantt"]["bars"]) == 1
+        assert run.summary is not None
+        assert run.summary["jobs"] == 4
 
 
 def test_live_cluster_of_unknown_run_times_says_so(worlds: Worlds, admin: User) -> None:

@@ -1,5 +1,6 @@
 """Who may ask what-if questions and see the answers; what is refused, field by field."""
 
+import io
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,7 +12,7 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
-from scheduler.models import Event, Scenario
+from scheduler.models import Event, Membership, Scenario
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
@@ -20,7 +21,7 @@ from scheduler.services.whatif import MOST_OPEN_OF_USER, scenario_create, scenar
 from scheduler.services.whatif_files import trace_file_create
 from tests.factories import AT, member_make, queue_make, user_make
 from tests.fakes import MemoryBell
-from tests.scenarios import scenario_body, scenario_make
+from tests.scenarios import TRACE, scenario_body, scenario_make
 
 pytestmark = pytest.mark.django_db
 PAST = {"kind": "past", "since": AT.isoformat(), "until": (AT + timedelta(hours=1)).isoformat()}
@@ -74,6 +75,33 @@ def test_leads_ask_about_what_they_bring_not_about_the_cluster(start: dict[str, 
     assert list(scenarios_visible(lead)) == [own]
 
 
+def test_lead_asks_for_other_quotas_of_an_own_queue_and_nothing_else() -> None:
+    """Under the settings in force, for one queue; it is theirs to see as long as they lead that queue."""
+    vision, nlp = queue_make("vision"), queue_make("nlp")
+    lead, other = member_make(vision, Role.LEAD), member_make(vision, Role.LEAD)
+
+    def ask(*variants: dict[str, Any]) -> Scenario:
+        return scenario_create(actor=lead, body=scenario_body(start={"kind": "live"}, variants=list(variants)), at=AT)
+
+    asked = ask({"quotas": {"vision": 4}}, {"quotas": {"vision": 8}})
+
+    assert asked.for_queue == vision
+    assert asked.variants[0]["policy"] == cluster_row().policy
+    assert list(scenarios_visible(lead)) == [asked]
+    assert not scenarios_visible(other).exists()
+    for wrong in (
+        {"quotas": {"nlp": 8}},
+        {"quotas": {"vision": 8, "nlp": 2}},
+        {"quotas": {"vision": 8}, "policy": "srtf"},
+        {"quotas": {"vision": 8}, "servers": 1},
+    ):
+        with pytest.raises(NotAllowed, match="Only an admin may ask"):
+            ask({"quotas": {"vision": 4}}, wrong)
+    Membership.objects.filter(user=lead).delete()
+    Membership.objects.create(user=lead, queue=nlp, role=Role.LEAD)
+    assert not scenarios_visible(lead).exists()
+
+
 def test_scenario_about_the_cluster_is_gone_for_one_who_is_no_admin_any_more() -> None:
     """What an admin asked about everybody's jobs does not follow them out of the role."""
     user = member_make(queue_make("vision"), Role.LEAD)
@@ -93,7 +121,7 @@ def test_another_leads_scenario_and_trace_are_not_found() -> None:
     """Leads see their own."""
     queue = queue_make("vision")
     one, other = member_make(queue, Role.LEAD), member_make(queue, Role.LEAD)
-    file = trace_file_create(actor=one, name="small.csv", content=b"arrival_s,run_s,num_gpus\n0,1,1\n", at=AT)
+    file = trace_file_create(actor=one, name="small.csv", content=io.BytesIO(TRACE), at=AT)
     asked = scenario_make(one)
 
     with pytest.raises(NotFound):

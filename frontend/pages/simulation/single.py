@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line, plain, token
+from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line
 from frontend.components.formats import counted, duration, number, percent, significant
+from frontend.pages.simulation.gantt import gantt_chart
+from frontend.pages.simulation.quota import quota_charts
 from frontend.pages.simulation.scales import elapsed_axis
 from scheduler.core.tables import FloatArray
 from scheduler.simulator.figures import Figures
-from scheduler.simulator.report import Course, Gantt
+from scheduler.simulator.report import Course
 
 _MOST_QUEUES = 8
 _OTHERS = "q0"
@@ -28,10 +30,11 @@ def arm_charts(arm: Figures, *, prefix: str) -> list[Chart]:
             _use(over_time, arm.num_gpus, prefix),
             _waiting(over_time, prefix),
             *([_queues(over_time, arm.queue_names, colors, prefix)] if len(arm.queue_names) > 1 else []),
+            *quota_charts(over_time, arm, colors, prefix),
             _blocks(over_time, arm.num_gpus, max(arm.server_gpus), arm.room_share, prefix),
         ]
     if arm.gantt is not None:
-        charts.append(_gantt(arm.gantt, arm, colors, prefix))
+        charts.append(gantt_chart(arm.gantt, arm, colors, prefix))
     return charts
 
 
@@ -144,69 +147,6 @@ def _blocks(over_time: Course, num_gpus: int, widest: int, share: float, prefix:
         ),
         over_time,
         {"Free GPUs": free, "Largest block": over_time.largest_free},
-    )
-
-
-def _gantt(seats: Gantt, arm: Figures, colors: Sequence[str], prefix: str) -> Chart:
-    """Draw each stay as a bar over the GPUs it held; coloured by queue where there are several."""
-    gpus = arm.server_gpus
-    offsets = np.concatenate(([0], np.cumsum([count + 1 for count in gpus[: seats.num_servers]]))).tolist()
-    names = arm.bar_names
-    one_queue = len(arm.queue_names) == 1
-    trace: Json = {
-        "type": "bar",
-        "orientation": "h",
-        "name": "jobs",
-        "base": [round((bar.begin_s - seats.from_s) / 3_600, 4) for bar in seats.bars],
-        "x": [round((bar.end_s - bar.begin_s) / 3_600, 4) for bar in seats.bars],
-        "y": [offsets[bar.server] + bar.lane + bar.height / 2 for bar in seats.bars],
-        "width": [bar.height * 0.94 for bar in seats.bars],
-        "marker": {
-            "color": [
-                token(f"u{3 + bar.job % 3}" if one_queue else colors[queue])
-                for bar, queue in zip(seats.bars, arm.bar_queues, strict=True)
-            ],
-            "line": {"color": token("surface"), "width": 0.5},
-        },
-        "text": [
-            f"{plain(name)}: {counted(asked, 'GPU')}, {duration(bar.end_s - bar.begin_s)} on server {bar.server}"
-            for name, asked, bar in zip(names, arm.bar_gpus, seats.bars, strict=True)
-        ],
-        "textposition": "none",
-        "hovertemplate": "%{text}<extra></extra>",
-    }
-    y: Json = {
-        "range": [offsets[-1] - 1, 0],
-        "tickvals": [offset + count / 2 for offset, count in zip(offsets, gpus[: seats.num_servers], strict=False)],
-        "ticktext": [f"server {server}" for server in range(seats.num_servers)],
-        "showgrid": False,
-    }
-    height = 60 + min(420, 13 * offsets[-1])
-    x = elapsed_axis((seats.until_s - seats.from_s) / 3_600) | {"fixedrange": False}
-    figure: Json = {
-        "data": [trace],
-        "layout": layout(height=height, left=60, x=x, y=y, barmode="overlay", hovermode="closest", dragmode="zoom"),
-    }
-    return Chart(
-        id=f"{prefix}-gantt",
-        title=f"Who was on the first {counted(seats.num_servers, 'server')} "
-        f"in the first {duration(seats.until_s - seats.from_s)}",
-        sub="One bar for each stay, as high as its GPUs; drag to zoom, double-click to go back. "
-        + ("Shades only tell neighbours apart" if one_queue else "Colours are queues")
-        + (f". Cut after {number(len(seats.bars))} bars" if seats.cut else ""),
-        figure=figure,
-        table_head=("Job", "Server", "GPUs", "From", "For"),
-        table_rows=[
-            (
-                name,
-                str(bar.server),
-                str(bar.height),
-                duration(bar.begin_s - seats.from_s),
-                duration(bar.end_s - bar.begin_s),
-            )
-            for name, bar in list(zip(names, seats.bars, strict=True))[:200]
-        ],
-        height=height,
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.models import Cluster
+from scheduler.models import Cluster, Queue
 
 Json = dict[str, Any]  # a scenario as the service takes it
 POLICIES = ("srtf", "ftf", "fifo")
@@ -40,6 +40,24 @@ def live_variant(cluster: Cluster) -> Json:
         "introspection": list(getattr(cluster, "introspection", [])),
         "introspection_options": dict(getattr(cluster, "introspection_options", {})),
     }
+
+
+def quota_scenario(cluster: Cluster, queue: Queue) -> Ready:
+    """Return what a lead asks first: half as much quota again for their queue, on the live cluster."""
+    live, more = live_variant(cluster), queue.quota_gpus + max(1, queue.quota_gpus // 2)
+    quotas = [queue.quota_gpus, more]
+    return Ready(
+        key=f"quota-{queue.pk}",
+        title=f"What would {more} GPUs of quota change for {queue.name}?",
+        text=f"The jobs that run and wait now, with {queue.quota_gpus} GPUs as today and with {more}.",
+        body={
+            "name": f"More quota for {queue.name}"[:120],
+            "start": {"kind": "live"},
+            "variants": [{**live, "quotas": {queue.name: gpus}} for gpus in quotas],
+            "seeds": [1, 2],
+        },
+        of_cluster=False,
+    )
 
 
 def ready_scenarios(cluster: Cluster) -> list[Ready]:

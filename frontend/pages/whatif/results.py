@@ -7,8 +7,9 @@ from typing import Any
 from frontend.components.charts import Chart
 from frontend.components.formats import MINUS, NBSP, duration, number, percent
 from frontend.pages.simulation.comparison import Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
-from frontend.pages.simulation.finding import finding, in_question
+from frontend.pages.simulation.queue_waits import queue_waits_chart
 from frontend.pages.simulation.single import arm_charts
+from frontend.pages.whatif.title import best_variant, title_of
 from scheduler.models import Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
 from scheduler.simulator.figures import Figures, figures_from_json
@@ -97,11 +98,12 @@ def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row]
         names: Of its variants.
     """
     summaries = [one.summary for one in figures]
-    chosen = in_question(summaries)
-    drawn = strokes(len(figures), chosen)
     by_key = {metric["key"]: metric for metric in metrics}
+    chosen = best_variant(by_key["avg_jct_s"])
+    drawn = strokes(len(figures), chosen)
+    by_queue = queue_waits_chart(figures, names, drawn)
     return Shown(
-        title=finding(summaries, names, chosen),
+        title=title_of(by_key["avg_jct_s"], figures, names, chosen),
         heads=list(SHOWN.values()),
         rows=_rows(by_key, names, drawn, chosen),
         chosen=chosen,
@@ -110,6 +112,7 @@ def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row]
             wait_chart(figures, names, drawn),
             rho_chart(figures, names, drawn),
             use_chart(figures, names),
+            *([by_queue] if by_queue else []),
         ],
         parts=[
             VariantPart(name=name, charts=arm_charts(one, prefix=f"variant-{at}"), shown=at == chosen)

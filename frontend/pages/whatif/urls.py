@@ -3,10 +3,12 @@
 from django.urls import path
 
 from frontend.pages.whatif import views
+from frontend.pages.whatif.traces import traces
 
 urlpatterns = [
     path("whatif", views.scenarios, name="what-if"),
     path("whatif/new", views.new, name="what-if-new"),
+    path("whatif/traces", traces, name="what-if-traces"),
     path("whatif/<str:scenario>", views.scenario_page, name="what-if-scenario"),
     path("whatif/<str:scenario>/apply", views.apply, name="what-if-apply"),
 ]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -10,13 +11,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
-from frontend.pages.whatif.ready import Ready, live_variant, ready_scenarios
+from frontend.pages.whatif.ready import Ready, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown
 from frontend.pages.whatif.words import fidelity_view, start_words
 from scheduler.core.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
-from scheduler.selectors.visibility import is_admin, may_ask_what_if, require_scenario, scenarios_visible
+from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
     names_of,
     scenario_metrics,
@@ -28,7 +29,7 @@ from scheduler.selectors.whatif import (
 from scheduler.services.settings import FIELDS, cluster_row, settings_change
 from scheduler.services.whatif import scenario_cancel, scenario_create, scenario_delete
 from scheduler.services.whatif_checks import VARIANTS
-from scheduler.services.whatif_files import MOST_BYTES, trace_file_create
+from scheduler.services.whatif_files import trace_file_create
 from scheduler.simulator.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS
 
@@ -57,12 +58,25 @@ def scenarios(request: HttpRequest) -> HttpResponseBase:
         }
         for one in found
     ]
-    context = {"rows": rows, "ready": _ready(request), "open": [one.pk for one in found if one.state in SCENARIO_OPEN]}
+    context = {
+        "rows": rows,
+        "ready": _ready(request),
+        "open": [one.pk for one in found if one.state in SCENARIO_OPEN],
+        "traces": [trace_file_row(file) for file in trace_files_visible(request.user)[:ON_A_PAGE]],
+        "most_mib": settings.TRACE_MOST_MIB,
+    }
     return render(request, "whatif/scenarios.html", context)
 
 
 def _ready(request: HttpRequest) -> list[Ready]:
-    return [one for one in ready_scenarios(cluster_row()) if is_admin(request.user) or not one.of_cluster]
+    cluster = cluster_row()
+    if is_admin(request.user):
+        return ready_scenarios(cluster)
+    led = list(queues_led(request.user)[:1])
+    return [
+        *(quota_scenario(cluster, queue) for queue in led),
+        *(one for one in ready_scenarios(cluster) if not one.of_cluster),
+    ]
 
 
 @page
@@ -104,10 +118,7 @@ def _ask(request: HttpRequest, body: Json) -> HttpResponseBase:
     try:
         upload = request.FILES.get("upload")
         if body["start"]["kind"] == "trace" and upload is not None:
-            if (upload.size or 0) > MOST_BYTES:
-                detail = f"The file has more than {MOST_BYTES // 2**20} MiB; gzip makes it smaller."
-                raise SpecInvalid([FieldError(pointer="/file", code="length", detail=detail)])
-            file = trace_file_create(actor=request.user, name=upload.name or "trace", content=upload.read(), at=at)
+            file = trace_file_create(actor=request.user, name=upload.name or "trace", content=upload.file, at=at)
             body["start"]["file"] = file.pk
         scenario = scenario_create(actor=request.user, body=body, at=at)
     except SpecInvalid as error:
@@ -132,9 +143,10 @@ def _form(
         "errors": found,
         "wrong": {entry.pointer.strip("/").rpartition("/")[2]: entry.detail for entry in found},
         "is_admin": is_admin(request.user),
+        "led": list(queues_led(request.user)[:20]),
         "files": [trace_file_row(file) for file in trace_files_visible(request.user)[:50]],
         "generators": list(GENERATORS),
-        "most_mib": MOST_BYTES // 2**20,
+        "most_mib": settings.TRACE_MOST_MIB,
     }
     return render(request, "whatif/new.html", context, status=status)
 
@@ -152,6 +164,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
     cluster = cluster_row()
     context: dict[str, Any] = {
         "scenario": found,
+        "address": request.build_absolute_uri(request.path),
         "row": scenario_row(found),
         "names": names,
         "progress": progress,

@@ -3,7 +3,7 @@
 
 (() => {
   const table = document.getElementById("figures");
-  const comparisons = ["jct", "waits", "rho"];
+  const comparisons = ["jct", "waits", "rho", "queue-waits"];
   const dashes = ["dash", "dot", "dashdot", "longdash"];
   const count = table.tBodies[0].rows.length;
 
@@ -29,8 +29,9 @@
       if (!script) continue;
       const figure = JSON.parse(script.textContent);
       figure.data.forEach((trace, arm) => {
-        trace.line = { ...trace.line, color: `var(--${drawn[arm].token})`, width: drawn[arm].width, dash: drawn[arm].dash };
-        if (trace.marker) trace.marker.color = trace.line.color;
+        const color = `var(--${drawn[arm].token})`;
+        if (trace.line) trace.line = { ...trace.line, color, width: drawn[arm].width, dash: drawn[arm].dash };
+        if (trace.marker) trace.marker.color = color;
       });
       script.textContent = JSON.stringify(figure).replaceAll("<", "\\u003C");
       document.getElementById(id).closest("figure").querySelectorAll(".legend i").forEach((swatch, arm) => {

@@ -1,0 +1,48 @@
+"""What a report shows to somebody who may know some queues only: the others are one, in which nobody has a name."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scheduler.simulator.figures import Figures
+from scheduler.simulator.report import Course, Gantt
+
+OTHERS = "other queues"
+
+
+def narrowed(figures: Figures, own: Sequence[int]) -> Figures:
+    """Return the figures with only the queues in ``own`` (rows) told apart, and only bars of their jobs.
+
+    Figures of the cluster as a whole stay: how long jobs take and wait, how much is allocated.
+    """
+    rows = [row for row in own if row < len(figures.queue_names)]
+    rest = [row for row in range(len(figures.queue_names)) if row not in rows]
+    place = {row: at for at, row in enumerate(rows)}
+    shown = [at for at, queue in enumerate(figures.bar_queues) if queue in place]
+    quotas = figures.queue_quotas
+    return replace(
+        figures,
+        queue_names=[*(figures.queue_names[row] for row in rows), OTHERS],
+        queue_quotas=[*(quotas[row] for row in rows), sum(quotas[row] for row in rest)] if quotas else [],
+        queue_waits=[figures.queue_waits[row] for row in rows] if figures.queue_waits else [],
+        course=None if figures.course is None else _course(figures.course, rows, rest),
+        gantt=None if figures.gantt is None else _gantt(figures.gantt, shown),
+        bar_names=[figures.bar_names[at] for at in shown],
+        bar_queues=[place[figures.bar_queues[at]] for at in shown],
+        bar_gpus=[figures.bar_gpus[at] for at in shown],
+    )
+
+
+def _course(course: Course, rows: Sequence[int], rest: Sequence[int]) -> Course:
+    others = course.queues[:, rest].sum(axis=1, keepdims=True)
+    return replace(course, queues=np.concatenate((course.queues[:, rows], others), axis=1))
+
+
+def _gantt(seats: Gantt, shown: Sequence[int]) -> Gantt:
+    return replace(seats, bars=tuple(seats.bars[at] for at in shown))
+
+
+def unnamed(names: Sequence[str], own: Sequence[int]) -> list[str]:
+    """Return names of queues with those of others left out, so that no sentence can tell them."""
+    return [name if row in own else f"another queue ({row})" for row, name in enumerate(names)]

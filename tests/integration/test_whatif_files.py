@@ -1,0 +1,178 @@
+"""Uploaded traces: written to disk piece by piece, bounded, refused with the row that is wrong, forgotten for good."""
+
+import gzip
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from scheduler import notify
+from scheduler.api.uploads import body_bytes_allowed
+from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.models import TraceFile
+from scheduler.models.queue import Role
+from scheduler.selectors.whatif import trace_file_path
+from scheduler.services import trace_checks
+from scheduler.services.tokens import token_create
+from scheduler.services.whatif_files import trace_file_create, trace_file_delete
+from scheduler.simulator.traces import read_trace
+from tests.factories import AT, member_make, queue_make, user_make
+from tests.fakes import MemoryBell
+from tests.scenarios import TRACE, scenario_make
+
+pytestmark = pytest.mark.django_db
+HEADER = b"arrival_s,run_s,num_gpus,name\n"  # long names, so that a large file has few rows
+ROW = b"%d,100,1," + b"a" * 900 + b"-%d\n"
+
+
+@pytest.fixture(autouse=True)
+def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:
+    """Static files as they lie in the tree, no broker."""
+    settings.STATIC_ROOT = tmp_path
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    notify.use_bell(MemoryBell())
+    yield
+    notify.use_bell(None)
+
+
+@pytest.fixture(autouse=True)
+def folder(settings: Any, tmp_path: Path) -> Iterator[Path]:
+    """Where the traces of this test are."""
+    settings.TRACES_DIR = tmp_path / "traces"
+    yield settings.TRACES_DIR
+    assert not list(settings.TRACES_DIR.glob("*.partial")), "what was refused stayed on disk"
+
+
+def rows(count: int) -> bytes:
+    """Return a trace of nearly a kilobyte a row."""
+    return HEADER + b"".join(ROW % (at, at) for at in range(count))
+
+
+def kept(content: bytes, name: str = "small.csv") -> TraceFile:
+    """Upload a trace as an admin."""
+    return trace_file_create(actor=user_make(admin=True), name=name, content=io.BytesIO(content), at=AT)
+
+
+def refused(content: bytes) -> str:
+    """Return why an upload is refused; nothing is kept of it."""
+    with pytest.raises(SpecInvalid) as error:
+        kept(content)
+    assert not TraceFile.objects.exists()
+    return error.value.errors[0].detail
+
+
+def test_large_trace_is_kept_as_it_was_sent() -> None:
+    """More than fits a request of any other kind; what comes back is what was sent, plain and packed."""
+    content = rows(10_000)
+    assert len(content) > 8 * 2**20
+
+    plain, packed = kept(content), kept(gzip.compress(content, 1), "month.csv.gz")
+
+    assert trace_file_path(plain).read_bytes() == content
+    assert packed.num_bytes == trace_file_path(packed).stat().st_size < len(content)
+    assert len(read_trace(trace_file_path(packed)).jobs) == 10_000
+
+
+def test_wrong_row_is_named_before_anything_is_kept() -> None:
+    """The line, the column, what is there and what would be right; in a packed file too."""
+    bad = TRACE + b"40,soon,1\n"
+
+    assert "small.csv, line 5, column run_s: found 'soon', expected a number of seconds" in refused(bad)
+    assert "line 5, column run_s" in refused(gzip.compress(bad))
+    assert "It begins like none of the formats" in refused(b"hello\n")
+    assert refused(b"") == "The file is empty."
+
+
+def test_only_so_much_is_taken(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, what it unpacks to, and all files of one user have limits."""
+    settings.TRACE_MOST_MIB = 1
+    monkeypatch.setattr(trace_checks, "MOST_UNPACKED_BYTES", 3 * 2**20)
+    user, content = user_make(admin=True), rows(1_200)
+
+    assert "at most 1 MiB" in refused(content)
+    assert "unpacks to more than 3 MiB" in refused(gzip.compress(b"0" * 2**22))
+    assert "ends too early" in refused(gzip.compress(TRACE)[:-9])
+    assert "is broken" in refused(gzip.compress(TRACE)[:-8] + b"12345678")
+    most = content[: 2**20 - 9].rpartition(b"\n")[0]
+    for _ in range(4):
+        trace_file_create(actor=user, name="a.csv", content=io.BytesIO(most), at=AT)
+    with pytest.raises(Conflict, match="more than 4 MiB"):
+        trace_file_create(actor=user, name="a.csv", content=io.BytesIO(most), at=AT)
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.MEMBER])
+def test_members_upload_nothing(role: Role, folder: Path) -> None:
+    """Nothing of it reaches the disk."""
+    with pytest.raises(NotAllowed):
+        trace_file_create(actor=member_make(queue_make("vision"), role), name="a", content=io.BytesIO(TRACE), at=AT)
+
+    assert not folder.exists()
+
+
+def test_deleted_trace_is_gone_from_the_disk(django_capture_on_commit_callbacks: Any) -> None:
+    """Its bytes go with it; one that a scenario starts from stays."""
+    user = user_make(admin=True)
+    file, used = (
+        trace_file_create(actor=user, name=name, content=io.BytesIO(TRACE), at=AT) for name in ("a.csv", "b.csv")
+    )
+    asked = scenario_make(user, start={"kind": "trace", "file": used.pk})
+    asked.trace_file = used
+    asked.save()
+    path = trace_file_path(file)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        trace_file_delete(actor=user, file=file, at=AT)
+    with pytest.raises(Conflict, match="Delete the scenario first"):
+        trace_file_delete(actor=user, file=used, at=AT)
+
+    assert not path.exists()
+    assert trace_file_path(used).exists()
+
+
+def test_page_uploads_and_deletes_and_another_lead_finds_nothing() -> None:
+    """The list shows the file and says what is wrong; what belongs to others does not exist."""
+    queue = queue_make("vision")
+    lead, other = member_make(queue, Role.LEAD), member_make(queue, Role.LEAD)
+    clients = {user: Client() for user in (lead, other)}
+    for user, client in clients.items():
+        client.force_login(user)
+
+    clients[lead].post("/whatif/traces", {"upload": SimpleUploadedFile("small.csv", TRACE)})
+    bad = clients[lead].post("/whatif/traces", {"upload": SimpleUploadedFile("bad.csv", b"x\n")}, follow=True)
+    file = TraceFile.objects.get()
+    others = clients[other].post("/whatif/traces", {"delete": file.pk})
+
+    assert b"It begins like none of the formats" in bad.content
+    assert b"small.csv" in bad.content
+    assert b"small.csv" not in clients[other].get("/whatif").content
+    assert others.status_code == 404
+    clients[lead].post("/whatif/traces", {"delete": file.pk})
+    assert not TraceFile.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_only_who_may_upload_may_send_much() -> None:
+    """Everybody else is cut off at the usual limit, before the body is on disk."""
+    from asgiref.sync import sync_to_async
+
+    def tokens() -> list[str]:
+        queue = queue_make("vision")
+        users = [member_make(queue, Role.LEAD), member_make(queue, Role.MEMBER)]
+        return [token_create(actor=user, name="t", scopes=["whatif"], expires_at=None, at=AT)[1] for user in users]
+
+    lead, member = await sync_to_async(tokens)()
+
+    async def allowed(token: str, path: str = "/api/v1/whatif/traces") -> int:
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+        if token:
+            scope["headers"] = [(b"authorization", f"Bearer {token}".encode())]
+        return await body_bytes_allowed(scope, 10)
+
+    assert await allowed(lead) > 256 * 2**20
+    assert [await allowed(token) for token in (member, "", "cw_nobody")] == [10, 10, 10]
+    assert await allowed(lead, "/api/v1/jobs") == 10
