@@ -10,6 +10,7 @@ urlpatterns = [
     path("", include("frontend.pages.cluster.urls")),
     path("", include("frontend.pages.rounds.urls")),
     path("", include("frontend.pages.whatif.urls")),
+    path("", include("frontend.pages.experiments.urls")),
     path("", include("frontend.pages.admin.urls")),
     path("", include("frontend.pages.webhooks.urls")),
 ]

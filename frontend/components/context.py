@@ -37,6 +37,7 @@ def _nav(request: HttpRequest, access: Access, counts: dict[str, int]) -> list[N
         ("/queues", "layers", "Queues"),
         ("/cluster", "server", "Cluster"),
         ("/rounds", "history", "Rounds"),
+        ("/experiments", "gauge", "Experiments"),
     ]
     if access.asks_what_if:
         items.append(("/whatif", "flask-conical", "What-if"))

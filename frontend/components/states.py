@@ -26,6 +26,10 @@ JOB_LOOKS: dict[str, Look] = {
     JobState.FAILED: Look(tone="bad", icon="x", word="Failed"),
     JobState.CANCELLED: Look(tone="none", icon="ban", word="Cancelled"),
 }
+EXPERIMENT_LOOKS: dict[str, Look] = {
+    "found": Look(tone="ok", icon="check", word="Found"),
+    "exhausted": Look(tone="mute", icon="info", word="All tried"),
+}
 SERVER_LOOKS: dict[str, Look] = {
     "joining": Look(tone="mute", icon="clock", word="Joining"),
     "up": Look(tone="ok", icon="check", word="Up"),
@@ -41,4 +45,9 @@ def looks_for_scripts() -> dict[str, dict[str, str]]:
 
 def look(state: str) -> Look:
     """Return the look of a job's or server's state; an unknown word is shown as it is."""
-    return JOB_LOOKS.get(state) or SERVER_LOOKS.get(state) or Look(tone="mute", icon="info", word=state.capitalize())
+    return (
+        JOB_LOOKS.get(state)
+        or SERVER_LOOKS.get(state)
+        or EXPERIMENT_LOOKS.get(state)
+        or Look(tone="mute", icon="info", word=state.capitalize())
+    )

@@ -62,6 +62,7 @@ class ConfigurationDocument(serializers.Serializer[Any]):  # documentation only
     promise = serializers.ChoiceField(choices=["promising", "opportunistic", "poor"])
     chance = serializers.FloatField(allow_null=True, help_text="Of reaching the target; null before the first look.")
     heading_for = serializers.FloatField(allow_null=True, help_text="Loss at its end by the fitted curve.")
+    gpu_hours = serializers.FloatField(help_text="Of leases that have ended.")
     curve = serializers.ListField(child=serializers.ListField(child=serializers.FloatField()))
 
 
@@ -71,6 +72,7 @@ class ExperimentRow(serializers.Serializer[Any]):  # documentation only
     id = serializers.CharField()
     name = serializers.CharField()
     queue = serializers.CharField()
+    color_slot = serializers.IntegerField(help_text="Colour of its queue on all pages.")
     owner = serializers.CharField()
     state = serializers.ChoiceField(choices=ExperimentState.values)
     sampler = serializers.CharField()
@@ -89,6 +91,7 @@ class ExperimentDocument(ExperimentRow):
     seed = serializers.IntegerField()
     total_steps = serializers.IntegerField()
     feedback_steps = serializers.IntegerField()
+    gpu_hours = serializers.FloatField(help_text="Of all its jobs, leases that have ended.")
     members = ConfigurationDocument(many=True)
 
 

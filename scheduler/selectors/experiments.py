@@ -6,7 +6,8 @@ from django.db.models import Count, Min, QuerySet
 
 from scheduler.core.errors import NotFound
 from scheduler.models import Experiment
-from scheduler.selectors.visibility import Actor, access_of
+from scheduler.models.queue import Role
+from scheduler.selectors.visibility import Actor, access_of, role_in
 
 Json = dict[str, Any]
 
@@ -28,6 +29,11 @@ def require_experiment(user: Actor, pk: str) -> Experiment:
     return found
 
 
+def may_end(user: Actor, experiment: Experiment) -> bool:
+    """Return whether ``user``, who sees it, may cancel an experiment: its owner, and leads of its queue."""
+    return user == experiment.owner or role_in(user, experiment.queue) is Role.LEAD
+
+
 def experiment_row(experiment: Experiment) -> Json:
     """Return one line of a list; the row comes out of ``experiments_visible``."""
     annotated: Any = experiment  # two columns more than the model has
@@ -35,6 +41,7 @@ def experiment_row(experiment: Experiment) -> Json:
         "id": experiment.pk,
         "name": experiment.name,
         "queue": experiment.queue.name,
+        "color_slot": experiment.queue.color_slot,
         "owner": experiment.owner.get_username(),
         "state": str(experiment.state),
         "sampler": experiment.sampler,
@@ -64,6 +71,7 @@ def experiment_detail(experiment: Experiment) -> Json:
             "chance": one.chance,
             "heading_for": one.heading_for,
             "curve": one.curve,
+            "gpu_hours": one.job.attained_gpu_s / 3_600,
         }
         for one in rows
     ]
@@ -76,5 +84,6 @@ def experiment_detail(experiment: Experiment) -> Json:
         "seed": experiment.seed,
         "total_steps": experiment.total_steps,
         "feedback_steps": experiment.feedback_steps,
+        "gpu_hours": sum(one.job.attained_gpu_s for one in rows) / 3_600,
         "members": members,
     }

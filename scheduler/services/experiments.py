@@ -12,8 +12,8 @@ from scheduler.core.lifecycle import TERMINAL
 from scheduler.core.search_space import filled, read_space
 from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
-from scheduler.models.queue import Role
-from scheduler.selectors.visibility import Actor, role_in
+from scheduler.selectors.experiments import may_end
+from scheduler.selectors.visibility import Actor
 from scheduler.services.job_check import job_check, spec_check
 from scheduler.services.jobs import job_cancel, job_submit
 from scheduler.services.suggestions import SAMPLERS, suggest
@@ -102,7 +102,7 @@ def experiment_cancel(*, actor: Actor, experiment: Experiment, at: datetime) -> 
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
         Conflict: It has found or tried all already.
     """
-    if actor != experiment.owner and role_in(actor, experiment.queue) is not Role.LEAD:
+    if not may_end(actor, experiment):
         raise NotAllowed(f"Only its owner and leads of {experiment.queue.name} may cancel {experiment.name}.")
     if experiment.state == ExperimentState.CANCELLED:
         return experiment

@@ -1,0 +1,89 @@
+"""The form that begins an experiment: what it shows, and the document that a sent one makes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.services.spec_text import spec_from_text
+
+Json = dict[str, Any]  # the body of ``POST /api/v1/experiments``
+NUMBERS = {
+    "configurations": ("Configurations", "How many are tried at most."),
+    "total_steps": ("Steps of each", "Mini-batches of one configuration from begin to end."),
+    "feedback_steps": ("First look after", "Steps; looked at again after twice as many, and so on."),
+    "target_loss": ("Target loss", "The search ends when one reports no more than this."),
+    "seed": ("Seed", "Of what is drawn."),
+}
+TEXTS = {"job": "Job", "space": "Parameters"}
+
+
+def first_fields(queue: str) -> dict[str, str]:
+    """Return what an empty form begins with: a search that says how one is written."""
+    command = ["python", "train.py", "--lr", "{lr}", "--width", "{width}"]
+    job = {"apiVersion": "v1", "name": "lr-search", "queue": queue, "command": command, "resources": {"gpus": 1}}
+    space = {"lr": {"low": 0.0001, "high": 1.0, "log": True}, "width": {"choices": [16, 32, 64]}}
+    return {
+        "job": yaml.safe_dump(job, sort_keys=False, default_flow_style=None),
+        "space": yaml.safe_dump(space, sort_keys=False, default_flow_style=None),
+        "sampler": "random",
+        "configurations": "20",
+        "total_steps": "4000",
+        "feedback_steps": "200",
+        "target_loss": "0.1",
+        "seed": "0",
+    }
+
+
+def body_from(fields: Mapping[str, str]) -> Json:
+    """Return the document of a sent form.
+
+    Raises:
+        SpecInvalid: One entry per field that is no document or no number.
+    """
+    body: Json = {"sampler": fields.get("sampler", "random")}
+    errors: list[FieldError] = []
+    for name, label in TEXTS.items():
+        try:
+            found = spec_from_text(fields.get(name, ""))
+            if not isinstance(found, dict):
+                detail = f"{label} must be YAML with one name: value a line."
+                raise SpecInvalid([FieldError(pointer="", code="type", detail=detail)])
+            body[name] = found
+        except SpecInvalid as error:
+            errors += [
+                FieldError(
+                    pointer=f"/{name}",
+                    code=entry.code,
+                    detail=f"{label}: {entry.detail}".replace(f"{label}: {label}", label),
+                )
+                for entry in error.errors
+            ]
+    for name, (label, _) in NUMBERS.items():
+        value = _number(fields.get(name, ""), whole=name != "target_loss")
+        if value is None:
+            wanted = "a number" if name == "target_loss" else "a whole number"
+            errors.append(FieldError(pointer=f"/{name}", code="type", detail=f"{label} must be {wanted}."))
+        body[name] = value
+    if errors:
+        raise SpecInvalid(errors)
+    return body
+
+
+def _number(text: str, *, whole: bool) -> float | int | None:
+    text = text.strip()
+    try:
+        return int(text) if whole else float(text)
+    except ValueError:
+        return None
+
+
+def field_errors(errors: list[FieldError]) -> dict[str, str]:
+    """Return what is wrong by the field of the form in which it was typed."""
+    found: dict[str, str] = {}
+    for error in errors:
+        name, _, deeper = error.pointer.strip("/").partition("/")
+        place = f"{deeper.replace('/', ' ')}: " if deeper and name in TEXTS else ""
+        found[name] = f"{found[name]} {place}{error.detail}" if name in found else f"{place}{error.detail}"
+    return found

@@ -1,0 +1,136 @@
+"""Pages of experiments: the list, the form, and one search with its curves, parameters and verdicts."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from frontend.components.errors import page
+from frontend.components.formats import number, significant
+from frontend.components.viewer import now_utc
+from frontend.pages.experiments.charts import curves_chart, parallel_chart
+from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
+from frontend.pages.experiments.words import best_of, finding, goal, values_words, verdict_of
+from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
+from scheduler.models import Experiment
+from scheduler.models.experiment import ExperimentState
+from scheduler.ports import live_ports
+from scheduler.selectors.experiments import (
+    experiment_detail,
+    experiment_row,
+    experiments_visible,
+    may_end,
+    require_experiment,
+)
+from scheduler.selectors.visibility import queues_submittable
+from scheduler.services.experiments import experiment_cancel, experiment_submit
+from scheduler.services.suggestions import SAMPLERS
+
+ON_A_PAGE = 50
+Row = dict[str, Any]  # selectors.experiments
+
+
+@require_safe
+def experiments(request: HttpRequest) -> HttpResponse:
+    """Show the experiments of the reader's queues, newest first."""
+    rows = [experiment_row(one) for one in experiments_visible(request.user).order_by("-id")[:ON_A_PAGE]]
+    running = sum(row["state"] == ExperimentState.RUNNING for row in rows)
+    context = {
+        "rows": rows,
+        "running": running,
+        "may_begin": queues_submittable(request.user).exists(),
+        "command": f"curl {request.build_absolute_uri('/api/v1/experiments')} -H \"Authorization: Bearer $TOKEN\" "
+        "-H 'Content-Type: application/json' -d @search.json",
+    }
+    return render(request, "experiments/experiments.html", context)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponseBase:
+    """Show the form; POST begins an experiment."""
+    queues = list(queues_submittable(request.user).order_by("name")[:200])
+    if not queues:
+        raise NotFound("experiments")
+    if request.method != "POST":
+        return _form(request, first_fields(queues[0].name))
+    fields, ports = request.POST.dict(), live_ports()
+    try:
+        made = experiment_submit(actor=request.user, data=body_from(fields), at=now_utc(), ids=ports.ids)
+    except SpecInvalid as error:
+        return _form(request, fields, errors=error.errors, status=422)
+    messages.success(request, f"{made.name} is begun.")
+    return redirect("experiment", experiment=made.pk)
+
+
+def _form(
+    request: HttpRequest, fields: dict[str, Any], *, errors: list[FieldError] | None = None, status: int = 200
+) -> HttpResponse:
+    wrong = field_errors(errors or [])
+    context = {
+        "fields": fields,
+        "wrong": wrong,
+        "errors": list(wrong.items()),
+        "numbers": [
+            {"name": name, "label": label, "help": text, "value": fields.get(name, ""), "wrong": wrong.get(name, "")}
+            for name, (label, text) in NUMBERS.items()
+        ],
+        "samplers": SAMPLERS,
+    }
+    return render(request, "experiments/new.html", context, status=status)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
+    """Show one experiment; POST cancels it."""
+    found = require_experiment(request.user, experiment)
+    if request.method == "POST":
+        return _cancel(request, found)
+    row = experiment_detail(found)
+    members = [{**one, "verdict": verdict_of(one, row), "words": values_words(one["values"])} for one in row["members"]]
+    members.sort(key=lambda one: (one["loss"] is None, one["loss"] or 0.0, one["number"]))
+    context = {
+        "experiment": found,
+        "row": row,
+        "title": finding(row),
+        "goal": goal(row),
+        "tiles": _tiles(row),
+        "members": members,
+        "charts": [curves_chart(row), parallel_chart(row)],
+        "is_running": found.state == ExperimentState.RUNNING,
+        "may_cancel": found.state == ExperimentState.RUNNING and may_end(request.user, found),
+        "open_jobs": sum(one["state"] not in ("completed", "failed", "cancelled") for one in members),
+    }
+    return render(request, "experiments/experiment.html", context)
+
+
+def _tiles(row: Row) -> list[dict[str, str]]:
+    members = row["members"]
+    best = best_of(members)
+    ended = sum(one["promise"] == "poor" for one in members)
+    promising = sum(one["promise"] == "promising" for one in members)
+    saved = sum(row["total_steps"] - (one["step"] or 0) for one in members if one["promise"] == "poor")
+    return [
+        {
+            "label": "Best loss",
+            "value": significant(best["loss"]) if best else "",
+            "missing": "none yet",
+            "delta": f"target {significant(row['target_loss'])}",
+        },
+        {"label": "Submitted", "value": number(len(members)), "unit": f"of {number(row['configurations'])}"},
+        {"label": "Promising", "value": number(promising), "delta": "a GPU of their own"},
+        {"label": "Given up", "value": number(ended), "delta": f"{number(saved)} steps not run" if saved else ""},
+        {"label": "GPU time", "value": number(row["gpu_hours"], 1), "unit": "GPU-h", "delta": "of all its jobs"},
+    ]
+
+
+def _cancel(request: HttpRequest, found: Experiment) -> HttpResponseBase:
+    try:
+        experiment_cancel(actor=request.user, experiment=found, at=now_utc())
+        messages.success(request, f"{found.name} is cancelled.")
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("experiment", experiment=found.pk)

@@ -1,0 +1,91 @@
+"""Sentences of the experiments pages: what a search found, what becomes of each configuration and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.components.formats import counted, percent, significant
+from scheduler.core.lifecycle import TERMINAL
+
+Row = Mapping[str, Any]  # selectors.experiments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a configuration is worth. ``tone`` and ``icon`` as of a badge."""
+
+    word: str
+    tone: str
+    icon: str
+    why: str
+
+
+def values_words(values: Mapping[str, Any]) -> str:
+    """Return the values of a configuration: ``lr 0.01, width 64``."""
+    return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
+
+
+def value_text(value: object) -> str:
+    """Return one value, numbers with four digits at most."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def best_of(members: Sequence[Row]) -> Row | None:
+    """Return the configuration with the least loss so far."""
+    known = [one for one in members if one["loss"] is not None]
+    return min(known, key=lambda one: (one["loss"], one["number"])) if known else None
+
+
+def finding(experiment: Row) -> str:
+    """Return what is known so far, one sentence."""
+    best = best_of(experiment["members"])
+    if best is None:
+        return f"No configuration of {experiment['name']} has reported a loss yet"
+    reached = experiment["state"] == "found"
+    words = (
+        f"{values_words(best['values'])} {'reached' if reached else 'is best so far with'} {significant(best['loss'])}"
+    )
+    return words[:1].upper() + words[1:]
+
+
+def goal(experiment: Row) -> str:
+    """Return how the search stands against its target."""
+    state, target = experiment["state"], significant(experiment["target_loss"])
+    tried = f"{experiment['submitted']} of {counted(experiment['configurations'], 'configuration')}"
+    ends = {
+        "running": f"It goes on until one reports a loss of {target} or less. {tried} submitted",
+        "found": f"The target was {target}. {tried} submitted",
+        "exhausted": f"None reached the target of {target}. {tried} submitted",
+        "cancelled": f"It was cancelled. The target was {target}. {tried} submitted",
+    }
+    return ends[state]
+
+
+def verdict_of(one: Row, experiment: Row) -> Verdict:
+    """Return what becomes of a configuration, and why."""
+    target = significant(experiment["target_loss"])
+    chance = f"{percent(one['chance'])} chance to reach {target}" if one["chance"] is not None else ""
+    heads = f"Heads for {significant(one['heading_for'])}, {chance}." if chance else ""
+    if one["loss"] is not None and one["loss"] <= experiment["target_loss"]:
+        return Verdict(word="Reached the target", tone="ok", icon="check", why=f"Loss {significant(one['loss'])}.")
+    if one["promise"] == "poor":
+        return Verdict(word="Ended", tone="bad", icon="x", why=f"Poor: {heads[:1].lower()}{heads[1:]}")
+    if one["state"] in TERMINAL:
+        return _ended(one, experiment, heads)
+    if not chance:
+        why = f"No verdict before its first look, after {experiment['feedback_steps']:,} steps."
+        return Verdict(word="No verdict yet", tone="mute", icon="clock", why=why.replace(",", "\u202f"))
+    if one["promise"] == "promising":
+        return Verdict(word="Promising", tone="ok", icon="arrow-up", why=f"{heads} Has a GPU of its own.")
+    return Verdict(word="Opportunistic", tone="info", icon="rotate-ccw", why=f"{heads} Takes turns on what is left.")
+
+
+def _ended(one: Row, experiment: Row, heads: str) -> Verdict:
+    if one["state"] == "completed":
+        why = f"Trained to its end{', loss ' + significant(one['loss']) if one['loss'] is not None else ''}."
+        return Verdict(word="Completed", tone="mute", icon="check", why=why)
+    if one["state"] == "failed":
+        return Verdict(word="Failed", tone="bad", icon="x", why="Its job failed; the log says why.")
+    reason = {"found": "Ended because another one reached the target.", "cancelled": "The search was cancelled."}
+    why = reason.get(experiment["state"], "Somebody cancelled its job.")
+    return Verdict(word="Ended", tone="mute", icon="ban", why=f"{why} {heads}".strip())
