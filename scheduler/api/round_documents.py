@@ -84,6 +84,13 @@ class TrialDocument(Shape):
     gain = real("Of a pair on shared GPUs: together, of one alone in turn.", null=True)
 
 
+class OrderDocument(Shape):
+    """One place in the order of the policy."""
+
+    job = DecidedJob(allow_null=True)
+    key = text("What the policy sorts by, smallest first; null for a job that you may not see.", null=True)
+
+
 class RoundDocument(RoundRow):
     """One decision with what it decided."""
 
@@ -92,6 +99,7 @@ class RoundDocument(RoundRow):
     preemptions = PreemptionDocument(many=True)
     waiting = WaitingDocument(many=True)
     waiting_by_reason = serializers.DictField(child=serializers.IntegerField())
+    order = OrderDocument(many=True, help_text="The first ones.")
     trials = TrialDocument(many=True)
     is_shortened = serializers.BooleanField(help_text="Whether only the first decisions of a kind are shown.")
 

@@ -6,13 +6,16 @@ Shape of ``Round.decisions`` (jobs by number, servers by number):
     preemptions: [{job, rule, by_job, evidence, parks: true or absent}]
     waiting: [{job, position, reason, evidence}], the first ``WAITING_MOST`` in the order of the policy
     waiting_by_reason: {reason: count}, all of them
+    keys: [[job, key]], the first ``KEYS_MOST`` in the order of the policy, smallest first; only where decisions differ
     trials: what introspection tried or judged, see ``trials.Tried``; absent when nothing
 or ``{"same_as": number}`` when they equal those of an earlier round, word for word.
 """
 
+import math
 from collections import Counter, defaultdict
 from typing import Any
 
+from scheduler.core.config import SchedulerConfig
 from scheduler.core.plan import Plan
 from scheduler.core.tables import NO_ROW
 from scheduler.live.apply import Applied
@@ -20,6 +23,7 @@ from scheduler.live.snapshot import LiveSnapshot
 from scheduler.models import Round
 
 WAITING_MOST = 2_000
+KEYS_MOST = 100
 
 Decisions = dict[str, Any]  # JSON of the shape above
 
@@ -79,6 +83,13 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]
     ]
 
 
+def keys_of(live: LiveSnapshot, plan: Plan, config: SchedulerConfig) -> list[list[Any]]:
+    """Return the first jobs in the order of the policy with the keys that made it; a key that is not finite is text."""
+    numbers, keys = live.tables.jobs.job_id.tolist(), config.policy.priority(live.tables).tolist()
+    rows = plan.order[:KEYS_MOST]
+    return [[numbers[row], round(keys[row], 6) if math.isfinite(keys[row]) else str(keys[row])] for row in rows]
+
+
 def shortened(decisions: Decisions, *, round_number: int) -> Decisions:
     """Return a reference to the round before when nothing differs, else the decisions themselves."""
     before = Round.objects.filter(number=round_number - 1).values_list("decisions", flat=True).first()
@@ -87,4 +98,6 @@ def shortened(decisions: Decisions, *, round_number: int) -> Decisions:
     same_as = int(before.get("same_as", round_number - 1))
     if "same_as" in before:
         before = Round.objects.filter(number=same_as).values_list("decisions", flat=True).first()
+    # Keys drift with time; what they led to is what counts.
+    before = {name: value for name, value in (before or {}).items() if name != "keys"}
     return {"same_as": same_as} if before == decisions else decisions

@@ -21,7 +21,7 @@ from scheduler.core.round import plan_round
 from scheduler.core.tables import Snapshot
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
-from scheduler.live.decisions import decisions_of, shortened
+from scheduler.live.decisions import decisions_of, keys_of, shortened
 from scheduler.live.desired import desired_send
 from scheduler.live.handover import shadow_offer
 from scheduler.live.job_table import plannable
@@ -132,6 +132,7 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
         return _refused(begun, error, ports), Applied()
+    keys = keys_of(begun.live, plan, begun.config)
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())
         applied = plan_apply(
@@ -139,6 +140,8 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
         )
         tried = _remember(begun, plan, round_number=number)
         round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
+        if "same_as" not in round_.decisions:
+            round_.decisions = {**round_.decisions, "keys": keys}
         if tried:
             round_.decisions = {**round_.decisions, "trials": tried}
         round_.save(force_insert=True)

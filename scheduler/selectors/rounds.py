@@ -52,7 +52,7 @@ def round_row(round_: Round) -> Row:
 
 
 def round_detail(user: Actor, number: int) -> Row:
-    """Return one round with its decisions: ``grants``, ``preemptions``, ``waiting``, ``waiting_by_reason``, ``trials``.
+    """Return one round with what it decided: grants, preemptions, waiting with its counts, order, trials.
 
     Raises:
         NotFound: There is no such round, or nobody is signed in.
@@ -64,7 +64,8 @@ def round_detail(user: Actor, number: int) -> Row:
     decided = _decisions(round_)
     parts = {kind: list(decided.get(kind, []))[:SHOWN_MOST] for kind in ("grants", "preemptions", "waiting")}
     trials = list(round_.decisions.get("trials", []))[:SHOWN_MOST]
-    reader = _Reader(access_of(user), parts, trials)
+    keys = list(decided.get("keys", []))[:SHOWN_MOST]
+    reader = _Reader(access_of(user), parts, {*(n for entry in trials for n in entry["jobs"]), *(n for n, _ in keys)})
     return {
         **round_row(round_),
         "same_as": round_.decisions.get("same_as"),
@@ -72,6 +73,7 @@ def round_detail(user: Actor, number: int) -> Row:
         "preemptions": [reader.preemption(entry) for entry in parts["preemptions"]],
         "waiting": [reader.waiting(entry) for entry in parts["waiting"]],
         "waiting_by_reason": decided.get("waiting_by_reason", {}),
+        "order": [reader.place(number, key) for number, key in keys],
         "trials": [shown for entry in trials if (shown := reader.trial(entry)) is not None],
         "is_shortened": any(len(decided.get(kind, [])) > SHOWN_MOST for kind in parts),
     }
@@ -89,11 +91,11 @@ def _decisions(round_: Round) -> Row:
 class _Reader:
     """Turns numbers into names for one reader."""
 
-    def __init__(self, access: Access, parts: dict[str, list[Row]], trials: list[Row]) -> None:
+    def __init__(self, access: Access, parts: dict[str, list[Row]], others: set[int]) -> None:
         self._access = access
         numbers = {entry["job"] for entries in parts.values() for entry in entries}
         numbers |= {entry["by_job"] for entry in parts["preemptions"] if entry.get("by_job") is not None}
-        numbers |= {number for entry in trials for number in entry["jobs"]}
+        numbers |= others
         self._jobs = _jobs(numbers)
         self._servers = dict(Server.objects.values_list("number", "name"))
         self._names: Names = names_of(access)
@@ -136,6 +138,10 @@ class _Reader:
             "reason": entry["reason"] if is_seen else "",
             "evidence": self._evidence(entry),
         }
+
+    def place(self, number: int, key: float | str) -> Row:
+        """Return one place in the order of the policy; the key only of a job that the reader may see."""
+        return {"job": self.job(number), "key": str(key) if self._is_seen(number) else None}
 
     def trial(self, entry: Row) -> Row | None:
         """Return one change that introspection tried or judged; None when one of its jobs may not be seen."""

@@ -76,7 +76,7 @@ def _changes(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [
         (name.replace("_", " "), _said(before.get(name)), _said(after.get(name)))
         for name in names
-        if before.get(name) != after.get(name)
+        if (before.get(name) or None) != (after.get(name) or None)
     ]
 
 

@@ -3,7 +3,7 @@
 from datetime import tzinfo
 from typing import Any
 
-from frontend.components.charts import Chart, LegendEntry, area, layout, time_axis, wall
+from frontend.components.charts import Chart, area, layout, time_axis, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, number, percent
 from frontend.components.times import Range, as_time
@@ -45,7 +45,6 @@ def hours_chart(found: Row, *, range_: Range, zone: tzinfo, device: DeviceWord) 
         sub=f"{device.many[0].upper()}{device.many[1:]} by what they were doing, {range_.words}",
         figure=figure,
         empty="It appears with the first reports.",
-        legend=tuple(LegendEntry(label=LOOKS[kind][0], token=LOOKS[kind][1]) for kind in KINDS),
         table_head=("Time", *(LOOKS[kind][0] for kind in KINDS)),
         table_rows=[
             (clock(at, range_.until, zone), *(number(found["kinds"][kind][place], 1) for kind in KINDS))

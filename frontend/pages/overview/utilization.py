@@ -69,7 +69,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             "data": traces,
             "layout": layout(
                 x=time_axis(range_.since, range_.until, zone),
-                y={**count_axis(total), "showgrid": False},
+                y={**count_axis(total), "range": [0, max(1, round(total)) * 1.03], "showgrid": False},
                 annotations=_labels(x, parts, total),
             ),
         }

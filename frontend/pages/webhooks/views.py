@@ -56,7 +56,7 @@ def webhooks(request: HttpRequest) -> HttpResponseBase:
         "form": form,
         "secret": secret,
         "made": made,
-        "rows": [{"webhook": row, "counts": counts.get(row.pk, {})} for row in rows],
+        "rows": [{"webhook": row, "counts": counts.get(row.pk, {"last_at": None})} for row in rows],
         "is_admin": whole_cluster,
         "curl": f'curl -H "Authorization: Bearer $TOKEN" {request.build_absolute_uri("/api/v1/webhooks")}',
     }
