@@ -62,7 +62,8 @@ class TraceFiles(ApiView):
 
         The first rows are read at once, the others when a scenario starts from it; errors name the line.
         """
-        content = request.data if hasattr(request.data, "read") else io.BytesIO()  # no body, nothing parsed
+        found: Any = request.data  # the stream of ``RawBody``; without a body nothing was parsed
+        content: IO[bytes] = found if hasattr(found, "read") else io.BytesIO()
         file = trace_file_create(
             actor=request.user,
             name=self.params["name"] or "trace",

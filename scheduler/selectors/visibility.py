@@ -170,7 +170,7 @@ def scenarios_visible(user: Actor) -> QuerySet[Scenario]:
     An admin sees all. A lead sees the own ones; of those that tell about the whole cluster only such as were made for a
     queue that is still theirs.
     """
-    scenarios = Scenario.objects.select_related("owner", "for_queue").defer("base")
+    scenarios = Scenario.objects.select_related("owner", "for_queue", "trace_file").defer("base")
     if is_admin(user):
         return scenarios
     access = access_of(user)

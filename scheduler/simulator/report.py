@@ -173,7 +173,12 @@ def gantt(
     num_servers = min(num_servers, len(server_gpus))
     order = np.lexsort((stays.job, stays.begin_s))
     order = order[stays.server[order] < num_servers]
-    from_s = float(outcome.records.arrival_s.min(initial=0.0)) if len(outcome.records) else 0.0
+    if series is not None and len(series.at_s):
+        from_s = float(
+            series.at_s[0]
+        )  # where the jobs were there before, the replay begins later than the first of them
+    else:
+        from_s = float(outcome.records.arrival_s.min()) if len(outcome.records) else 0.0
     cut = len(order) > MOST_BARS
     chosen = order[:MOST_BARS]
     last_s = float(stays.begin_s[order[MOST_BARS]]) if cut else float(stays.end_s[chosen].max(initial=from_s))

@@ -37,7 +37,7 @@ def curves_chart(experiment: Row) -> Chart:
     return Chart(
         id="curves",
         title=title,
-        sub=f"Loss by training step{', log scale' if is_log else ''}, a line a configuration{rest}; dashed is the target",
+        sub=f"Loss by step{', log scale' if is_log else ''}, one line a configuration{rest}; dashed is the target",
         figure={
             "data": traces,
             "layout": layout(

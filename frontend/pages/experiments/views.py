@@ -41,7 +41,7 @@ def experiments(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "running": running,
         "may_begin": queues_submittable(request.user).exists(),
-        "command": f"curl {request.build_absolute_uri('/api/v1/experiments')} -H \"Authorization: Bearer $TOKEN\" "
+        "command": f'curl {request.build_absolute_uri("/api/v1/experiments")} -H "Authorization: Bearer $TOKEN" '
         "-H 'Content-Type: application/json' -d @search.json",
     }
     return render(request, "experiments/experiments.html", context)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.components.formats import counted, percent, significant
+from frontend.components.formats import counted, number, percent, significant
 from scheduler.core.lifecycle import TERMINAL
 
 Row = Mapping[str, Any]  # selectors.experiments
@@ -42,10 +42,8 @@ def finding(experiment: Row) -> str:
     if best is None:
         return f"No configuration of {experiment['name']} has reported a loss yet"
     reached = experiment["state"] == "found"
-    words = (
-        f"{values_words(best['values'])} {'reached' if reached else 'is best so far with'} {significant(best['loss'])}"
-    )
-    return words[:1].upper() + words[1:]
+    word = "Found" if reached else "Best so far"
+    return f"{word}: a loss of {significant(best['loss'])} with {values_words(best['values'])}"
 
 
 def goal(experiment: Row) -> str:
@@ -73,8 +71,8 @@ def verdict_of(one: Row, experiment: Row) -> Verdict:
     if one["state"] in TERMINAL:
         return _ended(one, experiment, heads)
     if not chance:
-        why = f"No verdict before its first look, after {experiment['feedback_steps']:,} steps."
-        return Verdict(word="No verdict yet", tone="mute", icon="clock", why=why.replace(",", "\u202f"))
+        why = f"No verdict before its first look, after {number(experiment['feedback_steps'])} steps."
+        return Verdict(word="No verdict yet", tone="mute", icon="clock", why=why)
     if one["promise"] == "promising":
         return Verdict(word="Promising", tone="ok", icon="arrow-up", why=f"{heads} Has a GPU of its own.")
     return Verdict(word="Opportunistic", tone="info", icon="rotate-ccw", why=f"{heads} Takes turns on what is left.")

@@ -157,7 +157,9 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
         if widest
         else "No job finished"
     )
-    if widest and len(results) > 1:
+    if widest and longest < _LEAST_WAIT_S:
+        title = "9 in 10 jobs of every size wait less than a minute"
+    elif widest and len(results) > 1:
         title += f" under {names[0]}"
     y: Json = log_time_axis(_LEAST_WAIT_S, max(3_600.0, longest * 1.2)) | {"showline": False}
     return Chart(

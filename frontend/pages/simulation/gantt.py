@@ -71,7 +71,7 @@ def gantt_chart(seats: Gantt, arm: Figures, colors: Sequence[str], prefix: str) 
         y["domain"] = [split, 1]
         more["yaxis2"] = use_axis | {"domain": [0, split - 0.08]}
         x["anchor"] = "y2"
-    figure: Json = {"data": data, "layout": layout(height=height, left=60, x=x, y=y, **more)}
+    figure: Json = {"data": data, "layout": layout(height=height, left=76, x=x, y=y, **more)}
     return Chart(
         id=f"{prefix}-gantt",
         title=f"Who was on the first {counted(seats.num_servers, 'server')} "

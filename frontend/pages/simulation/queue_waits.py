@@ -43,11 +43,14 @@ def queue_waits_chart(results: Sequence[Figures], names: Sequence[str], drawn: S
     longest = max(waits[label].p90_s for waits in found for label in shown)
     worst = max(shown, key=lambda label: found[0][label].p90_s)
     title = f"In {worst} 1 in 10 jobs waits longer than {duration(found[0][worst].p90_s)}"
+    title += f" under {names[0]}" if len(results) > 1 else ""
+    if longest < _LEAST_S:
+        title = "In every queue 9 in 10 jobs wait less than a minute"
     height = 64 + 26 * len(order)
     x = log_time_axis(_LEAST_S, max(3_600.0, longest * 1.2))
     return Chart(
         id="queue-waits",
-        title=title + (f" under {names[0]}" if len(results) > 1 else ""),
+        title=title,
         sub="Time without GPUs of finished jobs, 90th percentile, by queue, log scale from 1 min",
         figure={
             "data": traces,

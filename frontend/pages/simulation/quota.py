@@ -9,6 +9,7 @@ from frontend.components.formats import counted, number, percent
 from frontend.pages.simulation.scales import elapsed_axis
 from scheduler.core.tables import FloatArray
 from scheduler.simulator.figures import Figures
+from scheduler.simulator.narrowed import OTHERS
 from scheduler.simulator.report import Course
 
 _MOST_QUEUES = 14
@@ -45,7 +46,7 @@ def _every_queue(
             "hovertemplate": "quota %{x:,.0f} GPUs<extra></extra>",
         },
     ]
-    most = int(beyond.argmax())
+    most = max(_named(names), key=lambda row: float(beyond[row]))
     title = (
         f"{names[most]} borrows {counted(round(float(beyond[most])), 'GPU')} on average, "
         f"{percent(float(beyond[most] / max(1.0, quotas[most])))} of its quota"
@@ -111,7 +112,8 @@ def _bars(
 def _borrower(over_time: Course, names: Sequence[str], quotas: FloatArray, colors: Sequence[str], prefix: str) -> Chart:
     """Draw the queue that borrows most: what it holds within its quota, what beyond, and the quota as a line."""
     held = over_time.queues
-    row = int(np.maximum(held - quotas, 0.0).mean(axis=0).argmax())
+    beyond = np.maximum(held - quotas, 0.0).mean(axis=0)
+    row = max(_named(names), key=lambda at: float(beyond[at]))
     own, quota = held[:, row], float(quotas[row])
     x = [round(at * over_time.step_s / 3_600, 4) for at in range(len(own))]
     above = float((own > quota).mean())
@@ -142,6 +144,11 @@ def _borrower(over_time: Course, names: Sequence[str], quotas: FloatArray, color
             for at in range(0, len(x), every)
         ],
     )
+
+
+def _named(names: Sequence[str]) -> list[int]:
+    """Return the queues that a sentence may be about: not the sum of those that the reader may not know."""
+    return [row for row, name in enumerate(names) if name != OTHERS]
 
 
 def _rounded(values: FloatArray) -> list[float | None]:

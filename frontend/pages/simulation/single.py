@@ -12,6 +12,7 @@ from frontend.pages.simulation.quota import quota_charts
 from frontend.pages.simulation.scales import elapsed_axis
 from scheduler.core.tables import FloatArray
 from scheduler.simulator.figures import Figures
+from scheduler.simulator.narrowed import OTHERS
 from scheduler.simulator.report import Course
 
 _MOST_QUEUES = 8
@@ -100,7 +101,8 @@ def _queues(over_time: Course, names: Sequence[str], colors: Sequence[str], pref
     rest = [row for row, color in enumerate(colors) if color == _OTHERS]
     if rest:
         parts.append((f"{len(rest)} others", _OTHERS, over_time.queues[:, rest].sum(axis=1)))
-    total, first = float(means.sum()), int(means.argmax())
+    total = float(means.sum())
+    first = max((row for row, name in enumerate(names) if name != OTHERS), key=lambda row: float(means[row]))
     title = f"{names[first]} holds {percent(float(means[first]) / total if total else 0.0)} of the allocated GPU time"
     x = _hours(over_time)
     return _timed(

@@ -37,6 +37,7 @@ def _keep(request: HttpRequest) -> None:
     if upload is None:
         messages.error(request, "Choose a file first.")
         return
+    assert upload.file is not None  # what arrived by a form has one
     file = trace_file_create(actor=request.user, name=upload.name or "trace", content=upload.file, at=now_utc())
     messages.success(request, f"{file.name} is kept, {data_size(file.num_bytes)}. Ask about it in a new scenario.")
 

@@ -53,7 +53,7 @@ def scenarios(request: HttpRequest) -> HttpResponseBase:
     rows = [
         {
             **scenario_row(one),
-            "words": start_words(one.start),
+            "words": start_words(one.start, one.trace_file.name if one.trace_file else ""),
             "progress": scenario_progress(one, at) if one.state in SCENARIO_OPEN else None,
         }
         for one in found
@@ -117,7 +117,7 @@ def _ask(request: HttpRequest, body: Json) -> HttpResponseBase:
     at = now_utc()
     try:
         upload = request.FILES.get("upload")
-        if body["start"]["kind"] == "trace" and upload is not None:
+        if body["start"]["kind"] == "trace" and upload is not None and upload.file is not None:
             file = trace_file_create(actor=request.user, name=upload.name or "trace", content=upload.file, at=at)
             body["start"]["file"] = file.pk
         scenario = scenario_create(actor=request.user, body=body, at=at)

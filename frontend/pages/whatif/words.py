@@ -17,8 +17,8 @@ FIGURES = {
 }
 
 
-def start_words(start: Mapping[str, Any]) -> str:  # as the scenario keeps it
-    """Return where a scenario starts, as the beginning of a line."""
+def start_words(start: Mapping[str, Any], file: str = "") -> str:  # as the scenario keeps it
+    """Return where a scenario starts, as the beginning of a line; ``file`` is the name of its trace."""
     kind = start["kind"]
     if kind == "live":
         return "The live cluster"
@@ -26,7 +26,7 @@ def start_words(start: Mapping[str, Any]) -> str:  # as the scenario keeps it
         since, until = (datetime.fromisoformat(start[name]) for name in ("since", "until"))
         return f"Replay of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
     if kind == "trace":
-        return "An uploaded trace"
+        return f"Trace {file}" if file else "An uploaded trace"
     return f"Generated: {start['text'].removeprefix(PREFIX).replace('?', ', ').replace('&', ', ')}"
 
 
