@@ -7,7 +7,7 @@ measured; the page keeps the others as they were, from ``benchmarks/results/runt
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
@@ -15,6 +15,7 @@ from pathlib import Path
 
 PARTS = ("slicing", "gangs", "launches", "packing", "profiler", "cache", "ralp", "search", "failures", "gpu")
 PAGE = Path("docs/runtime.md")
+CURVE_ROWS = 10
 RESULTS = Path("benchmarks/results")
 
 INTRODUCTION = """# What the runtime does to running jobs, measured
@@ -54,7 +55,20 @@ def page() -> str:
             kept = {True: "yes", False: "**no**", None: ""}[figure["is_met"]]
             cells = (figure["name"], figure["target"], figure["value"], kept, figure["setting"], figure["note"])
             text.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n")
+        text += [_curves(figure["curves"]) for figure in data["figures"] if figure.get("curves")]
     return "".join(text)
+
+
+def _curves(curves: Mapping[str, Sequence[Sequence[float]]]) -> str:
+    """Return a table of what curves had come to after some times, which are of equal distance."""
+    last_s = max(points[-1][0] for points in curves.values())
+    times_s = [last_s * part / CURVE_ROWS for part in range(1, CURVE_ROWS + 1)]
+    lines = ["", "| seconds | " + " | ".join(curves) + " |", "|---" * (1 + len(curves)) + "|"]
+    for at_s in times_s:
+        known = [[value for seen_s, value in points if seen_s <= at_s] for points in curves.values()]
+        cells = (f"{values[-1]:.3g}" if values else "" for values in known)
+        lines.append(f"| {at_s:.0f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def main(names: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """One measured figure of the runtime beside its target."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,7 @@ class Figure:
         is_met: Whether the value keeps the target; None without a target or where it could not be measured.
         setting: Workload, slots, repetitions, and what the value is of them (median, largest), as short as can be said.
         note: What the figure leaves out, or why the target is missed.
+        curves: How a value went over time, by name: (seconds, value) where it changed.
     """
 
     name: str
@@ -22,3 +24,4 @@ class Figure:
     is_met: bool | None
     setting: str
     note: str = ""
+    curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
