@@ -1,5 +1,6 @@
 """``/queues``: who owns which quota, and who belongs to a queue."""
 
+from dataclasses import asdict, fields
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,9 +13,9 @@ from rest_framework.response import Response
 from scheduler.api.bodies import Body, read_body
 from scheduler.api.idempotency import once
 from scheduler.api.pagination import whole_list
-from scheduler.api.permissions import ADMIN, READ, WRITE_QUEUES
+from scheduler.api.permissions import ADMIN, READ, WHAT_IF, WRITE_QUEUES
 from scheduler.api.preconditions import etag, expected_version, guarded
-from scheduler.api.queue_documents import MembersDocument, QueueDocument, QueuePage
+from scheduler.api.queue_documents import ForecastDocument, MembersDocument, QueueDocument, QueuePage
 from scheduler.api.text_ids import with_text_id
 from scheduler.api.view import ApiView
 from scheduler.models import Queue
@@ -22,10 +23,19 @@ from scheduler.models.queue import Role
 from scheduler.ports import live_ports
 from scheduler.selectors.queues import queue_detail, queue_list
 from scheduler.selectors.visibility import require_queue
-from scheduler.services.queues import membership_remove, membership_set, queue_change_quota, queue_create
+from scheduler.services.queues import (
+    Move,
+    Quota,
+    membership_remove,
+    membership_set,
+    queue_change_quota,
+    queue_create,
+    queue_limit_users,
+)
+from scheduler.whatif.quota_forecast import quota_forecast
 
-QUOTA_FIELDS = ("quota_gpus", "max_gpus", "weight", "may_borrow")
 MOST_GPUS = 10_000_000
+RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans"})
 
 
 class QueueBody(Body):
@@ -46,18 +56,43 @@ class QueueBody(Body):
 
     def validate_name(self, value: str) -> str:
         """Keep the word that follows a queue's name in our own paths out of the names."""
-        if "members" in value.split("/")[1:]:
-            raise serializers.ValidationError("members cannot be a part of the name below the first.", code="reserved")
+        taken = sorted(RESERVED & set(value.split("/")[1:]))
+        if taken:
+            raise serializers.ValidationError(
+                f"{taken[0]} cannot be a part of the name below the first.", code="reserved"
+            )
         return value
 
 
-class QuotaBody(Body):
-    """A change of what a queue may hold; what is left out stays."""
+class QuotaFields(Body):
+    """What a queue may hold; what is left out stays."""
 
     quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, required=False)
     max_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, allow_null=True, required=False)
     weight = serializers.FloatField(min_value=0.01, max_value=1e6, required=False)
     may_borrow = serializers.BooleanField(required=False)
+    moves = serializers.DictField(
+        child=serializers.IntegerField(min_value=0, max_value=MOST_GPUS),
+        default=dict,
+        help_text="New quotas of queues beside it, by name, so that GPUs move from one to the other in one step.",
+    )
+
+
+class QuotaBody(QuotaFields):
+    """A change of what a queue may hold."""
+
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class LimitsBody(Body):
+    """What one user may have in a queue; what is left out stays."""
+
+    user_max_gpus = serializers.IntegerField(
+        min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Held at once; null: no limit."
+    )
+    user_max_queued = serializers.IntegerField(
+        min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Queued; null: no limit."
+    )
     reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
 
 
@@ -125,7 +160,6 @@ class QueueDetail(ApiView):
         queue = require_queue(request.user, name)
         version = expected_version(request, present=queue.version)
         body = read_body(request, QuotaBody)
-        kept = {field: body.get(field, getattr(queue, field)) for field in QUOTA_FIELDS}
         with guarded():
             queue = queue_change_quota(
                 actor=request.user,
@@ -133,7 +167,72 @@ class QueueDetail(ApiView):
                 reason=body["reason"],
                 expected_version=version,
                 at=live_ports().clock.now(),
-                **kept,
+                moves=_moves(request, body),
+                **asdict(_quota(queue, body)),
+            )
+        return _answer(request, queue)
+
+
+class QuotaForecast(ApiView):
+    """What another quota would do."""
+
+    rules = {"POST": WHAT_IF}
+
+    @extend_schema(
+        operation_id="queue_forecast",
+        summary="Ask what another quota would do",
+        request=QuotaFields,
+        responses={200: ForecastDocument},
+        examples=[OpenApiExample("Two more", {"quota_gpus": 18}, request_only=True)],
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Say what every queue is to expect in the next 24 h, now and with another quota. Nothing is stored.
+
+        For leads of the queue, and admins. Other queues appear with their figures, never with their jobs.
+        """
+        queue = require_queue(request.user, name)
+        body = read_body(request, QuotaFields)
+        after, moves = _quota(queue, body), _moves(request, body)
+        at = live_ports().clock.now()
+        return Response(quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=at))
+
+
+def _quota(queue: Queue, body: dict[str, Any]) -> Quota:
+    """Return the quota of a queue with what a body changes of it."""
+    return Quota(**{field.name: body.get(field.name, getattr(queue, field.name)) for field in fields(Quota)})
+
+
+def _moves(request: Request, body: dict[str, Any]) -> list[Move]:
+    return [Move(queue=require_queue(request.user, name), quota_gpus=gpus) for name, gpus in body["moves"].items()]
+
+
+class UserLimits(ApiView):
+    """What each user may have in a queue at most."""
+
+    rules = {"PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(
+        operation_id="queue_limit_users",
+        summary="Limit the users of a queue",
+        request=LimitsBody,
+        responses={200: QueueDocument},
+        examples=[OpenApiExample("At most 8", {"user_max_gpus": 8, "reason": "Deadline week."}, request_only=True)],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Limit what each user may hold and queue, from the next round on. Nothing is stopped. Leads of the queue."""
+        queue = require_queue(request.user, name)
+        version = expected_version(request, present=queue.version)
+        body = read_body(request, LimitsBody)
+        with guarded():
+            queue = queue_limit_users(
+                actor=request.user,
+                queue=queue,
+                user_max_gpus=body.get("user_max_gpus", queue.user_max_gpus),
+                user_max_queued=body.get("user_max_queued", queue.user_max_queued),
+                reason=body["reason"],
+                expected_version=version,
+                at=live_ports().clock.now(),
             )
         return _answer(request, queue)
 

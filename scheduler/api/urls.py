@@ -19,6 +19,7 @@ from scheduler.api import (
     settings,
     shadow,
     tokens,
+    usage,
     users,
     webhooks,
     whatif,
@@ -44,6 +45,10 @@ urlpatterns = [
     # Names of queues hold slashes, so what ends in a word of ours comes first.
     path("queues/<path:name>/members", queues.Members.as_view(), name="api-members"),
     path("queues/<path:name>/members/<str:username>", queues.Member.as_view(), name="api-member"),
+    path("queues/<path:name>/usage", usage.Usage.as_view(), name="api-queue-usage"),
+    path("queues/<path:name>/loans", usage.Loans.as_view(), name="api-queue-loans"),
+    path("queues/<path:name>/limits", queues.UserLimits.as_view(), name="api-queue-limits"),
+    path("queues/<path:name>/forecast", queues.QuotaForecast.as_view(), name="api-queue-forecast"),
     path("queues/<path:name>", queues.QueueDetail.as_view(), name="api-queue"),
     path("servers", servers.Servers.as_view(), name="api-servers"),
     path("servers/<str:server>", servers.ServerDetail.as_view(), name="api-server"),

@@ -97,6 +97,8 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-experiments": experiment_body(),
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
+        "post-api-queue-forecast": {"quota_gpus": 5},
+        "patch-api-queue-limits": {"user_max_gpus": 2, "reason": "deadline"},
         "put-api-member": {"role": "viewer"},
         "post-api-server-drain": {"reason": "new fans"},
         "patch-api-settings": {"paused": True},

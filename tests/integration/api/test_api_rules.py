@@ -45,6 +45,10 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "post-api-queues": (401, 403, 403, 403, 403, 201),
     "get-api-queue": IN_QUEUE,
     "patch-api-queue": (401, 404, 403, 403, 403, 200),  # the lead leads vision itself, not the queue above it
+    "post-api-queue-forecast": LEADS,
+    "patch-api-queue-limits": LEADS,
+    "get-api-queue-usage": IN_QUEUE,
+    "get-api-queue-loans": IN_QUEUE,
     "get-api-members": IN_QUEUE,
     "put-api-member": LEADS,
     "delete-api-member": (401, 404, 403, 403, 204, 204),

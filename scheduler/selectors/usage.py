@@ -1,0 +1,228 @@
+"""What a queue and its users held, over any range: from leases, which are what rounds gave; never from what jobs say.
+
+How busy the held GPUs were is measured on the servers and kept by the hour; at the edges of a range an hour counts in
+proportion.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.db.models import Q
+
+from scheduler.core.ledger import Holdings, Loans, gpu_seconds, held_over_time, loans, means_between, steps_at
+from scheduler.core.tables import FloatArray
+from scheduler.models import Attempt, Event, Gpu, Lease, Queue, Round, UsageHour
+from scheduler.models.queue import Role
+from scheduler.models.server import ServerState
+from scheduler.selectors.queues import names_below
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, access_of
+
+HOUR_S = 3600.0
+NOBODY = "no queue's quota"
+ANOTHER = "another queue"
+
+Row = dict[str, Any]  # JSON
+
+
+def usage(queue: Queue, *, since: datetime, until: datetime) -> Row:
+    """Return the GPU-hours of a queue with those below it, by queue and user, most first.
+
+    ``busy_gpu_hours`` and ``measured_gpu_hours`` are None where nothing was measured; a GPU that two jobs share counts
+    for both.
+    """
+    names = names_below(queue)
+    leases = _leases(list(names), since=since, until=until)
+    spent = gpu_seconds(_holdings(leases, dict.fromkeys(names, 0)), since_s=_s(since), until_s=_s(until))
+    allocated: dict[tuple[int, str], float] = defaultdict(float)
+    for (queue_pk, username, *_), gpu_s in zip(leases, spent.tolist(), strict=True):
+        allocated[queue_pk, username] += gpu_s
+    busy = _busy(list(names), since=since, until=until)
+    rows = [
+        {
+            "queue": names[queue_pk],
+            "user": username,
+            "allocated_gpu_hours": round(allocated[queue_pk, username] / HOUR_S, 6),
+            "measured_gpu_hours": _hours(busy, (queue_pk, username), 0),
+            "busy_gpu_hours": _hours(busy, (queue_pk, username), 1),
+        }
+        for queue_pk, username in sorted({*allocated, *busy}, key=lambda key: (-allocated.get(key, 0.0), key))
+        if allocated.get((queue_pk, username)) or (queue_pk, username) in busy
+    ]
+    total: Row = {"allocated_gpu_hours": round(sum(allocated.values()) / HOUR_S, 6)}
+    for place, key in enumerate(("measured_gpu_hours", "busy_gpu_hours")):
+        total[key] = round(sum(found[place] for found in busy.values()) / HOUR_S, 6) if busy else None
+    return {"queue": queue.name, "since": iso(since), "until": iso(until), "total": total, "rows": rows}
+
+
+def _hours(busy: dict[tuple[int, str], tuple[float, float]], key: tuple[int, str], place: int) -> float | None:
+    return round(busy[key][place] / HOUR_S, 6) if key in busy else None
+
+
+Held = tuple[int, str, int, datetime, datetime | None]  # queue, user, GPUs, opened, closed
+
+
+def _leases(queue_pks: Sequence[int] | None, *, since: datetime, until: datetime) -> list[Held]:
+    """Return the leases of queues, None for all, that lie in a range at least in part."""
+    rows = Lease.objects.filter(Q(closed_at=None) | Q(closed_at__gt=since), opened_at__lt=until, num_gpus__gte=1)
+    if queue_pks is not None:
+        rows = rows.filter(attempt__job__queue_id__in=queue_pks)
+    columns = ("attempt__job__queue_id", "attempt__job__owner__username", "num_gpus", "opened_at", "closed_at")
+    return list(rows.order_by("pk").values_list(*columns))
+
+
+def _holdings(leases: Sequence[Held], account_of: dict[int, int]) -> Holdings:
+    return Holdings(
+        account=np.array([account_of[row[0]] for row in leases], dtype=np.int64),
+        num_gpus=np.array([row[2] for row in leases], dtype=np.float64),
+        begin_s=np.array([_s(row[3]) for row in leases], dtype=np.float64),
+        end_s=np.array([np.inf if row[4] is None else _s(row[4]) for row in leases], dtype=np.float64),
+    )
+
+
+def _busy(queue_pks: list[int], *, since: datetime, until: datetime) -> dict[tuple[int, str], tuple[float, float]]:
+    """Return measured and busy GPU-seconds by queue and user."""
+    hours = UsageHour.objects.filter(queue_id__in=queue_pks, hour__gt=since - timedelta(hours=1), hour__lt=until)
+    found: dict[tuple[int, str], tuple[float, float]] = {}
+    for queue_pk, username, hour, measured_gpu_s, busy_gpu_s in hours.values_list(
+        "queue_id", "user__username", "hour", "measured_gpu_s", "busy_gpu_s"
+    ):
+        inside_s = (min(until, hour + timedelta(hours=1)) - max(since, hour)).total_seconds()
+        measured, busy = found.get((queue_pk, username), (0.0, 0.0))
+        part = inside_s / HOUR_S
+        found[queue_pk, username] = (measured + part * measured_gpu_s, busy + part * busy_gpu_s)
+    return found
+
+
+def _s(at: datetime) -> float:
+    return at.timestamp()
+
+
+def share_series(queue: Queue, *, since: datetime, until: datetime, points: int) -> dict[str, list[Any]]:
+    """Return what a queue with those below it held against its quota: ``at``, ``held_gpus``, ``quota_gpus``.
+
+    Means over ``points`` parts of the range; empty where the queue did not exist yet.
+    """
+    since = max(since, queue.created_at)
+    if since >= until:
+        return {"at": [], "held_gpus": [], "quota_gpus": []}
+    below = list(names_below(queue))
+    since_s, until_s = _s(since), _s(until)
+    holdings = _holdings(_leases(below, since=since, until=until), dict.fromkeys(below, 0))
+    changed_at_s, quotas = _quota_steps([queue], since=since)[queue.pk]
+    at_s, held = held_over_time(holdings, accounts=1, since_s=since_s, until_s=until_s, also_at_s=changed_at_s)
+    edges_s = np.linspace(since_s, until_s, points + 1)
+    # The quota is a step: of each part the value at its end, which is the newest.
+    return {
+        "at": [iso(datetime.fromtimestamp(edge, tz=UTC)) for edge in edges_s[:-1].tolist()],
+        "held_gpus": means_between(at_s, held[:, 0], edges_s).round(6).tolist(),
+        "quota_gpus": steps_at(edges_s[1:], changed_at_s, quotas).tolist(),
+    }
+
+
+def _quota_steps(queues: Sequence[Queue], *, since: datetime) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Return when the quota of each queue changed after ``since``, and what it was before and after each change."""
+    events = Event.objects.filter(queue__in=queues, kind="quota", at__gt=since).order_by("id")
+    changes: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
+    for queue_pk, at, data in events.values_list("queue_id", "at", "data"):
+        before, after = (float(data[side]["quota_gpus"]) for side in ("before", "after"))
+        changes[queue_pk].append((_s(at), before, after))
+    return {
+        queue.pk: (
+            np.array([change[0] for change in changes[queue.pk]]),
+            np.array(
+                [changes[queue.pk][0][1], *(change[2] for change in changes[queue.pk])]
+                if changes[queue.pk]
+                else [float(queue.quota_gpus)]
+            ),
+        )
+        for queue in queues
+    }
+
+
+def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Row:
+    """Return what a queue (with those below it) lent to others and borrowed from them, in GPU-hours and now.
+
+    Names of queues are told to leads of the queue and admins, and to who sees them anyway.
+    """
+    queues = list(Queue.objects.order_by("pk"))
+    found = _loans(queues, since=since, until=until)
+    recalls, inside, access = _recalls(since=since, until=until), set(names_below(queue)), access_of(user)
+    tells = access.at_least(queue.pk, Role.LEAD)
+    names = {row.pk: row.name if tells or access.sees(row.pk) else ANOTHER for row in queues}
+    sums: dict[tuple[str, str, bool], tuple[float, float, int]] = defaultdict(lambda: (0.0, 0.0, 0))
+    for lender, lent in enumerate(found.gpu_s.tolist()):
+        lender_pk = queues[lender].pk if lender < len(queues) else None
+        for borrower, gpu_s in enumerate(lent):
+            borrower_pk = queues[borrower].pk
+            times = recalls.get((lender_pk, borrower_pk), 0)
+            if (lender_pk in inside) == (borrower_pk in inside) or not (gpu_s or times):
+                continue
+            key = (NOBODY if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
+            before, now = sums[key], float(found.now_gpus[lender, borrower])
+            sums[key] = (before[0] + gpu_s, before[1] + now, before[2] + times)
+    rows = [
+        {
+            "lender": lender,
+            "borrower": borrower,
+            "is_lent": is_lent,
+            "gpu_hours": round(gpu_s / HOUR_S, 6),
+            "gpus_now": round(now, 3),
+            "recalls": times,
+        }
+        for (lender, borrower, is_lent), (gpu_s, now, times) in sorted(
+            sums.items(), key=lambda item: (-item[1][0], item[0])
+        )
+    ]
+    now_gpus = {
+        side: round(sum(row["gpus_now"] for row in rows if row["is_lent"] == is_lent), 3)
+        for side, is_lent in (("lent_gpus", True), ("borrowed_gpus", False))
+    }
+    return {"since": iso(since), "until": iso(until), "now": now_gpus, "rows": rows}
+
+
+def _loans(queues: Sequence[Queue], *, since: datetime, until: datetime) -> Loans:
+    """Return the loans between all queues; a quota that is given to queues below is theirs."""
+    place = {row.pk: number for number, row in enumerate(queues)}
+    steps = _quota_steps(queues, since=since)
+    capacity_at_s, capacities = _capacity(since=since, until=until)
+    also_at_s = np.concatenate([capacity_at_s, *(changed_at_s for changed_at_s, _ in steps.values())])
+    holdings = _holdings(_leases(None, since=since, until=until), place)
+    at_s, held = held_over_time(
+        holdings, accounts=len(queues), since_s=_s(since), until_s=_s(until), also_at_s=also_at_s
+    )
+    quota = np.stack([steps_at(at_s, *steps[row.pk]) for row in queues], axis=1)
+    own = quota.copy()
+    for row in queues:
+        if row.parent_id is not None:
+            own[:, place[row.parent_id]] -= quota[:, place[row.pk]]
+    return loans(at_s, held, np.maximum(0.0, own), steps_at(at_s, capacity_at_s, capacities))
+
+
+def _capacity(*, since: datetime, until: datetime) -> tuple[FloatArray, FloatArray]:
+    """Return when the GPUs that rounds gave out changed in number, and what it was before and after."""
+    rows = Round.objects.filter(started_at__gte=since, started_at__lt=until).order_by("started_at")
+    at_s: list[float] = []
+    gpus: list[float] = []
+    for at, num_gpus in rows.values_list("started_at", "num_gpus").iterator():
+        if not gpus or gpus[-1] != num_gpus:
+            at_s.append(_s(at))
+            gpus.append(float(num_gpus))
+    if not gpus:
+        up = Gpu.objects.filter(healthy=True, server__state=ServerState.UP).count()
+        return np.zeros(0), np.array([float(up)])
+    return np.array(at_s[1:]), np.array(gpus)
+
+
+def _recalls(*, since: datetime, until: datetime) -> dict[tuple[int | None, int], int]:
+    """Return how often each queue took its quota back from each."""
+    taken = Attempt.objects.filter(
+        preempt_rule="quota_reclaim", stop_requested_at__gte=since, stop_requested_at__lt=until
+    )
+    found: dict[tuple[int | None, int], int] = defaultdict(int)
+    for pair in taken.values_list("preempted_by__queue_id", "job__queue_id"):
+        found[pair] += 1
+    return dict(found)

@@ -1,0 +1,167 @@
+"""What another quota would do in the next day, asked before it is saved: the live state replayed with and without it.
+
+Nothing is stored. Figures are of queues as wholes; no job is named.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from scheduler.choices import build_config
+from scheduler.core.errors import NotAllowed, NotFound
+from scheduler.core.tables import QueueTable
+from scheduler.live.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
+from scheduler.models import Cluster, Queue
+from scheduler.models.queue import Role
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, access_of
+from scheduler.services.queues import Move, Quota, quota_problems
+from scheduler.services.settings import cluster_row
+from scheduler.simulator.forecast import Forecast, QueueFigures, forecast
+from scheduler.simulator.futures import Submitted
+from scheduler.simulator.run_times import ended_of
+from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.whatif.estimates import submitted_lately
+from scheduler.whatif.live_base import ended_rows, owners_of
+
+HORIZON_S = 86_400.0
+FUTURES = 20
+CPU_S = 1.2
+MOST_CPU_S = 8.0
+MOST_JOBS = 5_000
+WAIT_S = 20.0
+# A cluster that is younger than this is not thought to go on as busily as it began.
+LEAST_OVER_S = 86_400.0
+
+Row = dict[str, Any]  # JSON
+
+# One at a time in each web process: they take a core each.
+_turn = threading.Lock()
+
+
+def quota_forecast(*, actor: Actor, queue: Queue, after: Quota, moves: Sequence[Move] = (), at: datetime) -> Row:
+    """Return what every queue is to expect in the next 24 h, now and after the change, as plain JSON data.
+
+    Raises:
+        NotFound: ``actor`` may not see the queue.
+        NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
+        SpecInvalid: A bad number.
+    """
+    access = access_of(actor)
+    if not access.sees(queue.pk):
+        raise NotFound(f"There is no queue {queue.name} that you may see.")
+    if not access.at_least(queue.pk, Role.LEAD):
+        raise NotAllowed(f"Only admins and leads of {queue.name} may ask what another quota would do.")
+    problems = quota_problems(queue, after, moves)
+    sums = [error.detail for error in problems.errors if error.code == "sum"]
+    problems.errors = [error for error in problems.errors if error.code != "sum"]
+    problems.refuse()
+    cluster = cluster_row()
+    live = snapshot_read(cluster, at=at)
+    changed = _changed(live.tables.queues, queue, after, moves)
+    reason, found = "paused" if cluster.paused else "too_large" if len(live.job_pks) > MOST_JOBS else "", None
+    if not reason and _turn.acquire(timeout=WAIT_S):
+        try:
+            found = _look(live, cluster, changed, at)
+        finally:
+            _turn.release()
+        reason = "no_history" if found.unknown_jobs else "" if found.futures else "too_large"
+    elif not reason:
+        reason = "busy"
+    return _answer(live, changed, found, at, reason=reason) | {"sums": sums}
+
+
+def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime) -> Forecast:
+    return forecast(
+        live.tables,
+        build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
+        changed=changed,
+        owner=np.array(owners_of(live), dtype=np.int64),
+        ended=ended_of(ended_rows(live.tables.queues)),
+        submitted=_submitted(live, at),
+        futures=FUTURES,
+        horizon_s=HORIZON_S,
+        cpu_s=CPU_S,
+        most_cpu_s=MOST_CPU_S,
+        seed=live.round_number,
+    )
+
+
+def _submitted(live: LiveSnapshot, at: datetime) -> Submitted | None:
+    submitted = submitted_lately(live, at)
+    return replace(submitted, over_s=max(submitted.over_s, LEAST_OVER_S)) if submitted else None
+
+
+def _changed(queues: QueueTable, queue: Queue, after: Quota, moves: Sequence[Move]) -> QueueTable:
+    """Return the queues as they would be."""
+    row_of = {pk: row for row, pk in enumerate(queues.queue_id.tolist())}
+    row = row_of[queue.pk]
+    quota, most = queues.quota_gpus.copy(), queues.max_gpus.copy()
+    weight, may_borrow = queues.weight.copy(), queues.may_borrow.copy()
+    quota[row], weight[row], may_borrow[row] = after.quota_gpus, after.weight, after.may_borrow
+    most[row] = NO_LIMIT_GPUS if after.max_gpus is None else after.max_gpus
+    for move in moves:
+        quota[row_of[move.queue.pk]] = move.quota_gpus
+    return replace(queues, quota_gpus=quota, max_gpus=most, weight=weight, may_borrow=may_borrow)
+
+
+_SENTENCES = {
+    "paused": "Scheduling is paused, so nothing can be said of the next day.",
+    "no_history": "Not known yet: too few jobs have ended to tell how long jobs run, and some do not say it.",
+    "busy": "Others are asking the same just now. Ask again in a few seconds.",
+    "too_large": "The cluster is too large to be simulated while you wait. An admin can ask the same in What-if.",
+}
+
+
+def _answer(live: LiveSnapshot, changed: QueueTable, found: Forecast | None, at: datetime, *, reason: str) -> Row:
+    queues = live.tables.queues
+    rows = {row.pk: row for row in Queue.objects.filter(pk__in=queues.queue_id.tolist())}
+    inner = set(queues.parent.tolist())
+    now, then = (found.now, found.changed) if found and not reason else ((), ())
+    listed = [
+        {
+            "name": rows[pk].name,
+            "color_slot": rows[pk].color_slot,
+            "quota_gpus": {"now": int(queues.quota_gpus[row]), "changed": int(changed.quota_gpus[row])},
+            "now": _figures(now[row]) if now else None,
+            "changed": _figures(then[row]) if then else None,
+        }
+        for row, pk in enumerate(queues.queue_id.tolist())
+        if row not in inner
+    ]
+    return {
+        "at": iso(at),
+        "round": live.round_number,
+        "known": not reason,
+        "reason": reason,
+        "sentence": _SENTENCES[reason] if reason else _told(found, len(live.tables.jobs)),
+        "horizon_s": HORIZON_S,
+        "futures": found.futures if found else 0,
+        "queues": sorted(listed, key=lambda row: row["name"]),
+    }
+
+
+def _figures(figures: QueueFigures) -> Row:
+    return {
+        "jobs": round(figures.jobs, 1),
+        "wait_p50_s": None if figures.wait_p50_s is None else round(figures.wait_p50_s, 1),
+        "wait_p90_s": None if figures.wait_p90_s is None else round(figures.wait_p90_s, 1),
+        "longest_s": round(figures.longest_s, 1),
+        "preemptions": round(figures.preemptions, 1),
+    }
+
+
+def _told(found: Forecast | None, jobs: int) -> str:
+    """Return what the figures were made from."""
+    assert found is not None
+    futures = "one future" if found.futures == 1 else f"{found.futures} futures"
+    every = f" with a round every {found.round_s / 60:.0f} min" if found.round_s else ""
+    return (
+        f"From {jobs:,} jobs of the live cluster, simulated 24 h ahead in {futures}{every}, each once with the present "
+        "quotas and once with yours. How long jobs still run is estimated from what they report and from jobs of the "
+        "same owner and queue that ended; new jobs come as in the last days."
+    )

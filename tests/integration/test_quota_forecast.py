@@ -1,0 +1,145 @@
+"""What another quota would do, asked of the live cluster: by whom, of what, and that nothing is kept."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from scheduler.core.errors import NotAllowed, NotFound, SpecInvalid
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Event, Job, Queue
+from scheduler.models.queue import Role
+from scheduler.selectors.visibility import Actor
+from scheduler.services.queues import Move, Quota, queue_change_quota
+from scheduler.services.settings import cluster_row
+from scheduler.whatif.quota_forecast import quota_forecast
+from tests.factories import job_make, member_make, queue_make, server_make, user_make
+
+pytestmark = pytest.mark.django_db
+HOUR_S = 3600.0
+
+
+@pytest.fixture
+def vision(settings: Any, tmp_path: Path) -> Queue:
+    """Speech holds the four GPUs, two of them on loan; two jobs of vision wait. Ended jobs took an hour each."""
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    at = timezone.now() - timedelta(hours=2)
+    org = queue_make("org", quota_gpus=4)
+    speech, vision = queue_make("speech", parent=org, quota_gpus=4), queue_make("vision", parent=org, quota_gpus=0)
+    server, owner = server_make(gpus=4), user_make("canary-owner")
+    for _ in range(6):
+        job_make(speech, state=JobState.COMPLETED, at=at, owner=owner, executed_s=HOUR_S)
+    for queue, state in ((speech, JobState.RUNNING),) * 4 + ((vision, JobState.QUEUED),) * 2:
+        job_make(queue, state=state, server=server, at=at, owner=owner, name="canary-job")
+    cluster = cluster_row()
+    cluster.policy, cluster.policy_options, cluster.introspection = "fifo", {}, []
+    cluster.save()
+    return vision
+
+
+def ask(actor: Actor, queue: Queue, quota_gpus: int, *moves: Move) -> dict[str, Any]:
+    """Ask for a quota."""
+    after = Quota(quota_gpus=quota_gpus, max_gpus=None, weight=1.0, may_borrow=True)
+    return quota_forecast(actor=actor, queue=queue, after=after, moves=moves, at=timezone.now())
+
+
+def test_moving_quota_shortens_one_wait_and_preempts_the_other(vision: Queue) -> None:
+    """Two GPUs moved from speech to vision: vision's jobs start at once, two of speech are stopped."""
+    lead = member_make(vision, Role.LEAD)
+    speech = Queue.objects.get(name="speech")
+
+    found = ask(lead, vision, 2, Move(queue=speech, quota_gpus=2))
+
+    rows = {row["name"]: row for row in found["queues"]}
+    assert found["known"]
+    assert found["sums"] == []
+    assert rows["vision"]["quota_gpus"] == {"now": 0, "changed": 2}
+    # Of those who wait or come the longest waiting are the two that wait now.
+    assert rows["vision"]["changed"]["wait_p90_s"] < rows["vision"]["now"]["wait_p90_s"]
+    assert rows["speech"]["changed"]["preemptions"] > rows["speech"]["now"]["preemptions"]
+    assert "estimated" in found["sentence"]
+
+
+def test_a_question_changes_and_tells_nothing_it_may_not(vision: Queue) -> None:
+    """No row is written, and no job or user is named, neither the own ones nor those of others."""
+    lead = member_make(vision, Role.LEAD)
+    before = (Event.objects.count(), list(Queue.objects.values()), list(Job.objects.values("state", "wait_reason")))
+
+    text = str(ask(lead, vision, 3))
+
+    assert (Event.objects.count(), list(Queue.objects.values())) == before[:2]
+    assert list(Job.objects.values("state", "wait_reason")) == before[2]
+    assert "canary" not in text
+
+
+def test_quotas_that_do_not_add_up_are_foreseen_and_said(vision: Queue) -> None:
+    """A team's lead may ask before the lead above makes room; the answer says that it could not be saved."""
+    found = ask(member_make(vision, Role.LEAD), vision, 2)
+
+    assert found["known"]
+    assert found["sums"] == ["quota may be at most 0: org has 4 GPUs and 4 are given. You asked for 2."]
+
+
+def test_only_leads_may_ask_and_only_sensible_things(vision: Queue) -> None:
+    """Members are refused, strangers find nothing, a bad number names its field, a pause says so."""
+    with pytest.raises(NotAllowed):
+        ask(member_make(vision, Role.MEMBER), vision, 2)
+    with pytest.raises(NotFound):
+        ask(member_make(Queue.objects.get(name="speech"), Role.LEAD), vision, 2)
+    admin = user_make(admin=True)
+    with pytest.raises(SpecInvalid, match="quota must be between"):
+        ask(admin, vision, -1)
+    cluster = cluster_row()
+    cluster.paused = True
+    cluster.save()
+    assert ask(admin, vision, 2)["reason"] == "paused"
+
+
+def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vision: Queue) -> None:
+    """Preview by a plain form: the table is there, the reason and the numbers are still in the form."""
+    lead = member_make(Queue.objects.get(name="org"), Role.LEAD)
+    speech = Queue.objects.get(name="speech")
+    client = Client()
+    client.force_login(lead)
+    form = {"quota_gpus": 2, "max_gpus": "", "weight": 1, "may_borrow": "on", "reason": "until Friday", "version": 1}
+    moved = {f"take-{speech.pk}": 2, f"seen-{speech.pk}": 4}
+
+    html = client.post("/queues/vision?tab=quota", {**form, **moved, "do": "preview"}).content.decode()
+    unsaved = list(Queue.objects.order_by("name").values_list("name", "quota_gpus"))
+    saved = client.post("/queues/vision?tab=quota", {**form, **moved, "do": "quota"})
+
+    assert "Wait, half" in html
+    assert "simulated 24 h ahead" in html
+    assert 'value="until Friday"' in html
+    assert "canary" not in html
+    assert unsaved == [("org", 4), ("speech", 4), ("vision", 0)]
+    assert saved.status_code == 302
+    assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 2, 2]
+    assert "has a quota of 2" in client.get("/queues/vision?tab=quota").content.decode()
+
+
+def test_a_quota_that_somebody_else_moved_meanwhile_is_not_taken_from(vision: Queue) -> None:
+    """What is taken from a queue beside it is checked against what was seen, and nothing is half done."""
+    admin, speech = user_make(admin=True), Queue.objects.get(name="speech")
+    with pytest.raises(Exception, match="was not saved"):
+        queue_change_quota(
+            actor=admin,
+            queue=vision,
+            quota_gpus=1,
+            max_gpus=None,
+            weight=1.0,
+            may_borrow=True,
+            reason="more work",
+            expected_version=1,
+            at=timezone.now(),
+            moves=[Move(queue=speech, quota_gpus=3, seen_gpus=3)],
+        )
+
+    assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 4, 0]

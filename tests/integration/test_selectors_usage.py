@@ -1,0 +1,177 @@
+"""What queues and users held, out of leases: sums, shares, quotas of before, loans, and the CSV of it."""
+
+import csv
+import io
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase
+
+from scheduler.core.lifecycle import JobState
+from scheduler.live.use import Use
+from scheduler.models import Lease, Queue, UsageHour
+from scheduler.models.queue import Role
+from scheduler.selectors.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
+from scheduler.services.queues import queue_change_quota
+from tests.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
+
+HOUR = timedelta(hours=1)
+
+
+def held_for(queue: Queue, owner: User, *, gpus: int, begin: datetime, end: datetime | None) -> None:
+    """Let a job of a user hold GPUs from one time to another."""
+    server = server_make(gpus=gpus)
+    job = job_make(queue, state=JobState.RUNNING, owner=owner, num_gpus=gpus, server=server)
+    Lease.objects.filter(attempt__job=job).update(opened_at=begin, closed_at=end)
+
+
+@pytest.mark.django_db
+def test_usage_is_by_user_and_of_the_queues_below() -> None:
+    """Two users of two queues: each row and the sum, clipped to the range, lease by lease."""
+    org = queue_make("org", quota_gpus=8, created_at=AT - 9 * HOUR)
+    vision, speech = queue_make("org/vision", parent=org), queue_make("org/speech", parent=org)
+    mia, oz = user_make("mia"), user_make("oz")
+    held_for(vision, mia, gpus=2, begin=AT - 3 * HOUR, end=AT - HOUR)  # 1 h of it inside: 2
+    held_for(vision, oz, gpus=1, begin=AT - HOUR, end=None)  # 1
+    held_for(speech, oz, gpus=4, begin=AT - 2 * HOUR, end=AT - HOUR)  # 4
+    UsageHour.objects.create(
+        hour=AT.replace(minute=0) - HOUR, queue=vision, user=mia, measured_gpu_s=3600.0, busy_gpu_s=900.0
+    )
+
+    found = usage(org, since=AT - 2 * HOUR, until=AT)
+
+    rows = [(row["queue"], row["user"], row["allocated_gpu_hours"]) for row in found["rows"]]
+    assert rows == [("org/speech", "oz", 4.0), ("org/vision", "mia", 2.0), ("org/vision", "oz", 1.0)]
+    assert found["total"] == {"allocated_gpu_hours": 7.0, "measured_gpu_hours": 1.0, "busy_gpu_hours": 0.25}
+    assert [row["busy_gpu_hours"] for row in found["rows"]] == [None, 0.25, None]
+
+
+class UsageAgreesWithLeases(TestCase):
+    """Whatever was held: rows, ranges and subtrees add up to the leases."""
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(
+        held=st.lists(
+            st.tuples(st.booleans(), st.booleans(), st.integers(1, 4), st.integers(0, 300), st.integers(1, 300)),
+            max_size=6,
+        ),
+        cut=st.integers(1, 299),
+    )
+    def test_sums(self, held: list[tuple[bool, bool, int, int, int]], cut: int) -> None:
+        """The total is the sum of the rows, of the parts of the range, of the queues below, and of the leases."""
+        org = queue_make(quota_gpus=8)
+        leaves = [queue_make(parent=org), queue_make(parent=org)]
+        users = [user_make(), user_make()]
+        end = AT + timedelta(minutes=300)
+        for first, second, gpus, begin, length in held:
+            begins = AT + timedelta(minutes=begin)
+            held_for(leaves[first], users[second], gpus=gpus, begin=begins, end=begins + timedelta(minutes=length))
+        leases = Lease.objects.filter(attempt__job__queue__in=leaves)
+        expected = sum(
+            lease.num_gpus * max(0.0, (min(end, lease.closed_at or end) - lease.opened_at).total_seconds()) / 3600
+            for lease in leases
+        )
+
+        def total(queue: Queue, since: datetime, until: datetime) -> float:
+            found = usage(queue, since=since, until=until)
+            rows = sum(row["allocated_gpu_hours"] for row in found["rows"])
+            assert rows == pytest.approx(found["total"]["allocated_gpu_hours"], abs=1e-4)
+            return float(found["total"]["allocated_gpu_hours"])
+
+        middle = AT + timedelta(minutes=cut)
+        assert total(org, AT, end) == pytest.approx(expected, abs=1e-4)
+        assert total(org, AT, middle) + total(org, middle, end) == pytest.approx(expected, abs=1e-4)
+        assert sum(total(leaf, AT, end) for leaf in leaves) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.django_db
+def test_share_follows_leases_and_the_quota_of_that_time() -> None:
+    """The quota was 4 and then 6: the line steps where it was changed, and means keep every GPU-hour."""
+    admin = user_make(admin=True)
+    vision = queue_make("vision", quota_gpus=4, created_at=AT - 10 * HOUR)
+    held_for(vision, admin, gpus=3, begin=AT - 2 * HOUR, end=AT - HOUR)
+    queue_change_quota(
+        actor=admin,
+        queue=vision,
+        quota_gpus=6,
+        max_gpus=None,
+        weight=1.0,
+        may_borrow=True,
+        reason="more work",
+        expected_version=1,
+        at=AT - HOUR,
+    )
+    vision.refresh_from_db()
+
+    series = share_series(vision, since=AT - 4 * HOUR, until=AT, points=4)
+
+    assert series["held_gpus"] == [0.0, 0.0, 3.0, 0.0]
+    assert series["quota_gpus"] == [4.0, 4.0, 6.0, 6.0]
+    assert share_series(vision, since=AT - 30 * HOUR, until=AT - 20 * HOUR, points=4)["at"] == []
+
+
+@pytest.mark.django_db
+def test_ledger_tells_lender_borrower_and_what_is_lent_now() -> None:
+    """Vision holds 4 beside a quota of 2 while speech leaves 2: speech lends them; a GPU without a quota goes first."""
+    round_make(1, at=AT - 3 * HOUR, num_gpus=5)
+    vision, speech = queue_make("vision", quota_gpus=2), queue_make("speech", quota_gpus=2)
+    lea, oz = member_make(speech, Role.LEAD, name="lea"), member_make(speech, Role.VIEWER, name="oz")
+    held_for(vision, user_make(), gpus=4, begin=AT - 2 * HOUR, end=None)
+
+    found = loan_ledger(lea, speech, since=AT - 4 * HOUR, until=AT)
+    vision_side = loan_ledger(user_make(admin=True), vision, since=AT - 4 * HOUR, until=AT)
+
+    assert found["now"] == {"lent_gpus": 1.0, "borrowed_gpus": 0}
+    assert found["rows"] == [
+        {"lender": "speech", "borrower": "vision", "is_lent": True, "gpu_hours": 2.0, "gpus_now": 1.0, "recalls": 0}
+    ]
+    assert {(row["lender"], row["gpu_hours"]) for row in vision_side["rows"]} == {(NOBODY, 2.0), ("speech", 2.0)}
+    # A viewer does not learn whose they are: only leads decide about loans.
+    assert loan_ledger(oz, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]["borrower"] == ANOTHER
+
+
+@pytest.mark.django_db
+def test_csv_and_json_say_the_same_and_names_are_no_formulas(settings: Any) -> None:
+    """The link of the page, the Accept header and the JSON agree; a name that begins like a formula is text."""
+    vision = queue_make("vision", quota_gpus=4)
+    owner = user_make("-2+3")
+    held_for(vision, owner, gpus=2, begin=AT, end=AT + HOUR)
+    client = Client()
+    client.force_login(user_make(admin=True))
+    path = "/api/v1/queues/vision/usage?since=2026-03-07T00:00:00Z&until=2026-03-08T00:00:00Z"
+
+    as_json = client.get(path).json()
+    by_header = client.get(path, headers={"Accept": "text/csv"})
+    by_link = client.get(f"{path}&format=csv")
+
+    assert by_header.content == by_link.content
+    assert by_link.headers["Content-Type"].startswith("text/csv")
+    assert 'filename="usage-vision.csv"' in by_link.headers["Content-Disposition"]
+    (row,) = csv.DictReader(io.StringIO(by_link.content.decode()))
+    assert row["user"] == "'-2+3"
+    assert float(row["allocated_gpu_hours"]) == as_json["rows"][0]["allocated_gpu_hours"] == 2.0
+    assert client.get(f"{path}&format=xml").status_code == 400
+    assert client.get("/api/v1/queues/vision/usage?since=2027-01-01").status_code == 400
+
+
+@pytest.mark.django_db
+def test_busy_time_is_kept_by_the_hour_of_the_user() -> None:
+    """Three reports a second apart at half speed on two GPUs: three busy GPU-seconds of six, once."""
+    vision, owner = queue_make("vision"), user_make()
+    job = job_make(vision, state=JobState.RUNNING, owner=owner, num_gpus=2)
+    use = Use()
+    for second in (100, 101, 102):
+        use.take(job.pk, second=second, gpu_frac=0.5)
+    use.take(job.pk, second=103, gpu_frac=None)
+
+    use.flush(at=AT, now_s=1_000.0)
+    use.flush(at=AT, now_s=2_000.0)
+
+    row = UsageHour.objects.get()
+    assert (row.queue, row.user, row.hour) == (vision, owner, AT.replace(minute=0))
+    assert (row.measured_gpu_s, row.busy_gpu_s) == (6.0, 3.0)

@@ -1,0 +1,111 @@
+"""Limits of each user in a queue: who sets them, what is refused, and that the live round keeps to them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.lifecycle import JobState
+from scheduler.core.plan import WaitReason
+from scheduler.models import Event, Job, Queue
+from scheduler.models.queue import Role
+from scheduler.notify import use_bell
+from scheduler.services.queues import queue_limit_users
+from tests.factories import AT, member_make
+from tests.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world(settings: Any, tmp_path: Path) -> Iterator[World]:
+    """Four slots and one queue."""
+    settings.SHARED_DIR = tmp_path
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    made = World()
+    made.server("server-01", slots=4)
+    made.queue("vision", quota_gpus=4)
+    yield made
+    use_bell(None)
+
+
+def limit(world: World, **limits: Any) -> Queue:
+    """Limit the users of the queue as its lead."""
+    queue = Queue.objects.get(name="vision")
+    values = {"user_max_gpus": queue.user_max_gpus, "user_max_queued": queue.user_max_queued, **limits}
+    lead = member_make(queue, Role.LEAD)
+    at, version = world.clock.now(), queue.version
+    return world.do(
+        lambda: queue_limit_users(
+            actor=lead, queue=queue, reason="deadline week", expected_version=version, at=at, **values
+        )
+    )
+
+
+def test_the_live_round_keeps_to_the_limit_and_says_why(world: World) -> None:
+    """One user has 2 of 4 slots at most: the third job waits for that reason until another of the user's ends."""
+    limit(world, user_max_gpus=2)
+    user = member_make(Queue.objects.get(name="vision"))
+
+    jobs = [world.submit(actor=user) for _ in range(3)]
+    other = world.submit()
+    world.until_state(other, JobState.RUNNING)
+
+    assert [world.state(job) for job in jobs] == [JobState.RUNNING, JobState.RUNNING, JobState.QUEUED]
+    last = Job.objects.get(pk=jobs[-1].pk)
+    assert last.wait_reason == WaitReason.USER_LIMIT
+    assert last.wait_evidence["user_max_gpus"] == 2
+
+
+def test_more_than_a_user_may_have_is_refused_at_the_door(world: World) -> None:
+    """A job wider than the limit could never start, and queued jobs beyond their number are too."""
+    limit(world, user_max_gpus=2, user_max_queued=1)
+    user = member_make(Queue.objects.get(name="vision"))
+
+    with pytest.raises(SpecInvalid, match=r"at most 2 GPUs in vision\. You asked for 3"):
+        world.submit(actor=user, gpus=3)
+    world.submit(actor=user)
+    with pytest.raises(SpecInvalid, match="You have 1 queued in vision"):
+        world.submit(actor=user)
+    world.submit()  # another user has a number of one's own
+
+
+def test_limits_are_the_leads_with_a_reason_and_audited(world: World) -> None:
+    """Members are refused, a reason is needed, two leads do not overwrite each other, and the event tells both."""
+    queue = limit(world, user_max_gpus=2)
+    event = Event.objects.get(kind="user_limits")
+    values: dict[str, Any] = {"queue": queue, "user_max_gpus": 3, "user_max_queued": None, "at": AT}
+
+    assert event.data == {
+        "before": {"user_max_gpus": None, "user_max_queued": None},
+        "after": {"user_max_gpus": 2, "user_max_queued": None},
+        "reason": "deadline week",
+    }
+    with pytest.raises(NotAllowed):
+        queue_limit_users(actor=member_make(queue), reason="more please", expected_version=queue.version, **values)
+    with pytest.raises(SpecInvalid, match="reason"):
+        queue_limit_users(actor=world.admin, reason="", expected_version=queue.version, **values)
+    with pytest.raises(Conflict):
+        queue_limit_users(actor=world.admin, reason="too late", expected_version=queue.version - 1, **values)
+
+
+def test_a_lead_sets_them_in_the_page_and_everybody_reads_them(world: World) -> None:
+    """The form of the quota tab saves; the line of the change and the first tab show it."""
+    queue = Queue.objects.get(name="vision")
+    client = Client()
+    client.force_login(member_make(queue, Role.LEAD))
+    form = {"do": "limits", "limits-user_max_gpus": 3, "limits-user_max_queued": "", "limits-version": queue.version}
+
+    refused = client.post("/queues/vision?tab=quota", {**form, "limits-reason": ""})
+    saved = client.post("/queues/vision?tab=quota", {**form, "limits-reason": "deadline week"}, follow=True)
+
+    assert refused.status_code == 422
+    assert "lets each user hold 3 GPUs at most" in saved.content.decode()
+    assert "Each user at most" in client.get("/queues/vision").content.decode()
