@@ -1,6 +1,6 @@
 """Who sees which what-if scenarios, and what they show."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,18 @@ def names_of(scenario: Scenario) -> list[str]:
 
 def scenario_progress(scenario: Scenario, at: datetime) -> Row:
     """Return how far it is: each run, and all of them as a share from 0 to 1."""
-    runs = list(ScenarioRun.objects.filter(scenario=scenario).defer("figures", "summary").order_by("seed", "variant"))
+    return scenarios_progress([scenario], at)[scenario.pk]
+
+
+def scenarios_progress(scenarios: Sequence[Scenario], at: datetime) -> dict[str, Row]:
+    """Return ``scenario_progress`` of several by one query, by their ids."""
+    runs: dict[str, list[ScenarioRun]] = {scenario.pk: [] for scenario in scenarios}
+    for run in ScenarioRun.objects.filter(scenario__in=runs).defer("figures", "summary").order_by("seed", "variant"):
+        runs[run.scenario_id].append(run)
+    return {scenario.pk: _progress(scenario, runs[scenario.pk], at) for scenario in scenarios}
+
+
+def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> Row:
     shares = [1.0 if run.state == RunState.COMPLETED else _share(run) for run in runs]
     beats = [run.heartbeat_at for run in runs if run.heartbeat_at] + [scenario.heartbeat_at or scenario.created_at]
     is_open = scenario.state in SCENARIO_OPEN

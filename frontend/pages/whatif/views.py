@@ -23,6 +23,7 @@ from scheduler.selectors.whatif import (
     scenario_metrics,
     scenario_progress,
     scenario_row,
+    scenarios_progress,
     trace_file_row,
     trace_files_visible,
 )
@@ -49,19 +50,20 @@ def scenarios(request: HttpRequest) -> HttpResponseBase:
     """Show scenarios, newest first; three ready ones where there are none."""
     _require_asker(request)
     at = now_utc()
-    found = list(scenarios_visible(request.user).order_by("-id")[:ON_A_PAGE])
+    found = list(scenarios_visible(request.user).select_related("owner", "trace_file").order_by("-id")[:ON_A_PAGE])
+    progress = scenarios_progress([one for one in found if one.state in SCENARIO_OPEN], at)
     rows = [
         {
             **scenario_row(one),
             "words": start_words(one.start, one.trace_file.name if one.trace_file else ""),
-            "progress": scenario_progress(one, at) if one.state in SCENARIO_OPEN else None,
+            "progress": progress.get(one.pk),
         }
         for one in found
     ]
     context = {
         "rows": rows,
         "ready": _ready(request),
-        "open": [one.pk for one in found if one.state in SCENARIO_OPEN],
+        "open": list(progress),
         "traces": [trace_file_row(file) for file in trace_files_visible(request.user)[:ON_A_PAGE]],
         "most_mib": settings.TRACE_MOST_MIB,
     }
