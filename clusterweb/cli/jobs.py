@@ -85,7 +85,10 @@ def logs(given: Namespace) -> int:
 
 def explain(given: Namespace) -> int:
     """Say why a job waits, and who is before it."""
-    found = Client(read_account()).get(f"jobs/{given.job}/explain")
+    client = Client(read_account())
+    found = client.get(f"jobs/{given.job}/explain")
+    if given.apply is not None:
+        return _apply(client, given, found["unblock"])
     lines = [found["sentence"] or f"It does not wait: it is {found['state']}."]
     if found["position"]:
         place = f"Place {found['position']} of {found['waiting_jobs']} in the cluster"
@@ -98,7 +101,21 @@ def explain(given: Namespace) -> int:
         heads = ("AHEAD", "GPUS", "WHY IT WAITS")
         rows = [(_name(job), job["num_gpus"], job["sentence"]) for job in found["ahead"]]
         lines += ["", table(heads, rows)]
+    if found["unblock"]:
+        lines += ["", "What would start it:"]
+        lines += [f"  {at}. {way['title']}. {way['sentence']}" for at, way in enumerate(found["unblock"], start=1)]
+        lines.append(f"Make one so: clusterweb explain {given.job} --apply 1")
     show(given, found, "\n".join(lines))
+    return 0
+
+
+def _apply(client: Client, given: Namespace, ways: list[Json]) -> int:
+    """Make one of the changes that would start a job."""
+    if not 1 <= given.apply <= len(ways):
+        raise CommandError(f"There is no change {given.apply} now. Run clusterweb explain {given.job} to see them.")
+    way = ways[given.apply - 1]
+    job = client.post(f"jobs/{given.job}/unblock", json.dumps(way["change"]).encode())
+    show(given, job, f"J-{job['number']}  {way['title']}: done. The next round looks at it again.")
     return 0
 
 

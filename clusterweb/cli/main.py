@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import jobs, queues, sign_in, whatif
+from clusterweb.cli import foreign, jobs, queues, sign_in, whatif
 from clusterweb.cli.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -66,9 +66,14 @@ def _add_job_verbs(
     verb = verbs.add_parser("submit", parents=[shared], help="submit a job")
     verb.add_argument("spec", help="YAML or JSON file; - for standard input")
     verb.add_argument("--file", action="append", default=[], help="text file for its working directory; repeatable")
-    verb.add_argument("--dry-run", action="store_true", help="check only, store nothing")
+    verb.add_argument("--dry-run", action="store_true", help="say where and when it starts, store nothing")
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")
     verb.set_defaults(run=jobs.submit)
+
+    verb = verbs.add_parser("import", parents=[shared], help="a batch script of Slurm or a Kubernetes Job as a spec")
+    verb.add_argument("file", help="script or YAML file; - for standard input")
+    verb.add_argument("--queue", help="where the job is to wait")
+    verb.set_defaults(run=foreign.import_)
 
     verb = verbs.add_parser("ls", parents=[shared], help="list jobs, newest first")
     verb.add_argument("--state", help="one or more states, with commas between")
@@ -89,8 +94,9 @@ def _add_job_verbs(
     verb.add_argument("--attempt", type=int, help="number of the attempt; the newest when absent")
     verb.set_defaults(run=jobs.logs)
 
-    verb = verbs.add_parser("explain", parents=[shared], help="why a job waits")
+    verb = verbs.add_parser("explain", parents=[shared], help="why a job waits, and what would start it")
     verb.add_argument("job", help=JOB_HELP)
+    verb.add_argument("--apply", type=int, metavar="N", help="make the change that is listed with this number")
     verb.set_defaults(run=jobs.explain)
 
     for name, action, text in (

@@ -196,6 +196,7 @@ _WORDS: dict[str, Callable[[Row], Said]] = {
     "job_state": _job_state,
     "trial": lambda row: trial_words(row["data"]),
     "job_wanted": _job_wanted,
+    "job_changed": lambda row: ("mute", "pencil", f"asks for something else, says {row['actor']}."),
     "quota": _quota,
     "user_limits": _user_limits,
     "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),

@@ -6,6 +6,7 @@ from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.utils import OpenApiExample, PolymorphicProxySerializer, extend_schema_field
 from rest_framework import serializers
 
+from scheduler.api.bodies import Body
 from scheduler.api.documents import (
     STATES,
     Facts,
@@ -345,6 +346,30 @@ class EstimateErrorDocument(Shape):
     covered_frac = real("Share that had started by `p90_at`.", null=True)
 
 
+class ChangeBody(Body):
+    """What a waiting job asks for from now on; what is absent stays."""
+
+    queue = serializers.CharField(required=False, max_length=120, help_text="A leaf queue.")
+    gpus = serializers.IntegerField(required=False, min_value=1, max_value=1_000_000)
+    min_gpus = serializers.IntegerField(required=False, min_value=1, max_value=1_000_000)
+    max_servers = serializers.IntegerField(required=False, min_value=1, max_value=1_000_000)
+    cpus = serializers.JSONField(required=False, help_text='Cores, or "auto".')
+    memory = serializers.CharField(required=False, max_length=20, help_text='Such as "4GiB", or "auto".')
+
+
+class UnblockDocument(Shape):
+    """A change with which a waiting job starts, tried before it is told."""
+
+    key = word(["queue", "max_servers", "resources", "min_gpus", "gpus"])
+    title = text()
+    change = ChangeBody(help_text="The body of `POST /jobs/{id}/unblock` that makes it so.")
+    starts = word(["now", "after_others_leave", "sooner"])
+    sentence = text()
+    p50_at = moment("Of a change that starts it sooner.")
+    sooner_s = real("By how much, seconds; null where as it is it does not start at all.", null=True)
+    preempts = PreemptedDocument(many=True)
+
+
 class ExplainDocument(Shape):
     """Why a job waits."""
 
@@ -365,6 +390,7 @@ class ExplainDocument(Shape):
     held_back = GapDocument(many=True, help_text="What it waited for so far.")
     estimate = EstimateDocument(allow_null=True, help_text="null when it does not wait.")
     estimate_error = EstimateErrorDocument(allow_null=True)
+    unblock = UnblockDocument(many=True, help_text="Up to three; none when you may not change the job.")
 
 
 class SeriesDocument(Shape):

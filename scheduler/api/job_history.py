@@ -21,6 +21,7 @@ from scheduler.ports import live_ports
 from scheduler.selectors.datasets import job_bad_items
 from scheduler.selectors.jobs import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
 from scheduler.selectors.visibility import require_job
+from scheduler.whatif.unblock import job_unblockers
 
 OLDEST_FIRST = Order(name="number", column="number", tie="number")
 
@@ -70,9 +71,9 @@ class JobExplain(ApiView):
 
     @extend_schema(operation_id="job_explain", summary="Read why a job waits", responses={200: ExplainDocument})
     def get(self, request: Request, job: str) -> Response:
-        """Return the binding constraint with its numbers, who is ahead, and which checks pass."""
-        found = require_job(request.user, job)
-        return Response(job_explain(request.user, found, live_ports().clock.now()))
+        """Return the binding constraint with its numbers, who is ahead, which checks pass, and what would start it."""
+        found, at = require_job(request.user, job), live_ports().clock.now()
+        return Response({**job_explain(request.user, found, at), "unblock": job_unblockers(request.user, found, at)})
 
 
 class JobSeries(ApiView):

@@ -10,9 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api import parameters
+from scheduler.api.bodies import read_body
 from scheduler.api.idempotency import once
 from scheduler.api.job_documents import (
     SUBMIT_EXAMPLES,
+    ChangeBody,
     DryRunDocument,
     JobDocument,
     JobPage,
@@ -30,6 +32,7 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
+from scheduler.services.job_change import job_change
 from scheduler.services.job_check import job_check_dry
 from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
 from scheduler.whatif.preview import job_preview
@@ -187,3 +190,30 @@ class JobResume(_JobAction):
     def post(self, request: Request, job: str) -> Response:
         """Put a suspended job back in its queue; it continues from its last checkpoint."""
         return self.act(request, job)
+
+
+class JobUnblock(ApiView):
+    """Something else that a waiting job asks for."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="job_unblock",
+        summary="Change what a waiting job asks for",
+        request=ChangeBody,
+        responses={200: JobDocument},
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Let a waiting job ask for other GPUs, servers, cores or memory, or wait in another queue; it keeps its id.
+
+        The changes that were tried and would start it are in `unblock` of `GET /jobs/{id}/explain`.
+        """
+        change = read_body(request, ChangeBody)
+
+        def make() -> tuple[int, Any, str]:
+            found = require_job(request.user, job)
+            changed = job_change(actor=request.user, job=found, change=change, at=live_ports().clock.now())
+            return 200, job_detail(request.user, changed), ""
+
+        return once(request, change, make)

@@ -16,6 +16,11 @@ SIZE_UNITS_BYTES = {
     "MiB": 2**20,
     "GiB": 2**30,
     "TiB": 2**40,
+    # As Kubernetes writes them.
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
 }
 _NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]{0,3})")
 

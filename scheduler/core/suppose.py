@@ -3,7 +3,7 @@
 Every answer is one of ``plan_round`` itself: nothing is guessed here, and nothing is changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -130,3 +130,31 @@ def most_gpus(
         else:
             high = gpus - 1
     return low
+
+
+def first_that_starts(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    row: int,
+    options: Sequence[JobTable],
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> tuple[int, Said] | None:
+    """Return the first of several ways to ask with which the next round starts a waiting job.
+
+    Args:
+        snapshot, config: The state and how rounds decide.
+        row: The job as it asks now.
+        options: The same job as it could ask, the least change first.
+        goes_on: Whether another option may still be tried.
+
+    Returns:
+        The number of the option and what the round says of it; None when none of those tried starts it.
+    """
+    for number, one in enumerate(options):
+        if not goes_on():
+            break
+        said = said_of(with_job_as(snapshot, row, one), config, row, without=snapshot)
+        if said.starts:
+            return number, said
+    return None

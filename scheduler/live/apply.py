@@ -25,6 +25,7 @@ from scheduler.live.gang_shares import GangShare, Target, gang_reshare, keeps_le
 from scheduler.live.gangs import gang_open, is_settled
 from scheduler.live.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
 from scheduler.live.room import ServerRoom, room_read
+from scheduler.live.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Cluster, Job, Lease, LeaseGpu
 from scheduler.notify import touch_cluster
@@ -295,6 +296,8 @@ class _Applying:
         job = self.jobs[self.live.job_pks[row]]
         if job.wanted != "run":
             return  # its owner was faster
+        if not self._asks_as_planned(row, job):
+            return  # changed since the snapshot; the next round knows
         # Raised before the savepoint of the attempt: what is undone with that must not undo the generation.
         generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
         for server_pk, kept_bytes in kept.items():
@@ -318,6 +321,13 @@ class _Applying:
         if row in self.live.gangs:
             gang_open(attempt, ids=self.ids, at=self.at)
         self.applied.launched.append(row)
+
+    def _asks_as_planned(self, row: int, job: Job) -> bool:
+        """Return whether a job still waits in the queue and for the GPUs that the plan was made for."""
+        tables = self.live.tables
+        asked = SMOKE_GPUS if job.smoke_due else job.num_gpus
+        queue_id = int(tables.queues.queue_id[tables.jobs.queue[row]])
+        return job.queue_id == queue_id and int(tables.jobs.num_gpus[row]) == asked
 
     def _can_go_on(self, row: int, assignment: GpuAssignment) -> bool:
         """Return whether a parked job may go on where it is: on its servers, on GPUs that its processes can reach."""

@@ -9,6 +9,7 @@ from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Measurement, Profile
 from scheduler.models.queue import Membership, Queue
 from scheduler.models.round import Round
+from scheduler.models.saved import SavedView, SpecTemplate
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
 from scheduler.models.server import Gpu, Server
 from scheduler.models.shadow import Shadow, ShadowRound, ShadowScore
@@ -40,12 +41,14 @@ __all__ = [
     "Queue",
     "Round",
     "Sample",
+    "SavedView",
     "Scenario",
     "ScenarioRun",
     "Server",
     "Shadow",
     "ShadowRound",
     "ShadowScore",
+    "SpecTemplate",
     "StartEstimate",
     "TraceFile",
     "Trial",

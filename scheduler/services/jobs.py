@@ -63,7 +63,7 @@ def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
         Conflict: It has completed or failed already.
     """
     with transaction.atomic():
-        job = _locked(actor, job)
+        job = job_locked(actor, job)
         state = JobState(job.state)
         if state is JobState.CANCELLED or (job.wanted == "cancel" and state not in TERMINAL):
             return job
@@ -87,7 +87,7 @@ def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
 def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
     """Pause a job until it is resumed; asking again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
-        job = _locked(actor, job)
+        job = job_locked(actor, job)
         _refuse_ended(job)
         _refuse_cancelled(job)
         if job.wanted == "suspend":
@@ -110,7 +110,7 @@ def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
 def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
     """Let a paused job run again; asking again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
-        job = _locked(actor, job)
+        job = job_locked(actor, job)
         _refuse_ended(job)
         _refuse_cancelled(job)
         if job.wanted == "run":
@@ -161,7 +161,7 @@ def _new_job(checked: Checked, *, number: int, at: datetime, ids: Ids) -> Job:
     )
 
 
-def _locked(actor: Actor, job: Job) -> Job:
+def job_locked(actor: Actor, job: Job) -> Job:
     """Return the job as it is now, locked until the commit, if ``actor`` may act on it."""
     seen = require_job(actor, job.pk)
     if not may_act_on_job(actor, seen):

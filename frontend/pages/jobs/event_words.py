@@ -57,6 +57,8 @@ def _words(row: Row) -> tuple[str, str, str]:
         return tone, "hourglass", _wait_sentence(row) or words
     if row["kind"] == "job_wanted":
         return "mute", "user", f"{row['actor']} {DONE.get(row['reason'], row['reason'])}"
+    if row["kind"] == "job_changed":
+        return "info", "pencil", f"{row['actor']} changed what it asks for"
     if row["kind"] == "trial":
         tone, icon, words = trial_words(row["data"])
         return tone, icon, words[0].upper() + words[1:]
@@ -78,6 +80,8 @@ def _wait_sentence(row: Row) -> str:
 
 def _detail(key: str, value: object, device: DeviceWord) -> str:
     """Return one number of an event with its unit, which is the end of its name: ``needed 8 GPUs``, ``lost 3.2 s``."""
+    if isinstance(value, dict) and value.keys() == {"before", "after"}:
+        return f"{_spaced(key)} {value['before']} to {value['after']}"
     if isinstance(value, bool):
         return f"{_spaced(key)} {'yes' if value else 'no'}"
     if not isinstance(value, int | float):

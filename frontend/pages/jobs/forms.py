@@ -15,6 +15,9 @@ from scheduler.models import Queue
 
 # Fields that most jobs leave alone.
 FOLDED = (
+    "min_gpus",
+    "max_gpus",
+    "max_servers",
     "total_steps",
     "max_duration",
     "stall",
@@ -77,6 +80,13 @@ class SpecForm(forms.Form):
     cpus = _line("CPU cores", "Empty: as many as the job can use.", inputmode="decimal", placeholder="auto")
     memory = _line("Memory", "Such as 4GiB. Empty: as much as the job can use.", placeholder="auto")
     disk = _line("Disk", "Such as 2GiB.", placeholder="2GiB")
+    min_gpus = _line(
+        "At least", "It may begin on so many, and give others back.", inputmode="numeric", placeholder="as asked"
+    )
+    max_gpus = _line(
+        "At most", "It may grow to so many while they are free.", inputmode="numeric", placeholder="as asked"
+    )
+    max_servers = _line("Servers", "On as many its GPUs may be.", inputmode="numeric", placeholder="1")
     total_steps = _line("Steps in all", "For progress and the time it ends.", inputmode="numeric")
     env = _area("Environment", "One variable a line, as NAME=value.", 3, placeholder="SEED=1")
     priority = _line("Priority", "0 to 100, larger first.", inputmode="numeric", placeholder="50")

@@ -35,10 +35,11 @@ def job_page(request: HttpRequest, job: str, tab: str = "overview") -> HttpRespo
     if tab not in TABS:
         raise Http404(f"A job has no tab {tab[:40]}.")
     subject = subject_of(request, job)
-    return render(request, f"jobs/tab_{tab}.html", _frame(subject, tab) | TABS[tab].context(subject))
+    return render(request, f"jobs/tab_{tab}.html", job_frame(subject, tab) | TABS[tab].context(subject))
 
 
-def _frame(subject: Subject, tab: str) -> dict[str, Any]:
+def job_frame(subject: Subject, tab: str) -> dict[str, Any]:
+    """Return the variables of the head of a job's page."""
     return {
         "subject": subject,
         "job": subject.job,
@@ -65,7 +66,7 @@ def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
     if asked is None:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
         return HttpResponseRedirect(subject.path)
-    return render(request, "jobs/confirm.html", _frame(subject, "overview") | {"asked": asked})
+    return render(request, "jobs/confirm.html", job_frame(subject, "overview") | {"asked": asked})
 
 
 @require_POST
@@ -84,7 +85,7 @@ def profile_measure(request: HttpRequest, job: str) -> HttpResponse:
 
 def act(request: HttpRequest, job: Job, action: str) -> bool:
     """Do it, and leave a message of what came of it. Returns whether it was done."""
-    service, done = SERVICES[action]
+    service, _ = SERVICES[action]
     try:
         changed = service(actor=request.user, job=job, at=live_ports().clock.now())
     except (Conflict, NotAllowed, NotFound) as refused:
@@ -92,10 +93,15 @@ def act(request: HttpRequest, job: Job, action: str) -> bool:
     except (InvalidTransition, JobChanged):
         messages.error(request, f"{job.name} changed a moment ago. Look again, then repeat it.")
     else:
-        is_done = {"cancel": "cancelled", "suspend": "suspended", "resume": "queued"}[action] == changed.state
-        messages.success(request, f"{job.name} {done if is_done else ASKED[action]}.")
+        messages.success(request, f"{job.name} {done_words(action, changed)}.")
         return True
     return False
+
+
+def done_words(action: str, changed: Job) -> str:
+    """Return what a job now is or is asked for, to go after its name."""
+    is_done = {"cancel": "cancelled", "suspend": "suspended", "resume": "queued"}[action] == changed.state
+    return SERVICES[action][1] if is_done else ASKED[action]
 
 
 @require_safe

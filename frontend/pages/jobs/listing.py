@@ -1,4 +1,4 @@
-"""The job list: filters in the URL, one row a job, and cancelling several at once."""
+"""The job list: filters in the URL, one row a job, and what can be done with several at once."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -17,20 +18,72 @@ from frontend.components.formats import clock, counted, number
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
-from frontend.pages.jobs.job import act
+from frontend.pages.jobs.job import done_words
 from frontend.pages.jobs.preview import curl_of_spec
 from frontend.pages.jobs.progress import ends_at
 from frontend.pages.jobs.subject import found_job, in_words, whole_s
 from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
+from scheduler.ports import live_ports
 from scheduler.selectors.estimates import estimates_of
 from scheduler.selectors.jobs import JobFilters, job_list, job_row
+from scheduler.selectors.saved import views_of
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
+from scheduler.services.job_bulk import MOST_JOBS, Outcome, jobs_act
 
 MOST_GROUPS = 50
-MOST_BULK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """One thing to do with several jobs.
+
+    Attributes:
+        holding: The effect on jobs that hold devices; ``{}`` are these.
+        idle: The effect when none of them holds any.
+    """
+
+    action: str
+    verb: str
+    icon: str
+    holding: str
+    idle: str
+    danger: bool = False
+
+    def effect(self, held: str) -> str:
+        """Return what it does to jobs that hold so many devices, "" for none."""
+        return self.holding.format(held) if held else self.idle
+
+
+BULK = {
+    bulk.action: bulk
+    for bulk in (
+        Bulk(
+            action="suspend",
+            verb="Suspend",
+            icon="pause",
+            holding="They write a checkpoint and give {} back. They go on from there when you resume them.",
+            idle="They hold nothing now. They start nothing until you resume them.",
+        ),
+        Bulk(
+            action="resume",
+            verb="Resume",
+            icon="play",
+            holding="They go on, or wait again for their place. {} stay with those that hold them.",
+            idle="They wait again for their place, and go on from their checkpoints.",
+        ),
+        Bulk(
+            action="cancel",
+            verb="Cancel",
+            icon="ban",
+            holding="They give {} back. Cancelled jobs do not start again.",
+            idle="They hold nothing now. Cancelled jobs do not start again.",
+            danger=True,
+        ),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +142,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "live_groups": ",".join(f"queue.{queue.pk}" for queue in queues[:MOST_GROUPS]),
             "first_curl": _first_curl(request) if not lines else "",
             "mine": MINE,
+            "bulks": BULK.values(),
+            "views": views_of(request.user),
         },
     )
 
@@ -200,9 +255,9 @@ def _detail(job: Job, row: dict[str, Any], device: DeviceWord) -> str:
 
 
 @require_POST
-def jobs_cancel(request: HttpRequest) -> HttpResponse:
-    """Cancel the chosen jobs; without scripts the question comes as a page first."""
-    keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_BULK]
+def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
+    """Cancel, suspend or resume the chosen jobs; without scripts the question comes as a page first."""
+    keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_JOBS]
     back = "/jobs?" + request.POST.get("back", "").lstrip("?")[:500]
     chosen = [found_job(request, key) for key in keys]
     if not chosen:
@@ -210,8 +265,27 @@ def jobs_cancel(request: HttpRequest) -> HttpResponse:
     if request.POST.get("confirmed") != "yes":
         held = sum(job.num_gpus for job in chosen if JobState(job.state) in HOLDING)
         device = device_word(device_kinds(request.user))
-        context = {"chosen": chosen, "held": held, "device": device, "back": back}
-        return render(request, "jobs/confirm_many.html", context)
-    for job in chosen:
-        act(request, job, "cancel")
+        bulk = BULK[action]
+        context = {"chosen": chosen, "bulk": bulk, "effect": bulk.effect(device.counted(held) if held else "")}
+        return render(request, "jobs/confirm_many.html", context | {"back": back})
+    outcomes = jobs_act(actor=request.user, keys=[job.pk for job in chosen], action=action, at=live_ports().clock.now())
+    _tell(request, action, outcomes, {job.pk: job.name for job in chosen})
     return HttpResponseRedirect(back)
+
+
+PLURALS = (("is ", "are "), ("waits ", "wait "), ("goes ", "go "))
+
+
+def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:
+    """Leave one message for all jobs of which the same came, and one for each that refused."""
+    done: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.refused or outcome.job is None:
+            messages.error(request, f"{names[outcome.key]}: {outcome.refused}")
+        else:
+            done.setdefault(done_words(action, outcome.job), []).append(names[outcome.key])
+    for words, named in done.items():
+        if len(named) > 1:
+            for one, many in PLURALS:
+                words = words.replace(one, many, 1) if words.startswith(one) else words
+        messages.success(request, f"{named[0] if len(named) == 1 else counted(len(named), 'job')} {words}.")

@@ -1,4 +1,4 @@
-"""What would be stored for a spec that passed the check, what was checked, and the same request for a shell."""
+"""What would become of a spec that passed the check, and the same request for a shell."""
 
 import json
 from collections.abc import Mapping
@@ -7,61 +7,107 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from frontend.components.devices import device_word
-from frontend.components.formats import data_size, duration, number
+from frontend.components.devices import DeviceWord, device_word
+from frontend.components.formats import clock, counted, data_size, joined, number
+from frontend.components.happenings import RULES
+from frontend.components.times import as_time_or_none
+from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.spec_yaml import spec_as_yaml
+from frontend.pages.jobs.subject import in_words
 from scheduler.core.spec import JobSpec
-from scheduler.selectors.overview import cluster_now, queue_shares
+from scheduler.selectors.servers import device_kinds
+from scheduler.services.job_check import spec_check
+from scheduler.whatif.preview import job_preview
+
+Row = dict[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing that was checked. ``ok`` None is a fact, neither good nor bad."""
+class Leaver:
+    """A job that would have to make room; ``href`` is empty where the reader may not see it."""
 
     name: str
-    text: str
-    ok: bool | None = True
+    href: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """The answer to "would this be taken?"."""
+    """The answer to "what would become of it?"; ``rows`` are names and values."""
 
-    checks: list[Check]
+    title: str
+    sentence: str
+    tone: str
+    icon: str
+    rows: list[tuple[str, str]]
+    leavers: list[Leaver]
     stored_yaml: str
 
 
 def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
-    """Return what would be stored and what the cluster says to it now."""
-    cluster = cluster_now()
-    word = device_word(server["device_kind"] for server in cluster["servers"])
-    share = next((row for row in queue_shares(request.user) if row["name"] == spec.queue), None)
-    largest = max((_healthy(server) for server in cluster["servers"]), default=0)
-    asked = spec.resources
-    checks = [
-        Check(name="Spec", text="every field is in its range"),
-        Check(name="Queue", text=f"you may submit to {spec.queue}"),
-        Check(
-            name="Largest server",
-            text=f"{word.counted(largest)}, asks for {number(asked.gpus)}" if largest else "no server has reported yet",
-            ok=True if largest else None,
-        ),
+    """Return what the next round would do with a job, and what would be stored."""
+    now = now_utc()
+    found = job_preview(checked=spec_check(actor=request.user, spec=spec), too_large=[], at=now)
+    word = device_word(device_kinds(request.user))
+    title, tone, icon = _finding(request, found)
+    return Preview(
+        title=title,
+        sentence=in_words(found["sentence"], word),
+        tone=tone,
+        icon=icon,
+        rows=[*_place_rows(found, word), *_when_rows(request, found)],
+        leavers=[_leaver(row, word) for row in found["preempts"]],
+        stored_yaml=spec_as_yaml(spec.to_json()),
+    )
+
+
+def _finding(request: HttpRequest, found: Row) -> tuple[str, str, str]:
+    if found["starts"] == "now":
+        return "It would start at once", "ok", "check"
+    if found["starts"] == "after_others_leave":
+        return f"It would start when {counted(len(found['preempts']), 'job')} made room", "warn", "arrow-left-right"
+    if found["starts"] == "never":
+        return "It would never start", "bad", "x"
+    p50_at = as_time_or_none((found["estimate"] or {}).get("p50_at"))
+    if p50_at is not None:
+        return f"It would start at about {clock(p50_at, now_utc(), viewer_zone(request))}", "info", "hourglass"
+    return "It would wait", "info", "hourglass"
+
+
+def _place_rows(found: Row, word: DeviceWord) -> list[tuple[str, str]]:
+    seats = found["placement"]
+    rows = []
+    if seats:
+        rows.append(("Where", joined([f"{seat['server']} ({word.counted(seat['num_gpus'])})" for seat in seats])))
+        rows.append(("CPU cores", number(sum(seat["cpus"] for seat in seats), 1).removesuffix(".0")))
+        rows.append(("Memory", data_size(sum(seat["memory_bytes"] for seat in seats))))
+    if found["largest_gpus"]:
+        rows.append(("The most that can start", word.counted(found["largest_gpus"])))
+    if found["position"]:
+        rows.append(("Place in line", f"{ordinal(found['position'])} of {number(found['waiting_jobs'])}"))
+    return rows
+
+
+def _when_rows(request: HttpRequest, found: Row) -> list[tuple[str, str]]:
+    estimate = found["estimate"]
+    if not estimate or found["starts"] != "later":
+        return []
+    if not estimate["known"]:
+        return [("When", estimate["sentence"])]
+    now, zone = now_utc(), viewer_zone(request)
+    p50_at, p90_at = as_time_or_none(estimate["p50_at"]), as_time_or_none(estimate["p90_at"])
+    return [
+        ("1 in 2 by", clock(p50_at, now, zone) if p50_at else ""),
+        ("9 in 10 by", clock(p90_at, now, zone) if p90_at else "later than 7 days from now"),
+        ("Known from", counted(estimate["futures"], "simulated future")),
     ]
-    if share is not None:
-        text = f"holds {number(share['held_gpus'])} of {word.counted(share['quota_gpus'] or 0)}"
-        within = share["held_gpus"] + asked.gpus <= (share["quota_gpus"] or 0)
-        checks.append(Check(name=f"Quota of {spec.queue}", text=text, ok=True if within else None))
-    fits = cluster["free_gpus"] >= asked.gpus
-    text = f"{word.counted(cluster['free_gpus'])}, {number(cluster['waiting_jobs'])} waiting"
-    checks.append(Check(name="Free now", text=text, ok=True if fits else None))
-    memory = "as much as it can use" if asked.memory_bytes is None else data_size(asked.memory_bytes)
-    checks.append(Check(name="Memory", text=memory))
-    checks.append(Check(name="Time to checkpoint", text=duration(spec.checkpoint.grace_s)))
-    return Preview(checks=checks, stored_yaml=spec_as_yaml(spec.to_json()))
 
 
-def _healthy(server: Mapping[str, Any]) -> int:  # a row of the cluster frame
-    return sum(1 for gpu in server["gpus"] if gpu["healthy"])
+def _leaver(row: Row, word: DeviceWord) -> Leaver:
+    href = f"/jobs/J-{row['number']}" if row["number"] else ""
+    why = f"{word.counted(row['num_gpus'])} of {row['queue']}: {RULES.get(row['rule'], row['rule'])}"
+    return Leaver(name=row["name"], href=href, why=why)
 
 
 def curl_of_spec(request: HttpRequest, spec: Mapping[str, Any]) -> str:
@@ -73,3 +119,16 @@ def curl_of_spec(request: HttpRequest, spec: Mapping[str, Any]) -> str:
         '  -H "Content-Type: application/json" \\\n'
         f"  --data-binary @- <<'EOF'\n{body}\nEOF"
     )
+
+
+def commands_of_job(request: HttpRequest, key: str) -> str:
+    """Return what reads and ends a job from a shell."""
+    url = f"{request.scheme}://{request.get_host()}/api/v1/jobs/{key}"
+    header = '-H "Authorization: Bearer $CLUSTERWEB_TOKEN"'
+    verbs = (
+        f"clusterweb get {key}",
+        f"clusterweb explain {key}",
+        f"clusterweb logs -f {key}",
+        f"clusterweb cancel {key}",
+    )
+    return "\n".join((*verbs, f"curl {header} {url}", f"curl {header} {url}/explain"))

@@ -20,6 +20,9 @@ POINTERS: dict[str, str] = {
     "/env": "env",
     "/resources": "gpus",
     "/resources/gpus": "gpus",
+    "/resources/min_gpus": "min_gpus",
+    "/resources/max_gpus": "max_gpus",
+    "/resources/max_servers": "max_servers",
     "/resources/cpus": "cpus",
     "/resources/memory": "memory",
     "/resources/disk": "disk",
@@ -70,7 +73,9 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         if pairs:
             spec[name] = pairs
     parts = {
-        "resources": _part(values, numbers=("gpus", "cpus"), texts=("memory", "disk")),
+        "resources": _part(
+            values, numbers=("gpus", "min_gpus", "max_gpus", "max_servers", "cpus"), texts=("memory", "disk")
+        ),
         "schedule": _part(values, numbers=("priority",), texts=("max_duration",))
         | ({} if values.get("preemptible") else {"preemptible": False}),
         "checkpoint": _part(values, texts=("grace",)),
@@ -141,6 +146,9 @@ def fields_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
         "env": _lines(_mapping(spec, "env")),
         "labels": _lines(_mapping(spec, "labels")),
         "gpus": resources.get("gpus", 1),
+        "min_gpus": _unlike(resources, "min_gpus", resources.get("gpus", 1)),
+        "max_gpus": _unlike(resources, "max_gpus", resources.get("gpus", 1)),
+        "max_servers": _unlike(resources, "max_servers", 1),
         "cpus": resources.get("cpus"),
         "memory": resources.get("memory"),
         "disk": resources.get("disk"),
@@ -154,6 +162,11 @@ def fields_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
         "early_stop": "on" if _mapping(spec, "progress").get("early_stop") is True else "",
     }
     return {name: "" if value is None or value == "auto" else str(value) for name, value in texts.items()}
+
+
+def _unlike(part: Mapping[str, Any], name: str, default: object) -> object:
+    """Return a value, or None where it says no more than its default."""
+    return None if part.get(name) == default else part.get(name)
 
 
 def files_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:

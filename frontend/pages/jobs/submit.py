@@ -1,17 +1,18 @@
 """The submit form: the same spec as the REST API takes, as fields or as YAML. Works without scripts.
 
-One POST does one of four things, by the button: submit, check (nothing is stored), or turn fields into YAML and back.
+One POST does one thing, by the button: submit, preview (nothing is stored), turn fields into YAML and back, fill the
+form from what was written for another scheduler, or keep it as a template.
 """
 
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render, resolve_url
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -24,14 +25,18 @@ from frontend.pages.jobs.spec_fields import fields_of_spec, files_of_spec, fits_
 from frontend.pages.jobs.spec_yaml import EXAMPLE, line_of, spec_as_yaml
 from frontend.pages.jobs.subject import found_job
 from frontend.pages.jobs.workloads import TEMPLATES
-from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
+from scheduler.core.errors import FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.foreign.translation import Unmapped
 from scheduler.core.spec import JobSpec
-from scheduler.models import Queue
+from scheduler.models import Queue, SpecTemplate
 from scheduler.ports import live_ports
+from scheduler.selectors.saved import template_visible, templates_offered
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs import job_check, job_submit
+from scheduler.services.saved import template_create
+from scheduler.services.spec_import import spec_import
 from scheduler.services.spec_text import spec_from_text
 
 ROUTE = "page /jobs/new"
@@ -57,6 +62,9 @@ class Draft:
     Attributes:
         data: The spec asked for; None where the text of it cannot be read.
         note: One sentence above the form.
+        unmapped: What of a pasted script or object is not in the form.
+        foreign_error: Why what was pasted could not be read.
+        template_error: Why it could not be kept as a template.
     """
 
     mode: str
@@ -65,6 +73,9 @@ class Draft:
     data: object = None
     errors: list[FieldError] = field(default_factory=list)
     note: str = ""
+    unmapped: list[Unmapped] = field(default_factory=list)
+    foreign_error: str = ""
+    template_error: str = ""
 
     def show_errors(self, errors: list[FieldError]) -> None:
         """Put each error at its field; in a text, name its line."""
@@ -92,6 +103,10 @@ def job_new(request: HttpRequest) -> HttpResponse:
     action = request.POST.get("action", "submit")
     if action == "yaml" and draft.mode == "form":
         return _page(request, offer, _as_yaml(draft))
+    if action == "template":
+        return _kept_as_template(request, offer, draft)
+    if action == "import":
+        return _page(request, offer, _imported(request, offer, draft))
     if action == "form" and draft.mode == "yaml":
         return _page(request, offer, _as_fields(request, offer, draft))
     spec = _checked(request, draft)
@@ -109,6 +124,10 @@ def _first_draft(request: HttpRequest, offer: Offer) -> Draft:
     template = TEMPLATES.get(request.GET.get("template", ""))
     if template is not None:
         spec = template.spec()
+    elif request.GET.get("from", "").isascii() and request.GET.get("from", "").isdigit():
+        kept = found_template(request, int(request.GET["from"][:18]))
+        spec = {"resources": {"gpus": 1}, **kept.spec, "queue": kept.queue.name}
+        note = f"Filled from the template {kept.name} of {kept.queue.name}. Nothing is submitted yet."
     elif request.GET.get("clone"):
         source = found_job(request, request.GET["clone"])
         spec = dict(source.spec)
@@ -191,6 +210,55 @@ def _as_fields(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
     return _fields_draft(request, offer, spec.to_json())
 
 
+def _kept_as_template(request: HttpRequest, offer: Offer, draft: Draft) -> HttpResponse:
+    """Keep what stands in the form for the members of its queue; what is wrong stands at its field."""
+    data = draft.data if isinstance(draft.data, dict) else {}
+    name = request.POST.get("template_name", "")
+    try:
+        if draft.errors:
+            raise SpecInvalid(draft.errors)
+        at = live_ports().clock.now()
+        kept = template_create(actor=request.user, queue=str(data.get("queue", "")), name=name, spec=data, at=at)
+    except SpecInvalid as invalid:
+        draft.template_error = " ".join(e.detail for e in invalid.errors if e.pointer == "/name")
+        draft.show_errors([of_spec(error) for error in invalid.errors if error.pointer != "/name"])
+        return _page(request, offer, draft)
+    except (NotAllowed, NotFound):
+        draft.show_errors([FieldError(pointer="/queue", code="required", detail="Choose whose template it is.")])
+        return _page(request, offer, draft)
+    messages.success(request, f"{kept.name} is a template of {kept.queue.name} now.")
+    return HttpResponseRedirect(f"{resolve_url('job-new')}?from={kept.pk}")
+
+
+def of_spec(error: FieldError) -> FieldError:
+    """Return an error of a template as one of its spec."""
+    return replace(error, pointer=error.pointer.removeprefix("/spec"))
+
+
+def found_template(request: HttpRequest, template_id: int) -> SpecTemplate:
+    """Return a template that the reader may see; 404 otherwise."""
+    try:
+        return template_visible(request.user, template_id)
+    except NotFound as error:
+        raise Http404(str(error)) from None
+
+
+def _imported(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
+    """Return the form filled from a pasted script or object; what stood in the form stays when it cannot be read."""
+    text = unix_lines(request.POST.get("foreign", ""))
+    try:
+        found = spec_import(text, queue="")
+    except SpecInvalid as invalid:
+        draft.foreign_error = " ".join(error.detail for error in invalid.errors)
+        return draft
+    found.spec.setdefault("queue", _likely_queue(request, offer))
+    filled = _fields_draft(request, offer, found.spec)
+    origin = "batch script" if found.kind == "sbatch" else "Kubernetes Job"
+    filled.note = f"Filled from your {origin}. Nothing is submitted yet."
+    filled.unmapped = found.unmapped
+    return filled
+
+
 def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
     """Store the job, once however often the button was pressed, and go to its page."""
     assert isinstance(request.user, User)
@@ -220,9 +288,13 @@ def _page(request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview 
         "rows": draft.rows,
         "new_row": len(draft.rows),
         "queues": offer.queues,
+        "device": offer.device,
         "templates": TEMPLATES.values(),
+        "kept": templates_offered(request.user),
+        "kept_chosen": request.GET.get("from", ""),
         "template": request.GET.get("template", ""),
         "preview": preview,
+        "foreign": request.POST.get("foreign", "") if draft.foreign_error else "",
         "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) and draft.data.get("command") else "",
         "once": request.POST.get("once", "")[:64] or secrets.token_hex(16),
     }

@@ -3,15 +3,21 @@
 from django.urls import path
 
 from frontend.pages.jobs.job import SERVICES, job_action, job_log_download, job_page, profile_measure
-from frontend.pages.jobs.listing import jobs, jobs_cancel
+from frontend.pages.jobs.listing import BULK, jobs, jobs_act_on
+from frontend.pages.jobs.saved import template_remove, view_keep, view_remove
 from frontend.pages.jobs.submit import job_new
+from frontend.pages.jobs.unblock import job_unblock
 
 urlpatterns = [
     path("jobs", jobs, name="jobs"),
     path("jobs/new", job_new, name="job-new"),
-    path("jobs/cancel", jobs_cancel, name="jobs-cancel"),
+    path("jobs/views", view_keep, name="view-keep"),
+    path("jobs/views/<int:view>/remove", view_remove, name="view-remove"),
+    path("jobs/templates/<int:template>/remove", template_remove, name="template-remove"),
+    *(path(f"jobs/{action}", jobs_act_on, {"action": action}, name=f"jobs-{action}") for action in BULK),
     path("jobs/<str:job>", job_page, name="job"),
     *(path(f"jobs/<str:job>/{action}", job_action, {"action": action}, name=f"job-{action}") for action in SERVICES),
+    path("jobs/<str:job>/unblock", job_unblock, name="job-unblock"),
     path("jobs/<str:job>/logs/<int:attempt>/download", job_log_download, name="job-log-download"),
     path("jobs/<str:job>/profile/measure", profile_measure, name="job-profile-measure"),
     path("jobs/<str:job>/<slug:tab>", job_page, name="job-tab"),

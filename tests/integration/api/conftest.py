@@ -14,7 +14,19 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.lifecycle import JobState
-from scheduler.models import ApiToken, Experiment, Job, Profile, Queue, Round, Scenario, Server, TraceFile, Webhook
+from scheduler.models import (
+    ApiToken,
+    Experiment,
+    Job,
+    Profile,
+    Queue,
+    Round,
+    Scenario,
+    Server,
+    SpecTemplate,
+    TraceFile,
+    Webhook,
+)
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.tokens import token_create
@@ -36,6 +48,7 @@ class World:
         job: Of the member, in ``vision``, running on ``server``.
         tokens: Of each user, one that no test uses to sign in.
         experiment: One of the member, with one queued configuration.
+        template: Of the member, in ``vision``.
         asked: A what-if scenario of the lead that has ended.
         asking: One that waits for a worker.
         trace_file: Of the lead.
@@ -51,6 +64,7 @@ class World:
     round: Round
     tokens: dict[str, ApiToken]
     experiment: Experiment
+    template: SpecTemplate
     asked: Scenario
     asking: Scenario
     trace_file: TraceFile
@@ -116,6 +130,9 @@ def world_make() -> World:
         experiment=experiment,
         round=round_make(1),
         tokens=tokens,
+        template=SpecTemplate.objects.create(
+            queue=vision, name="canary", spec={"labels": {"a": "b"}}, owner=users["member"], created_at=at
+        ),
         asked=scenario_make(users["lead"], state=ScenarioState.COMPLETED),
         asking=scenario_make(users["lead"]),
         trace_file=trace_file_make(users["lead"]),

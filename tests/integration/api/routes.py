@@ -88,13 +88,18 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "token": world.tokens[role].pk if role in world.tokens else 1,
         "scenario": (world.asking if route.name == "api-scenario-cancel" else world.asked).pk,
         "variant": 0,
+        "template": world.template.pk,
         "seed": 1,
         "file": world.trace_file.pk,
         "webhook": world.webhook.pk,
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
+        "post-api-job-import": {"text": "#!/bin/bash\n#SBATCH --gres=gpu:1\n", "queue": "vision"},
+        "post-api-job-actions": {"action": "suspend", "jobs": [world.job.pk]},
+        "post-api-job-unblock": {"gpus": 2},
         "post-api-experiments": experiment_body(),
+        "post-api-templates": {"queue": "vision", "name": "quick", "spec": {"resources": {"gpus": 1}}},
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
         "post-api-queue-forecast": {"quota_gpus": 5},

@@ -12,6 +12,7 @@ from django.urls import reverse
 from scheduler.api.permissions import DenyUnlessAllowed
 from scheduler.api.view import ApiView
 from scheduler.services.servers import server_drain
+from tests.factories import job_make
 from tests.integration.api.conftest import ROLES, World, spec
 from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of
 
@@ -29,10 +30,13 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "get-metrics": EVERYBODY,  # the test client calls from this machine
     "get-api-jobs": SIGNED_IN,
     "post-api-jobs": (401, 400, 403, 201, 201, 201),  # a queue that one may not see is an unknown queue
+    "post-api-job-import": SIGNED_IN,
+    "post-api-job-actions": SIGNED_IN,  # each job is answered for itself
     "get-api-job": IN_QUEUE,
     "post-api-job-cancel": ACTS_ON_JOB,
     "post-api-job-suspend": ACTS_ON_JOB,
     "post-api-job-resume": ACTS_ON_JOB,
+    "post-api-job-unblock": (401, 404, 403, 200, 200, 200),
     "get-api-job-events": IN_QUEUE,
     "get-api-job-attempts": IN_QUEUE,
     "get-api-job-explain": IN_QUEUE,
@@ -63,6 +67,9 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "post-api-experiments": (401, 400, 403, 201, 201, 201),
     "get-api-experiment": IN_QUEUE,
     "post-api-experiment-cancel": ACTS_ON_JOB,
+    "get-api-templates": SIGNED_IN,
+    "post-api-templates": (401, 404, 403, 201, 201, 201),
+    "delete-api-template": (401, 404, 403, 204, 204, 204),
     "get-api-rounds": SIGNED_IN,
     "get-api-round": SIGNED_IN,
     "get-api-policies": SIGNED_IN,
@@ -117,6 +124,8 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
     if str(route) == "post-api-server-undrain":
         at = datetime.now(UTC)
         server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
+    if str(route) == "post-api-job-unblock":
+        call.kwargs["job"] = job_make(world.vision, owner=world.users["member"]).pk
     body: dict[str, Any] = {}
     if isinstance(call.body, bytes):
         body = {"data": call.body, "content_type": "application/octet-stream"}

@@ -188,8 +188,8 @@ def test_check_stores_nothing_and_shows_what_would_be_stored(world: World) -> No
     """A dry run: the same checks, no job."""
     page = world.browser("member").send("/jobs/new", {**FIELDS, "action": "check"})
 
-    assert "It would be accepted" in page.text
-    assert "8 CPU slots, asks for 2" in page.text
+    assert "It would start at once" in page.text
+    assert "server-01 (2 CPU slots)" in page.text
     assert "max_duration: null" in page.text
     assert "curl http://testserver/api/v1/jobs" in page.text
     assert value_of(page, "name") == "resnet"
@@ -316,5 +316,5 @@ def test_the_form_has_no_script_of_its_own_and_works_without(world: World) -> No
     page = world.browser("member").open("/jobs/new")
     buttons = [has for tag, has in page.tags if tag == "button" and has.get("name") == "action"]
 
-    assert {has["value"] for has in buttons} == {"submit", "check", "form", "yaml"}
+    assert {has["value"] for has in buttons} == {"submit", "check", "form", "yaml", "import", "template"}
     assert not [has for _, has in page.tags if any(name.startswith("on") for name in has)]

@@ -172,11 +172,26 @@ def test_several_jobs_are_cancelled_after_a_question(world: World) -> None:
     before = [job.state for job in Job.objects.order_by("number")]
     done = browser.send("/jobs/cancel", {**chosen, "confirmed": "yes"})
 
-    assert "Cancel 2 jobs? 2 CPU slots become free." in asked.text
+    assert "Cancel 2 jobs? They give 2 CPU slots back." in asked.text
     assert before == [JobState.RUNNING, JobState.QUEUED]
     assert [job.wanted for job in Job.objects.order_by("number")] == ["cancel", "cancel"]
     assert "is asked to stop" in done.text
     assert "is cancelled" in done.text
+
+
+def test_several_jobs_are_suspended_and_resumed(world: World) -> None:
+    """The same with other verbs: one message for all of which the same came, one for each that refuses."""
+    jobs = [job_in(world, JobState.QUEUED), job_in(world, JobState.QUEUED), job_in(world, JobState.COMPLETED)]
+    browser = world.browser("member")
+    chosen = {"job": [f"J-{job.number}" for job in jobs], "confirmed": "yes"}
+    suspended = browser.send("/jobs/suspend", chosen)
+    states = [job.state for job in Job.objects.order_by("number")]
+    resumed = browser.send("/jobs/resume", chosen)
+
+    assert states == [JobState.SUSPENDED, JobState.SUSPENDED, JobState.COMPLETED]
+    assert "2 jobs are suspended." in suspended.text
+    assert "has ended already" in suspended.text
+    assert "2 jobs wait to run again." in resumed.text
 
 
 def test_cancelling_several_respects_each_right(world: World) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from frontend.pages.jobs.curves import loss_of, rate_of
+from frontend.pages.jobs.enough import enough_of
 from frontend.pages.jobs.log_view import short_log
 from frontend.pages.jobs.progress import ends_words, outcome_of, tiles
 from frontend.pages.jobs.receipts import receipts_of
@@ -18,6 +19,7 @@ def context(subject: Subject) -> dict[str, Any]:
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None
     return {
         "outcome": outcome_of(subject),
+        "enough": enough_of(subject),
         "reason": reason_context(subject),
         "frac": frac,
         "frac_percent": "" if frac is None else f"{frac * 100:.2f}",

@@ -3,6 +3,8 @@
 from typing import Any
 
 from frontend.components.formats import joined, number
+from frontend.pages.jobs.locality import verdict_of
+from frontend.pages.jobs.next_gpu import next_gpu_of
 from frontend.pages.jobs.subject import Subject
 
 
@@ -19,7 +21,13 @@ def context(subject: Subject) -> dict[str, Any]:
         }
         for row in subject.servers
     ]
-    return {"servers": servers, "placement_title": _title(subject, attempt), "attempts": subject.attempts[::-1]}
+    return {
+        "servers": servers,
+        "placement_title": _title(subject, attempt),
+        "attempts": subject.attempts[::-1],
+        "verdict": verdict_of(subject),
+        "next_gpu": next_gpu_of(subject),
+    }
 
 
 def _title(subject: Subject, attempt: dict[str, Any] | None) -> str:

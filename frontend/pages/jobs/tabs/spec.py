@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from frontend.pages.jobs.preview import curl_of_spec
+from frontend.pages.jobs.preview import commands_of_job, curl_of_spec
 from frontend.pages.jobs.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.subject import Subject
 
@@ -15,4 +15,5 @@ def context(subject: Subject) -> dict[str, Any]:
         "as_yaml": spec_as_yaml(spec),
         "as_json": json.dumps(spec, indent=2, ensure_ascii=False),
         "curl": curl_of_spec(subject.request, spec),
+        "commands": commands_of_job(subject.request, subject.key),
     }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from frontend.pages.jobs.estimate import estimate_view
+from frontend.pages.jobs.offers import offers_of
 from frontend.pages.jobs.receipts import receipts_of
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.why import ahead_title, checks_title, pieces_of, reason_context
@@ -24,6 +25,7 @@ def context(subject: Subject) -> dict[str, Any]:
         "ahead": [{**row, "sentence": subject.words(row["sentence"])} for row in explain["ahead"]],
         "ahead_title": ahead_title(explain),
         "estimate": estimate_view(subject),
+        "offers": offers_of(subject),
         "pieces": pieces,
         "waited": waited,
         "receipts": receipts_of(subject),

@@ -54,9 +54,10 @@
     if (bar) {
       bar.classList.toggle("on", picked.length > 0);
       bar.querySelector("[data-bulk=count]").textContent = picked.length ? `${jobs} chosen` : "";
-      const button = bar.querySelector("button[type=submit]");
-      button.disabled = !picked.length;
-      button.querySelector("span").textContent = picked.length ? `Cancel ${jobs}` : "Cancel chosen jobs";
+      for (const button of bar.querySelectorAll("button[type=submit]")) {
+        button.disabled = !picked.length;
+        button.querySelector("span").textContent = `${button.dataset.verb} ${picked.length ? jobs : "chosen jobs"}`;
+      }
     }
     const all = document.querySelector("input[data-pick-all]");
     if (all) {
@@ -64,13 +65,7 @@
       all.checked = picked.length > 0 && picked.length === boxes().length;
       all.indeterminate = picked.length > 0 && !all.checked;
     }
-    const dialog = document.getElementById("bulk-dialog");
-    if (dialog) {
-      dialog.querySelector("h2").textContent = `Cancel ${jobs}?`;
-      const held = gpus ? `They give ${Shell.device(gpus)} back.` : "They hold nothing now.";
-      dialog.querySelector("p").textContent = picked.length === 1 ? held.replace("They give", "It gives").replace("They hold", "It holds") : held;
-      dialog.querySelector("button[type=submit]").textContent = `Cancel ${jobs}`;
-    }
+    return { jobs, gpus };
   };
   document.addEventListener("change", (event) => {
     if (event.target.matches("input[data-pick-all]")) {
@@ -84,15 +79,24 @@
 
   const form = document.getElementById("bulk-form");
   const dialog = document.getElementById("bulk-dialog");
+  let asked = null;
   form?.addEventListener("submit", (event) => {
     if (form.elements.confirmed.value === "yes") return;
     event.preventDefault();
+    asked = event.submitter;
+    const { jobs, gpus } = show();
+    const { verb, holding, idle } = asked.dataset;
+    dialog.querySelector("h2").textContent = `${verb} ${jobs}?`;
+    dialog.querySelector("p").textContent = gpus ? holding.replace("{}", Shell.device(gpus)) : idle;
+    const yes = dialog.querySelector("button[type=submit]");
+    yes.textContent = `${verb} ${jobs}`;
+    yes.classList.toggle("danger", "danger" in asked.dataset);
     dialog.showModal();
   });
   dialog?.querySelector("button[type=submit]").addEventListener("click", (event) => {
     event.preventDefault();
     form.elements.confirmed.value = "yes";
-    form.requestSubmit();
+    form.requestSubmit(asked);
   });
   show();
 })();

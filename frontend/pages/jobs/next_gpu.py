@@ -1,0 +1,68 @@
+"""The table beside an elastic job: what one device more or fewer does to it, and who would get the next free one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.components.formats import duration, number, percent
+from frontend.pages.jobs.subject import Subject
+from scheduler.whatif.next_gpu import next_gpu
+
+WHY = {"shortness": "It is the shortest of them.", "efficiency": "It gains most by it."}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One elastic job."""
+
+    name: str
+    href: str
+    gpus: str
+    more: str
+    fewer: str
+    left: str
+    change: str
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextGpu:
+    """The card."""
+
+    title: str
+    sub: str
+    lines: list[Line]
+
+
+def next_gpu_of(subject: Subject) -> NextGpu | None:
+    """Return the card; None for a job that is not elastic, does not run, or where no policy shares devices out."""
+    resources = subject.detail["spec"]["resources"]
+    if not subject.is_holding or resources["min_gpus"] == resources["max_gpus"]:
+        return None
+    found = next_gpu(subject.request.user, subject.job, subject.at)
+    if found is None:
+        return None
+    winner, one = found["winner"], subject.device.one
+    if winner is None:
+        title = f"Nobody would gain by one more {one}"
+    else:
+        title = f"The next free {one} would go to {'this job' if winner['is_own'] else winner['name']}"
+    why = WHY.get(found["why"], "")
+    return NextGpu(
+        title=title,
+        sub=f"As {found['policy']} would share out one more {one} now. {why}".rstrip(),
+        lines=[_line(row) for row in found["rows"]],
+    )
+
+
+def _line(row: dict[str, Any]) -> Line:
+    change = row["change"]
+    return Line(
+        name=row["name"],
+        href=f"/jobs/J-{row['number']}" if row["number"] else "",
+        gpus=number(row["num_gpus"]),
+        more="at its most" if row["gain_frac"] is None else f"{percent(row['gain_frac'])} faster",
+        fewer="at its least" if row["loss_frac"] is None else f"{percent(row['loss_frac'])} slower",
+        left=duration(row["remaining_s"]) if row["remaining_s"] is not None else "not known",
+        change=f"{change:+d}" if change else "as now",
+        is_own=row["is_own"],
+    )

@@ -1,0 +1,46 @@
+"""What would start a waiting job: the changes that were tried, each with the address that asks before it is made."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from frontend.components.formats import joined
+from frontend.pages.jobs.subject import Subject
+from scheduler.whatif.unblock import job_unblockers
+
+ICONS = {
+    "queue": "layers",
+    "max_servers": "server",
+    "resources": "gauge",
+    "min_gpus": "move-diagonal",
+    "gpus": "move-diagonal",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One change: its words, and the address that asks before it is made."""
+
+    title: str
+    sentence: str
+    leavers: str
+    tone: str
+    icon: str
+    href: str
+
+
+def offers_of(subject: Subject) -> list[Offer]:
+    """Return what would start the job now or sooner."""
+    return [_offer(subject, row) for row in job_unblockers(subject.request.user, subject.job, subject.at)]
+
+
+def _offer(subject: Subject, row: dict[str, Any]) -> Offer:
+    names = [job["name"] if not job["number"] else f"{job['name']} (J-{job['number']})" for job in row["preempts"]]
+    return Offer(
+        title=subject.words(row["title"]),
+        sentence=subject.words(row["sentence"]),
+        leavers=f"Makes room: {joined(names)}." if names else "",
+        tone="ok" if row["starts"] == "now" else "info",
+        icon=ICONS.get(row["key"], "info"),
+        href=f"{subject.path}/unblock?{urlencode(row['change'])}",
+    )

@@ -1,0 +1,50 @@
+"""The same thing done with several jobs: each on its own, so that one that refuses does not keep the others from it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from scheduler.core.errors import SchedulerError
+from scheduler.models import Job
+from scheduler.selectors.visibility import Actor, require_job
+from scheduler.services.jobs import job_cancel, job_resume, job_suspend
+
+MOST_JOBS = 200
+ACTIONS: Mapping[str, Callable[..., Job]] = {"cancel": job_cancel, "suspend": job_suspend, "resume": job_resume}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of it for one job.
+
+    Attributes:
+        key: As it was named.
+        job: Afterwards; None when there is none that may be seen.
+        refused: Why nothing was done; empty when it was.
+    """
+
+    key: str
+    job: Job | None
+    refused: str
+
+
+def jobs_act(*, actor: Actor, keys: Sequence[str], action: str, at: datetime) -> list[Outcome]:
+    """Cancel, suspend or resume jobs; return one outcome for each name, in their order.
+
+    Args:
+        actor: Who; the rule of each job holds.
+        keys: Ids or numbers, MOST_JOBS at most.
+        action: A key of ACTIONS.
+        at: Now.
+    """
+    outcomes = []
+    for key in dict.fromkeys(keys[:MOST_JOBS]):
+        job: Job | None = None
+        refused = ""
+        try:
+            job = require_job(actor, key)
+            job = ACTIONS[action](actor=actor, job=job, at=at)
+        except SchedulerError as error:
+            refused = str(error)
+        outcomes.append(Outcome(key=key, job=job, refused=refused))
+    return outcomes

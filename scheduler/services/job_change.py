@@ -1,0 +1,122 @@
+"""A waiting job asks for something else: another queue, GPUs, servers, cores or memory. It keeps its id and place.
+
+What it asks for afterwards is checked like a new spec. A job that holds GPUs, or keeps its memory on a server, is not
+changed under its feet.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from scheduler.core.errors import Conflict, FieldError, SpecInvalid
+from scheduler.core.lifecycle import JobState
+from scheduler.core.plan import WaitReason
+from scheduler.core.spec import JobSpec
+from scheduler.models import Job, Queue
+from scheduler.models.queue import Role
+from scheduler.notify import request_round, touch_queue
+from scheduler.selectors.visibility import Actor, access_of
+from scheduler.services.job_check import spec_check
+from scheduler.services.job_state import job_event
+from scheduler.services.jobs import job_locked
+from scheduler.services.permission import actor_name
+from scheduler.services.profiles import profile_for
+from scheduler.services.settings import cluster_row
+
+RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
+FIELDS = ("queue", *RESOURCES)
+CHANGEABLE = (JobState.QUEUED, JobState.SUSPENDED)
+
+Change = Mapping[str, Any]  # new values by name of a field, of FIELDS
+
+
+def job_change(*, actor: Actor, job: Job, change: Change, at: datetime) -> Job:
+    """Let a waiting job ask for something else; asking for what it asks for already changes nothing.
+
+    Raises:
+        NotFound: ``actor`` may not see it.
+        NotAllowed: ``actor`` is neither its owner nor a lead of its queue, or may not submit to the new queue.
+        Conflict: It does not wait.
+        SpecInvalid: It could not be submitted like that; pointers are those of a spec.
+    """
+    with transaction.atomic():
+        job = job_locked(actor, job)
+        if job.state not in CHANGEABLE or job.wanted == "cancel":
+            raise Conflict(f"J-{job.number} is {job.state}. Only a job that waits can be changed.")
+        before = JobSpec.parse(job.spec)
+        spec = spec_changed(before, change)
+        if spec == before:
+            return job
+        checked = spec_check(actor=actor, spec=spec)
+        _check_owner(job.owner, checked.queue)
+        columns = _columns(job, spec, checked.queue)
+        job_event(
+            job=job,
+            kind="job_changed",
+            at=at,
+            actor=actor_name(actor),
+            reason="change",
+            data=_told(before, spec) | _moved(job.queue_id, checked.queue.pk),
+            changes=columns,
+        )
+        touch_queue(checked.queue.pk)
+        request_round("change")
+    return job_locked(actor, job)
+
+
+def spec_changed(spec: JobSpec, change: Change) -> JobSpec:
+    """Return the spec with new values; a rigid job stays rigid, the bounds of an elastic one keep its GPUs inside.
+
+    Raises:
+        SpecInvalid: Out of range.
+    """
+    data = spec.to_json()
+    resources = data["resources"]
+    is_rigid = spec.resources.min_gpus is None and spec.resources.max_gpus is None
+    resources |= {name: value for name, value in change.items() if name in RESOURCES}
+    if "gpus" in change and "min_gpus" not in change:
+        resources["min_gpus"] = None if is_rigid else min(resources["min_gpus"], change["gpus"])
+    if "gpus" in change:
+        resources["max_gpus"] = None if is_rigid else max(resources["max_gpus"], change["gpus"])
+    if "queue" in change:
+        data["queue"] = change["queue"]
+    return JobSpec.parse(data)
+
+
+def _told(before: JobSpec, after: JobSpec) -> dict[str, Any]:
+    """Return what an event says of the change."""
+    old, new = before.to_json()["resources"], after.to_json()["resources"]
+    return {name: {"before": old[name], "after": new[name]} for name in RESOURCES if old[name] != new[name]}
+
+
+def _moved(before: int, after: int) -> dict[str, Any]:
+    """Return the same of the queue: by id, since not everybody who sees the one sees the other."""
+    return {} if before == after else {"queue_id": {"before": before, "after": after}}
+
+
+def _check_owner(owner: User, queue: Queue) -> None:
+    """Refuse a queue that the owner of the job could not submit to: the job would be lost to them."""
+    if not access_of(owner).at_least(queue.pk, Role.MEMBER):
+        detail = f"{owner.username}, whose job it is, may not submit to {queue.name}."
+        raise SpecInvalid([FieldError(pointer="/queue", code="not_allowed", detail=detail)])
+
+
+def _columns(job: Job, spec: JobSpec, queue: Queue) -> dict[str, Any]:
+    """Return the columns that follow from the spec; why it waits is for the next round to say."""
+    gpus = spec.resources.gpus
+    smoke_due = job.smoke_due or (job.first_started_at is None and cluster_row().smoke_run_s > 0)
+    columns: dict[str, Any] = {
+        "spec": spec.to_json(),
+        "queue_id": queue.pk,
+        "num_gpus": gpus,
+        "smoke_due": smoke_due and gpus > 1,
+        "wait_position": None,
+    }
+    if job.state == JobState.QUEUED:
+        columns |= {"wait_reason": WaitReason.NEW, "wait_evidence": {}}
+    if job.profile_id is None and not spec.profile:
+        columns["profile"] = profile_for(spec)
+    return columns

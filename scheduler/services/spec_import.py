@@ -1,0 +1,64 @@
+"""Jobs written for other schedulers (batch scripts of Slurm, Jobs of Kubernetes) become specs. Nothing is stored."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.foreign.kubernetes import from_kubernetes
+from scheduler.core.foreign.sbatch import from_sbatch
+from scheduler.core.foreign.translation import Translation, Unmapped
+from scheduler.core.spec import JobSpec
+from scheduler.services.spec_text import spec_from_text
+
+MAX_CHARS = 200_000
+EXAMPLES = "a batch script with lines that begin with #SBATCH, or a Job of Kubernetes as YAML or JSON"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What a foreign job became.
+
+    Attributes:
+        spec: Plain data for the form, ``POST /jobs`` or an editor.
+        unmapped: What of the original is not in it.
+        problems: What of it is not right yet, such as a queue that is missing.
+    """
+
+    kind: Literal["sbatch", "kubernetes"]
+    spec: dict[str, Any]  # JSON
+    unmapped: list[Unmapped]
+    problems: list[FieldError]
+
+
+def spec_import(text: str, *, queue: str) -> Imported:
+    """Return the spec that does what a foreign job asks for.
+
+    Args:
+        text: The script or the object, whole.
+        queue: Where it is to wait; empty for what the object itself says, if anything.
+
+    Raises:
+        SpecInvalid: It is neither, or no job.
+    """
+    if not text.strip() or len(text) > MAX_CHARS:
+        raise _refused("length", f"Paste {EXAMPLES}, of at most {MAX_CHARS:,} characters.")
+    is_script = text.lstrip().startswith("#!") or any(line.strip().startswith("#SBATCH") for line in text.splitlines())
+    made = from_sbatch(text, queue=queue) if is_script else _from_object(text, queue)
+    if not made.spec.get("queue"):
+        made.spec.pop("queue", None)
+    _, problems = JobSpec.read(made.spec)
+    kind: Literal["sbatch", "kubernetes"] = "sbatch" if is_script else "kubernetes"
+    return Imported(kind=kind, spec=made.spec, unmapped=made.unmapped, problems=problems)
+
+
+def _from_object(text: str, queue: str) -> Translation:
+    try:
+        return from_kubernetes(spec_from_text(text), queue=queue)
+    except SpecInvalid as invalid:
+        raise _refused("syntax", f"It cannot be read: {invalid.errors[0].detail} Paste {EXAMPLES}.") from None
+    except (ValueError, TypeError) as error:
+        raise _refused("kind", f"{error} Paste {EXAMPLES}.") from None
+
+
+def _refused(code: str, detail: str) -> SpecInvalid:
+    return SpecInvalid([FieldError(pointer="/text", code=code, detail=detail)])

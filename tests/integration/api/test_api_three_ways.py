@@ -1,0 +1,139 @@
+"""One spec, however it comes: by form, by REST as curl sends it, by the command, the stored bytes are the same."""
+
+import json
+import os
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.test import Client
+from pytest_django.live_server_helper import LiveServer
+
+from clusterweb.cli.main import main
+from scheduler.models import Job
+from scheduler.services.tokens import token_create
+from tests.integration.api.conftest import World, world_make
+
+SCRIPT = "print('ä')\nprint(2)\n"
+# Every field there is, none at its default.
+SPEC: dict[str, Any] = {
+    "apiVersion": "v1",
+    "name": "resnet",
+    "queue": "vision",
+    "command": ["python", "train.py", "--note", "two words"],
+    "files": {"train.py": SCRIPT},
+    "env": {"SEED": "1", "NOTE": "a=b  c "},
+    "resources": {
+        "gpus": 2,
+        "min_gpus": 1,
+        "max_gpus": 4,
+        "max_servers": 2,
+        "cpus": 1.5,
+        "memory": "1Gi",
+        "disk": "3GiB",
+    },
+    "schedule": {"priority": 70, "preemptible": False, "max_duration": "90m"},
+    "checkpoint": {"grace": "45s"},
+    "retry": {"max": 1},
+    "progress": {"total_steps": 600, "stall": "10m", "early_stop": True},
+    "profile": "auto-canary",
+    "labels": {"model": "resnet"},
+}
+FIELDS = {
+    "mode": "form",
+    "action": "submit",
+    "name": "resnet",
+    "queue": "vision",
+    "command": 'python train.py --note "two words"',
+    "file-0-name": "train.py",
+    "file-0-text": SCRIPT,
+    "env": "SEED=1\r\nNOTE=a=b  c ",
+    "labels": "model=resnet",
+    "profile": "auto-canary",
+    "gpus": "2",
+    "min_gpus": "1",
+    "max_gpus": "4",
+    "max_servers": "2",
+    "cpus": "1.5",
+    "memory": "1024MiB",
+    "disk": "3Gi",
+    "priority": "70",
+    "preemptible": "",
+    "max_duration": "5400s",
+    "grace": "45s",
+    "retry": "1",
+    "total_steps": "600",
+    "stall": "10m",
+    "early_stop": "on",
+}
+
+
+@pytest.fixture
+def shop(transactional_db: None, live_server: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world behind a port, and the member's token for curl and the command."""
+    world = world_make()
+    _, text = token_create(
+        actor=world.users["member"], name="mine", scopes=["jobs:write"], expires_at=None, at=datetime.now(UTC)
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("CLUSTERWEB_URL", live_server.url)
+    monkeypatch.setenv("CLUSTERWEB_TOKEN", text)
+    monkeypatch.chdir(tmp_path)
+    return world
+
+
+def by_curl(url: str, token: str, body: bytes, content_type: str) -> str:
+    """POST as curl does, without a session; return the id."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+    request = urllib.request.Request(f"{url}/api/v1/jobs", data=body, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(json.load(answer)["id"])
+
+
+def by_form(client: Client, fields: dict[str, str]) -> str:
+    """Submit by the form; return the id."""
+    answer = client.post("/jobs/new", fields)
+    assert answer.status_code == 302, answer.content.decode()
+    return Job.objects.get(number=int(answer["Location"].rpartition("-")[2])).pk
+
+
+def test_form_curl_and_command_store_equal_bytes(
+    shop: World, live_server: LiveServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every field of a spec reaches the store the same way from everywhere, also written otherwise."""
+    token = os.environ["CLUSTERWEB_TOKEN"]
+    browser = shop.client("member")
+    text = yaml.safe_dump(SPEC, allow_unicode=True)
+    Path("job.yaml").write_text(yaml.safe_dump({**SPEC, "files": {}}), encoding="utf-8")
+    Path("train.py").write_text(SCRIPT, encoding="utf-8")
+    assert main(["submit", "job.yaml", "--file", "train.py", "-o", "json"]) == 0
+    by_command = json.loads(capsys.readouterr().out)["id"]
+
+    ids = {
+        "command": by_command,
+        "curl, JSON": by_curl(live_server.url, token, json.dumps(SPEC).encode(), "application/json"),
+        "curl, YAML": by_curl(live_server.url, token, text.encode(), "application/yaml"),
+        "form": by_form(browser, FIELDS),
+        "form, YAML": by_form(browser, {"mode": "yaml", "action": "submit", "spec": text}),
+    }
+
+    stored = {way: json.dumps(Job.objects.get(pk=pk).spec).encode() for way, pk in ids.items()}
+    assert len(set(stored.values())) == 1, stored
+    whole = json.loads(stored["form"])
+    assert whole["resources"]["memory"] == "1GiB"
+    assert (whole["resources"]["min_gpus"], whole["resources"]["max_servers"]) == (1, 2)
+
+
+def test_clone_of_a_job_submits_the_same_bytes_again(shop: World) -> None:
+    """The form filled from a job holds all of its spec."""
+    browser = shop.client("member")
+    first = Job.objects.get(pk=by_form(browser, FIELDS))
+    page = browser.get(f"/jobs/new?clone=J-{first.number}").context["form"]
+    fields = {name: str(page[name].value() or "") for name in page.fields if name != "upload"}
+
+    again = Job.objects.get(pk=by_form(browser, {**FIELDS, **fields}))
+
+    assert json.dumps(again.spec) == json.dumps(first.spec)
