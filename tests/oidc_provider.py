@@ -112,14 +112,15 @@ class Provider:
             "nonce": asked["nonce"],
             **self.claims,
         }
-        claims |= {
+        wrong: dict[str, dict[str, Any]] = {
             "issuer": {"iss": "https://other.example"},
             "audience": {"aud": "another-client"},
             "expired": {"exp": now - 3_600, "iat": now - 7_200},
             "future": {"nbf": now + 3_600},
             "nonce": {"nonce": "of-another-browser"},
             "azp": {"aud": [self.client_id, "another"], "azp": "another"},
-        }.get(self.lie, {})
+        }
+        claims |= wrong.get(self.lie, {})
         for name in {"no nonce": ["nonce"], "no subject": ["sub"], "no audience": ["aud"], "no expiry": ["exp"]}.get(
             self.lie, []
         ):

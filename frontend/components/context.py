@@ -72,6 +72,7 @@ def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
     return {
         "nav": _nav(request, access, counts),
         "queues": queues,
+        "leads": access.asks_what_if,
         "queue": next((queue for queue in queues if queue.name == chosen), None),
         "round": cluster.round_number,
         "round_finished_at": finished_at,

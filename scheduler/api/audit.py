@@ -31,7 +31,7 @@ class AuditDocument(Shape):
     before = Facts(allow_null=True)
     after = Facts(allow_null=True)
     why = text("As they wrote it.")
-    data = Facts()
+    data = Facts()  # type: ignore[assignment]  # a field; the class takes it from the attribute
     request_id = text("Also in the X-Request-Id header of the answer, and in our logs.")
 
 

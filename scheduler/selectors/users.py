@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from scheduler.core.errors import NotAllowed, NotFound
-from scheduler.models import ApiToken, Membership
+from scheduler.models import ApiToken, Identity, Membership
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin
 
@@ -22,8 +22,9 @@ def user_list(user: Actor, search: str = "") -> QuerySet[User]:
     if not is_admin(user):
         raise NotAllowed("Only an admin may list users.")
     roles = Prefetch("memberships", Membership.objects.select_related("queue").order_by("queue__name"))
+    known = Prefetch("identities", Identity.objects.order_by("issuer"), to_attr="known_at")
     live = Count("api_tokens", filter=Q(api_tokens__revoked_at=None), distinct=True)
-    rows = User.objects.prefetch_related(roles, "identities").annotate(live_tokens=live).order_by("username")
+    rows = User.objects.prefetch_related(roles, known).annotate(live_tokens=live).order_by("username")
     return rows.filter(Q(username__icontains=search) | Q(email__icontains=search)) if search else rows
 
 
@@ -46,7 +47,7 @@ def user_row(user: User) -> Row:
         "last_signed_in_at": iso(user.last_login),
         "joined_at": iso(user.date_joined),
         "queues": [{"name": one.queue.name, "role": one.role} for one in user.memberships.all()],
-        "signs_in_by": sorted({one.issuer for one in user.identities.all()}),
+        "signs_in_by": sorted({one.issuer for one in getattr(user, "known_at", ())}),
         "live_tokens": getattr(user, "live_tokens", 0),
     }
 

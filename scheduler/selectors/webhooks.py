@@ -72,10 +72,10 @@ def delivery_counts(webhooks: list[Webhook]) -> dict[int, Row]:
     of = {f"{state}": Count("pk", filter=Q(state=state)) for state in DeliveryState.values}
     rows = Delivery.objects.filter(webhook__in=webhooks).order_by().values("webhook_id")
     last = Max("ended_at", filter=Q(state=DeliveryState.DELIVERED))
-    return {row["webhook_id"]: row for row in rows.annotate(**of, last_at=last)}
+    return {row["webhook_id"]: dict(row) for row in rows.annotate(**of, last_at=last)}
 
 
 def mail_notices(user: Actor) -> list[str]:
     """Return what ``user`` is told by mail."""
-    choice = MailChoice.objects.filter(user_id=user.pk).first()
+    choice = MailChoice.objects.filter(user__username=user.get_username()).first()
     return list(choice.notices) if choice else []

@@ -10,6 +10,7 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from scheduler.core.errors import Conflict
+from scheduler.models import ApiToken
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer, require_admin
@@ -86,6 +87,20 @@ def user_set_active(*, actor: Doer, user: User, active: bool, at: datetime) -> U
         did = "activate" if active else "deactivate"
         _record(user, actor=actor, at=at, did=did, before={"active": not active}, after={"active": active})
     return user
+
+
+def password_change(*, user: User, password: str, at: datetime) -> None:
+    """Give ``user`` another password; the sessions and tokens that the old one made end.
+
+    Args:
+        password: Checked by the form: it is no short or common one.
+    """
+    with transaction.atomic():
+        user.set_password(password)
+        user.save(update_fields=["password"])
+        ended = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=at)
+        after: dict[str, object] = {"tokens_revoked": ended}
+        _record(user, actor=user, at=at, did="password", before=None, after=after)
 
 
 def sign_in_record(*, user: User, by: str, at: datetime) -> None:

@@ -122,7 +122,16 @@ class Stack:
         self.var_dir = var_dir
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {"ROUND_S": "2", "DEMO_JOBS": "0", "LEASE_TTL_S": "4", "LOST_GRACE_S": "2", **environment}
+        # Tests that are told of something listen on this machine.
+        here = {"WEBHOOK_NETWORKS": "127.0.0.0/8"}
+        self.environment = {
+            "ROUND_S": "2",
+            "DEMO_JOBS": "0",
+            "LEASE_TTL_S": "4",
+            "LOST_GRACE_S": "2",
+            **here,
+            **environment,
+        }
         self.process: subprocess.Popen[bytes] | None = None
         self.log = var_dir.parent / f"{var_dir.name}.log"
 

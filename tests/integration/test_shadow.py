@@ -189,6 +189,6 @@ def test_planner_does_nothing_without_a_shadow() -> None:
     from scheduler.ports import SystemClock
 
     ShadowRound.objects.create(number=1, version=1, at=AT, snapshot=b"x")
-    ShadowPlanner(type("P", (), {"clock": SystemClock()})()).tick()  # type: ignore[arg-type]
+    ShadowPlanner(type("P", (), {"clock": SystemClock()})()).tick()
 
     assert not ShadowRound.objects.exists()

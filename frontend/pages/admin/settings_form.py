@@ -43,8 +43,7 @@ class FieldView:
     choices: list[str]
     help: str
     error: str
-    minimum: float | None
-    maximum: float | None
+    range: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +205,21 @@ def _choice_view(
                 choices=parameter["choices"],
                 help=device.said(parameter["help"]),
                 error=_error_of(f"{pointer}/{parameter['name']}", details) if is_chosen else "",
-                minimum=parameter["minimum"],
-                maximum=parameter["maximum"],
+                range=_range(parameter),
             )
         )
     return ChoiceView(name=choice["name"], help=device.said(choice["help"]), chosen=is_chosen, fields=fields)
+
+
+def _range(parameter: Parameter) -> str:
+    """Return in words what a number may be; empty where everything goes."""
+    if parameter["type"] in ("boolean", "choice"):
+        return ""
+    least, most = parameter["minimum"], parameter["maximum"]
+    if least is None and most is None:
+        return ""
+    words = f"At least {_text(least)}." if most is None else f"At most {_text(most)}." if least is None else ""
+    return words or f"{_text(least)} to {_text(most)}."
 
 
 def _error_of(pointer: str, details: Mapping[str, str]) -> str:

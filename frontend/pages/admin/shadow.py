@@ -157,7 +157,7 @@ def _chart(scores: list[dict[str, Any]], request: HttpRequest) -> Chart:
             (
                 clock(times[place], until, zone),
                 number(score["num_jobs"]),
-                *(f"{signed(part[place])} %" if part[place] is not None else "" for part in gains),
+                *("" if (gain := part[place]) is None else f"{signed(gain)} %" for part in gains),
             )
             for place, score in enumerate(scores)
         ][-24:],

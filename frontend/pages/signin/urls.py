@@ -10,6 +10,7 @@ urlpatterns = [
     path("sign-in/oidc/back", oidc.back, name="oidc-back"),
     path("sign-out", views.SignOut.as_view(), name="sign-out"),
     path("me", views.me, name="me"),
+    path("me/password", views.password, name="password"),
     path("me/mails", views.mails, name="mails"),
     path("me/theme", views.theme, name="theme"),
     path("me/tokens/<int:token_id>/revoke", views.token_end, name="token-revoke"),

@@ -4,7 +4,9 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
@@ -20,7 +22,7 @@ from scheduler.models import ApiToken
 from scheduler.selectors.notices import NOTICES, OF_A_JOB
 from scheduler.selectors.webhooks import mail_notices
 from scheduler.services.tokens import token_create, token_revoke
-from scheduler.services.users import sign_in_record
+from scheduler.services.users import password_change, sign_in_record
 from scheduler.services.webhooks import mail_choose
 
 YEAR_S = 31_536_000
@@ -101,6 +103,22 @@ def me(request: HttpRequest) -> HttpResponseBase:
         "curl": f'curl -H "Authorization: Bearer $TOKEN" {url}',
     }
     return render(request, "signin/me.html", context, status=status)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def password(request: HttpRequest) -> HttpResponseBase:
+    """Change the reader's password; this session goes on, all others and the tokens end."""
+    if not (isinstance(request.user, User) and request.user.has_usable_password()):
+        messages.error(request, "You sign in by a provider: there is no password here.")
+        return redirect("me")
+    form = PasswordChangeForm(request.user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        password_change(user=request.user, password=form.cleaned_data["new_password1"], at=now_utc())
+        update_session_auth_hash(request, request.user)
+        messages.success(request, "The password is changed. Other sessions and your tokens have ended.")
+        return redirect("me")
+    return render(request, "signin/password.html", {"form": form}, status=422 if form.errors else 200)
 
 
 @require_POST

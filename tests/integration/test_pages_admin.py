@@ -1,0 +1,281 @@
+"""What admins do in the pages: users, audit, shadow, webhooks. Secrets are shown once; all of it is audited."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import get_resolver
+
+from scheduler import notify
+from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, Webhook
+from scheduler.services.settings import cluster_row
+from scheduler.services.tokens import token_create
+from tests.factories import AT, job_make, queue_make, user_make
+from tests.fakes import MemoryBell
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _quiet(settings: Any, tmp_path: Any) -> Iterator[None]:
+    settings.STATIC_ROOT = tmp_path
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one is slow on purpose
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    notify.use_bell(MemoryBell())
+    yield
+    notify.use_bell(None)
+
+
+@pytest.fixture
+def ada() -> Client:
+    """An admin's browser."""
+    client = Client()
+    client.force_login(user_make("ada", admin=True))
+    return client
+
+
+def change_policy(client: Client, **fields: Any) -> Any:
+    """Send the settings form."""
+    form = {
+        "policy": "fifo", "locality": "consolidate", "mechanism": "tune", "smoke_run_s": "0",
+        "version": cluster_row().settings_version, **fields,
+    }  # fmt: skip
+    return client.post("/admin", form)
+
+
+def test_every_change_is_in_the_audit_list_with_its_request(ada: Client) -> None:
+    """Who, what, before, after, why; the id is the one of the answer."""
+    answer = change_policy(ada, reason="mean waits grew")
+    row = ada.get(f"/api/v1/audit?request_id={answer['X-Request-Id']}").json()["results"]
+    page = ada.get("/admin/audit").content.decode()
+
+    assert len(row) == 1
+    assert (row[0]["who"], row[0]["kind"], row[0]["why"]) == ("ada", "settings", "mean waits grew")
+    assert row[0]["before"]["policy"] == "las"
+    assert row[0]["after"]["policy"] == "fifo"
+    assert "mean waits grew" in page
+    assert answer["X-Request-Id"] in page
+
+
+def test_what_the_scheduler_does_is_not_in_the_audit_list(ada: Client) -> None:
+    """Moves of jobs by rounds stand in the jobs' own events."""
+    job_make(state="completed")  # type: ignore[arg-type]  # a state by its text
+
+    assert ada.get("/api/v1/audit").json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("", 3),
+        ("?who=ada", 2),
+        ("?who=ADA", 0),
+        ("?kind=user", 1),
+        ("?what=vision", 1),
+        ("?what=J-999", 0),
+        ("?since=2026-03-07", 3),
+        ("?until=2026-03-06", 0),
+        ("?since=not-a-day", 3),
+        ("?kind=nonsense", 3),
+    ],
+)
+def test_filters_stand_in_the_address(ada: Client, query: str, count: int) -> None:
+    """And mean the same on the page and in the file."""
+    queue = queue_make("vision")
+    for actor, kind, of in (("ada", "user", None), ("ada", "settings", None), ("lea", "quota", queue)):
+        Event.objects.create(at=AT, kind=kind, actor=actor, reason="change", queue=of, request_id="abc")
+    lines = b"".join(ada.get(f"/admin/audit.csv{query}").streaming_content).decode()  # type: ignore[attr-defined]
+
+    assert ada.get(f"/admin/audit{query}").content.decode().count("<tr><td>") == count
+    assert len(list(csv.reader(io.StringIO(lines)))) == count + 1
+
+
+def test_export_holds_no_formula_and_is_json_as_well(ada: Client) -> None:
+    """A spreadsheet must not run what somebody wrote as a reason."""
+    evil = "=HYPERLINK(1)"
+    Event.objects.create(at=AT, kind="quota", actor="lea", reason="c", request_id="r", data={"reason": evil})
+    text = b"".join(ada.get("/admin/audit.csv").streaming_content).decode()  # type: ignore[attr-defined]
+    answer = ada.get("/admin/audit.json")
+    rows = json.loads(b"".join(answer.streaming_content))  # type: ignore[attr-defined]
+
+    assert f"'{evil}" in text
+    assert f",{evil}" not in text
+    assert rows[0]["why"] == evil
+    assert answer["Content-Disposition"] == 'attachment; filename="audit.json"'
+
+
+def test_audit_list_is_read_only() -> None:
+    """There is no route by which an entry could be changed or deleted, for nobody."""
+    from scheduler.api.audit import Audit
+
+    assert set(Audit.rules) == {"GET"}
+    assert not [name for name in get_resolver().reverse_dict if isinstance(name, str) and name.startswith("api-audit-")]
+
+
+def test_new_user_gets_a_password_that_is_shown_once(ada: Client) -> None:
+    """It signs in; the page does not show it again, the audit list never has."""
+    page = ada.post("/admin/users", {"username": "mia", "email": "mia@example.org"}).content.decode()
+    password = page.split('<pre tabindex="0">')[1].split("</pre>")[0]
+    browser = Client()
+    browser.post("/sign-in", {"username": "mia", "password": password})
+
+    assert browser.session["_auth_user_id"] == str(User.objects.get(username="mia").pk)
+    assert password not in ada.get("/admin/users").content.decode()
+    assert not [event for event in Event.objects.all() if password in json.dumps(event.data)]
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"username": "mia lopez"}, "may hold only"),
+        ({"username": "ada"}, "a user ada already"),
+        ({"username": "Scheduler"}, "means something else"),
+        ({"username": "mia", "email": "nowhere"}, "must be an address"),
+    ],
+)
+def test_wrong_user_is_refused_beside_its_field(ada: Client, form: dict[str, str], words: str) -> None:
+    """What was typed stays."""
+    answer = ada.post("/admin/users", form)
+
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+    assert User.objects.count() == 1
+
+
+def test_user_who_is_kept_out_is_out_at_once(ada: Client) -> None:
+    """Sessions and tokens end; letting in again is as quick."""
+    mia, browser = user_make("mia"), Client()
+    browser.force_login(mia)
+    _, text = token_create(actor=mia, name="t", scopes=["jobs:read"], expires_at=None, at=AT)
+    bearer = {"Authorization": f"Bearer {text}"}
+    before = (browser.get("/jobs").status_code, Client().get("/api/v1/me", headers=bearer).status_code)
+    ada.post("/admin/users/mia/edit", {"active": "0"})
+    out = (browser.get("/jobs").status_code, Client().get("/api/v1/me", headers=bearer).status_code)
+    ada.post("/admin/users/mia/edit", {"active": "1"})
+
+    assert before == (200, 200)
+    assert out == (302, 401)
+    assert Client().get("/api/v1/me", headers=bearer).status_code == 200
+
+
+def test_nobody_locks_everybody_out(ada: Client) -> None:
+    """Neither oneself nor the last admin."""
+    ada.post("/admin/users/ada/edit", {"active": "0"})
+    answer = ada.patch("/api/v1/users/ada", json.dumps({"is_active": False}), content_type="application/json")
+
+    assert User.objects.get(username="ada").is_active
+    assert answer.status_code == 409
+
+
+def test_admin_revokes_the_token_of_somebody(ada: Client) -> None:
+    """It is refused from then on, and says so in the list."""
+    mia = user_make("mia")
+    token, text = token_create(actor=mia, name="nightly", scopes=["jobs:read"], expires_at=None, at=AT)
+    page = ada.get("/admin/users/mia").content.decode()
+    ada.post(f"/admin/users/mia/tokens/{token.pk}/revoke")
+
+    assert "nightly" in page
+    assert text not in page
+    assert Client().get("/api/v1/me", headers={"Authorization": f"Bearer {text}"}).status_code == 401
+
+
+def shadow_form(**fields: Any) -> dict[str, Any]:
+    """Return a sent form that chooses a shadow."""
+    version = Shadow.objects.get_or_create(pk=1)[0].version
+    return {"policy": "srtf", "locality": "consolidate", "mechanism": "tune", "version": version, **fields}
+
+
+def test_shadow_is_chosen_in_the_page_and_ended(ada: Client) -> None:
+    """With its options, a reason, and one version a change."""
+    ada.post("/admin/shadow", shadow_form(policy="las", **{"policy.las.queue_limits_gpu_s": "100, 1000"}, reason="try"))
+    chosen = Shadow.objects.get().chosen
+    stale = ada.post("/admin/shadow", shadow_form(version=1))
+    ada.post("/admin/shadow/end", {"version": Shadow.objects.get().version})
+
+    assert chosen["policy"] == "las"
+    assert chosen["policy_options"] == {"queue_limits_gpu_s": [100.0, 1000.0]}
+    assert stale.status_code == 409
+    assert Shadow.objects.get().chosen == {}
+    assert [row.data.get("reason") for row in Event.objects.filter(kind="shadow").order_by("pk")] == ["try", None]
+    assert cluster_row().policy_options == {}
+
+
+def test_shadow_page_says_what_it_found(ada: Client) -> None:
+    """The finding is the title; jobs that differ have names."""
+    ada.post("/admin/shadow", shadow_form())
+    shadow = Shadow.objects.get()
+    job = job_make(name="resnet")
+    ShadowRound.objects.create(
+        number=7, version=shadow.version, at=AT, planned_at=AT, took_s=0.01, num_same=3, num_only_shadow=1,
+        num_only_live=0, num_other_gpus=0, differences={"only_shadow": [[job.number, 2]]},
+    )  # fmt: skip
+    figures = {"avg_jct_s": 1_000.0, "avg_rho": 2.0, "max_rho": 4.0, "avg_queueing_s": 0.0}
+    for minute in (0, 15):
+        ShadowScore.objects.create(
+            version=shadow.version, at=AT.replace(minute=minute), since=AT, num_jobs=20,
+            live=figures, shadow={**figures, "avg_jct_s": 800.0},
+        )  # fmt: skip
+    page = ada.get("/admin/shadow").content.decode()
+
+    assert "completes jobs 20" in page
+    assert "sooner, replayed over 20" in page
+    assert "resnet" in page
+    assert "srtf · consolidate · tune plans every round" in page
+
+
+def test_webhook_is_made_tested_and_revoked_in_the_page(ada: Client) -> None:
+    """The secret is on the page that made it and on no other."""
+    form = {"name": "chat", "url": "https://chat.example/x", "queue": "", "notices": ["job.failed", "server.lost"]}
+    made = ada.post("/webhooks", form).content.decode()
+    secret = made.split('<pre tabindex="0">')[1].split("</pre>")[0]
+    webhook = Webhook.objects.get()
+    ada.post(f"/webhooks/{webhook.pk}/test")
+    page = ada.get(f"/webhooks/{webhook.pk}").content.decode()
+    ada.post(f"/webhooks/{webhook.pk}/revoke")
+
+    assert secret.startswith("cwh_")
+    assert secret not in page + ada.get("/webhooks").content.decode()
+    assert "waiting" in page
+    assert Webhook.objects.get().revoked_at is not None
+    assert list(Event.objects.filter(kind="webhook").order_by("pk").values_list("reason", flat=True)) == [
+        "create", "test", "revoke",
+    ]  # fmt: skip
+
+
+def test_wrong_webhook_is_refused_in_the_page(ada: Client) -> None:
+    """Beside its field; what was typed stays."""
+    answer = ada.post(
+        "/webhooks", {"name": "chat", "url": "http://chat.example/", "queue": "", "notices": ["job.failed"]}
+    )
+
+    assert answer.status_code == 422
+    assert "must begin with https" in answer.content.decode()
+    assert 'value="chat"' in answer.content.decode()
+
+
+def test_password_change_ends_other_sessions_and_tokens() -> None:
+    """The present session goes on; a weak password is refused beside its field."""
+    mia = user_make("mia")
+    mia.set_password("the-first-one-1")
+    mia.save()
+    here, there = Client(), Client()
+    for client in (here, there):
+        client.post("/sign-in", {"username": "mia", "password": "the-first-one-1"})
+    _, text = token_create(actor=mia, name="t", scopes=["jobs:read"], expires_at=None, at=AT)
+    form = {"old_password": "the-first-one-1", "new_password1": "password", "new_password2": "password"}
+    weak = here.post("/me/password", form)
+    here.post("/me/password", {**form, "new_password1": "the-second-one-2", "new_password2": "the-second-one-2"})
+
+    assert weak.status_code == 422
+    assert here.get("/me").status_code == 200
+    assert there.get("/me").status_code == 302
+    assert Client().get("/api/v1/me", headers={"Authorization": f"Bearer {text}"}).status_code == 401
+    assert Event.objects.filter(kind="user", reason="password", actor="mia").count() == 1
