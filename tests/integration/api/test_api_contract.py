@@ -164,4 +164,4 @@ def test_answers_keep_to_the_document_in_many_requests(
     world: World, api: BaseSchema, headers: dict[str, dict[str, str]], route: Route
 ) -> None:
     """The same with many requests."""
-    held(api, world, headers, route, 15)
+    held(api, world, headers, route, 8)
