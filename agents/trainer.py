@@ -56,13 +56,24 @@ def trainer_start(
             ),
             work_fd=work_fd,
             output_fd=output_fd,
-            cpu_ids=launch.cpu_ids,
+            cpu_ids=_first_cores(launch),
             largest_file_bytes=order.disk_bytes,
             uid=launch.uid,
         )
         return _started_ahead(plan, launch, warm) or start_child(plan), cache
     finally:
         os.close(work_fd)
+
+
+def _first_cores(launch: Launch) -> tuple[int, ...]:
+    """Return the cores that the process starts on: all that it will be measured on, for a job that is measured.
+
+    OpenMP counts the cores once, at the start; a team of more threads than that waits asleep, and is slower for it.
+    """
+    grant = launch.control.grant
+    if grant is None or grant.measure_above is None or not launch.cpu_ids:
+        return launch.cpu_ids
+    return (*launch.cpu_ids, *grant.idle_cores)
 
 
 def _started_ahead(plan: ChildPlan, launch: Launch, warm: WarmChild | None) -> int | None:

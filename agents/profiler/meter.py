@@ -11,9 +11,12 @@ from agents.profiler.search import next_cores
 
 # After a change of cores: caches and read-ahead of the count before.
 DROPPED_STEPS = 5
-# A point is measured over so many steps, fewer when they are long, never fewer than the least.
+# A job is slow at first: memory is claimed, kernels are chosen. That is over after so long.
+WARM_UP_S = 1.5
+# A point is measured over so many steps, fewer when they are long, never fewer than the least; and for so long, as what
+# else a machine does comes in bursts.
 MOST_STEPS, LEAST_STEPS = 50, 6
-ENOUGH_S, TOO_LONG_S = 3.0, 30.0
+LEAST_S, ENOUGH_S, TOO_LONG_S = 1.5, 3.0, 30.0
 # The steps of a point in so many runs; the median of these does not see a neighbour's burst.
 RUNS = 5
 
@@ -35,6 +38,7 @@ class CoreMeter:
         self._pin = pin
         self._at: int | None = None
         self._dropped = 0
+        self._warm_at_s: float | None = None
         self._marks_s: list[float] = []
         self._go_to(next_cores(self.rates, most=len(self.cores)))
 
@@ -47,7 +51,9 @@ class CoreMeter:
         """Take note of the end of a step at ``now_s``."""
         if self._at is None:
             return
-        if self._dropped < DROPPED_STEPS:
+        if self._warm_at_s is None:
+            self._warm_at_s = now_s + WARM_UP_S
+        if self._dropped < DROPPED_STEPS or now_s < self._warm_at_s:
             self._dropped += 1
             self._marks_s = [now_s]
             return
@@ -55,7 +61,7 @@ class CoreMeter:
         steps, took_s = len(self._marks_s) - 1, now_s - self._marks_s[0]
         if steps < LEAST_STEPS and took_s < TOO_LONG_S:
             return
-        if steps >= MOST_STEPS or took_s >= ENOUGH_S:
+        if (steps >= MOST_STEPS and took_s >= LEAST_S) or took_s >= ENOUGH_S:
             self.rates[self._at] = 1.0 / max(step_s(self._marks_s), 1e-9)
             self._go_to(next_cores(self.rates, most=len(self.cores)))
 

@@ -94,7 +94,8 @@ def _job(command: list[str], *, cores: int, memory_bytes: int, measure: bool) ->
             "OMP_NUM_THREADS": str(cores),
             "PYTHONPATH": str(Path.cwd()),
         }
-        pinned = ["taskset", "--cpu-list", ",".join(map(str, CORES[:cores])), *command]
+        first = CORES if measure else CORES[:cores]  # as the supervisor starts a job that is measured
+        pinned = ["taskset", "--cpu-list", ",".join(map(str, first)), *command]
         process = subprocess.Popen(
             pinned, cwd=at, env={**os.environ, **own}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

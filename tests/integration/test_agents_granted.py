@@ -16,6 +16,7 @@ MIB = 1024**2
 TRAIN = """
 import os, time
 from agents.runtime import Run
+print("begins on", sorted(os.sched_getaffinity(0)), flush=True)
 run = Run(quiet=True, checkpoint_every_s=None)
 for step in run.steps():
     time.sleep(0.1 / len(os.sched_getaffinity(0)))
@@ -65,6 +66,7 @@ def test_job_is_measured_with_idle_cores_and_comes_back_to_its_own(server: Agent
 
     assert report.measured is not None
     assert [cores for cores, _ in report.measured.rates] == [1, 2]
+    assert f"begins on {CORES}" in server.log(order)  # OpenMP counts cores at the start alone
 
 
 def test_cached_items_count_as_memory_of_their_owner_and_leave_with_it(server: AgentServer) -> None:

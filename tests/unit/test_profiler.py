@@ -93,6 +93,18 @@ def test_meter_begins_a_point_anew_when_cores_are_taken_away() -> None:
     assert meter.rates == {1: pytest.approx(2.0)}
 
 
+def test_slow_start_of_a_job_does_not_count() -> None:
+    """Steps of a millisecond that are four at first: the point begins later, and lasts long enough to be believed."""
+    meter, now_s, ends_s = CoreMeter((0,), lambda cores: None), 0.0, []
+    while not meter.is_done:
+        now_s += 0.001 if now_s > 1.0 else 0.004
+        meter.step(now_s)
+        ends_s.append(now_s)
+
+    assert meter.rates == {1: pytest.approx(1000.0, rel=0.01)}
+    assert 3.0 <= ends_s[-1] <= 3.2
+
+
 def test_burst_of_a_neighbour_does_not_count() -> None:
     """Two slow steps among twenty leave the rate as it is."""
     marks_s, now_s = [0.0], 0.0
