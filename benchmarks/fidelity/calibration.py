@@ -7,14 +7,14 @@ from statistics import mean, median
 from typing import Any
 
 from benchmarks.fidelity.live import LOOK_EVERY_S, NUM_SLOTS, run_jobs, seconds, submit
-from benchmarks.fidelity.workload import KINDS
+from benchmarks.fidelity.workload import KINDS, PRIORITIES, Planned
 from tests.e2e.stack import Client
 
 # Of a first, short job of each kind, which tells how many steps the measured ones take.
 ROUGH_STEPS = 100
 FEW_S, MORE_S, REPEATS = 1.0, 9.0, 2
-# Of a job that is stopped once while it trains.
-STOPPED_S, STOP_AFTER_S = 4.0, 1.0
+# Of a job that is stopped once while it trains: as long as the measured ones, so that as much trains beside it.
+STOPPED_S, STOP_AFTER_S = MORE_S, 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,8 @@ def held_s(job: Mapping[str, Any]) -> float:
 
 def _trained(client: Client, wanted: Sequence[tuple[str, int]]) -> list[tuple[str, dict[str, Any]]]:
     """Train so many steps of each kind, all submitted at once; return the jobs beside their kinds."""
-    jobs = run_jobs(client, [(kind, steps, 0.0) for kind, steps in wanted])
+    planned = [Planned(kind=kind, arrival_s=0.0, training_s=0.0, priority=PRIORITIES[0]) for kind, _ in wanted]
+    jobs = run_jobs(client, planned, [steps for _, steps in wanted])
     return [(kind, job) for (kind, _), job in zip(wanted, jobs, strict=True)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fidelity.workload import command
+from benchmarks.fidelity.workload import PRIORITIES, Planned, command
 from tests.e2e.stack import Client, Stack, wait_for
 
 ROUND_S = 2.0
@@ -49,7 +49,7 @@ def settings_set(client: Client, policy: str, options: Mapping[str, object]) -> 
     client.change_settings(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
 
 
-def submit(client: Client, kind: str, steps: int) -> str:
+def submit(client: Client, kind: str, steps: int, *, priority: int = PRIORITIES[0]) -> str:
     """Submit a job that trains so many steps; return its id."""
     return client.submit(
         name=kind,
@@ -57,15 +57,16 @@ def submit(client: Client, kind: str, steps: int) -> str:
         command=command(kind, steps),
         resources={"gpus": 1, "cpus": 1, "memory": "1GiB"},
         progress={"total_steps": steps},
+        schedule={"priority": priority},
     )
 
 
-def run_jobs(client: Client, jobs: Sequence[tuple[str, int, float]]) -> list[dict[str, Any]]:
-    """Submit jobs of (kind, steps, seconds from now); return them with their attempts when the last has ended."""
+def run_jobs(client: Client, jobs: Sequence[Planned], steps: Sequence[int]) -> list[dict[str, Any]]:
+    """Submit each job at its time; return all of them, with their attempts, when the last has ended."""
     began_s, ids = time.monotonic(), []
-    for kind, steps, arrival_s in jobs:
-        time.sleep(max(0.0, began_s + arrival_s - time.monotonic()))
-        ids.append(submit(client, kind, steps))
+    for job, count in zip(jobs, steps, strict=True):
+        time.sleep(max(0.0, began_s + job.arrival_s - time.monotonic()))
+        ids.append(submit(client, job.kind, count, priority=job.priority))
     for key in ids:
         while client.job(key)["state"] not in ENDED:
             time.sleep(LOOK_EVERY_S)

@@ -52,6 +52,7 @@ def replayed(
             num_gpus=1,
             run_s=measured.run_s(plan.kind, count),
             max_servers=1,
+            priority=float(plan.priority),
         )
         for plan, count, job in zip(planned, steps, jobs, strict=True)
     ]

@@ -14,7 +14,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "transformer": ("--batch", "8", "--width", "32", "--rows", "256"),
 }
 # Training time of a job, drawn log-evenly between these, seconds.
-SHORTEST_S, LONGEST_S = 2.0, 16.0
+SHORTEST_S, LONGEST_S = 2.0, 12.0
+PRIORITIES = (20, 50, 80)
 LOAD = 1.3
 # So many are there from the start, for each slot: beside an idle slot a job is faster than the replay knows.
 FIRST_PER_SLOT = 2
@@ -28,11 +29,13 @@ class Planned:
         kind: A key of ``KINDS``.
         arrival_s: Submission after the start, seconds.
         training_s: Time that its steps should take, seconds.
+        priority: As its owner sets it.
     """
 
     kind: str
     arrival_s: float
     training_s: float
+    priority: int
 
 
 def planned_jobs(num_jobs: int, *, num_slots: int, start_s: float, seed: int = 1) -> list[Planned]:
@@ -52,8 +55,12 @@ def planned_jobs(num_jobs: int, *, num_slots: int, start_s: float, seed: int = 1
     arrival_s = gaps_s.cumsum()
     kinds = [*KINDS]
     kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(kinds))
-    rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), strict=True)
-    return [Planned(kind=kinds[at], arrival_s=arrival, training_s=length) for at, arrival, length in rows]
+    priority = Draws(seed, "priorities").choice(num_jobs, [1.0] * len(PRIORITIES))
+    rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), priority.tolist(), strict=True)
+    return [
+        Planned(kind=kinds[at], arrival_s=arrival, training_s=length, priority=PRIORITIES[rank])
+        for at, arrival, length, rank in rows
+    ]
 
 
 def command(kind: str, steps: int) -> list[str]:
