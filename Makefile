@@ -48,7 +48,7 @@ bench: $(VENV)/dev.stamp
 reproduce: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks.reproduce
 
-# Runs 40 real jobs twice, about 15 minutes; best on a quiet machine.
+# Runs 40 real jobs twice, about 10 minutes; best on a quiet machine.
 fidelity: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks.reproduce fidelity
 
