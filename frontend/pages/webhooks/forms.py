@@ -3,7 +3,7 @@
 from django import forms
 
 from scheduler.models import Queue
-from scheduler.selectors.notices import NOTICES
+from scheduler.selectors.notices import NOTICES, OF_A_QUEUE
 
 WHOLE_CLUSTER = ""
 
@@ -26,3 +26,6 @@ class WebhookForm(forms.Form):
         field = self.fields["queue"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(WHOLE_CLUSTER, "the whole cluster"), *names] if whole_cluster else names
+        told = self.fields["notices"]
+        assert isinstance(told, forms.MultipleChoiceField)
+        told.choices = [(name, text) for name, text in NOTICES.items() if whole_cluster or name in OF_A_QUEUE]
