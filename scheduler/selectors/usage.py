@@ -41,7 +41,7 @@ def usage(queue: Queue, *, since: datetime, until: datetime) -> Row:
     for (queue_pk, username, *_), gpu_s in zip(leases, spent.tolist(), strict=True):
         allocated[queue_pk, username] += gpu_s
     busy = _busy(list(names), since=since, until=until)
-    rows = [
+    rows: list[Row] = [
         {
             "queue": names[queue_pk],
             "user": username,
@@ -164,7 +164,7 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
             key = (NOBODY if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
             before, now = sums[key], float(found.now_gpus[lender, borrower])
             sums[key] = (before[0] + gpu_s, before[1] + now, before[2] + times)
-    rows = [
+    rows: list[Row] = [
         {
             "lender": lender,
             "borrower": borrower,

@@ -35,7 +35,7 @@ def vision(settings: Any, tmp_path: Path) -> Queue:
     speech, vision = queue_make("speech", parent=org, quota_gpus=4), queue_make("vision", parent=org, quota_gpus=0)
     server, owner = server_make(gpus=4), user_make("canary-owner")
     for _ in range(6):
-        job_make(speech, state=JobState.COMPLETED, at=at, owner=owner, executed_s=HOUR_S)
+        job_make(speech, state=JobState.COMPLETED, server=server, at=at, owner=owner, executed_s=HOUR_S)
     for queue, state in ((speech, JobState.RUNNING),) * 4 + ((vision, JobState.QUEUED),) * 2:
         job_make(queue, state=state, server=server, at=at, owner=owner, name="canary-job")
     cluster = cluster_row()

@@ -1,10 +1,11 @@
-"""What a queue held against its quota over time."""
+"""Charts of a queue: what it held against its quota over time, and how fair its jobs fared."""
 
 from datetime import tzinfo
+from itertools import pairwise
 
-from frontend.components.charts import Chart, LegendEntry, area, layout, line, time_axis, wall
+from frontend.components.charts import Chart, Json, LegendEntry, area, layout, line, time_axis, token, wall
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, duration, number
+from frontend.components.formats import clock, counted, duration, number
 from frontend.components.times import Range, Series, as_time
 
 
@@ -67,4 +68,48 @@ def share_chart(
             (clock(times[i], range_.until, zone), number(held[i], 1), number(beyond[i], 1), number(quota[i]))
             for i in range(0, len(times), max(1, len(times) // 24))
         ],
+    )
+
+
+BINS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
+
+
+def _at_one() -> Json:
+    """Return the line between the bars on both sides of 1."""
+    place = {"xref": "x", "x0": 3.5, "x1": 3.5, "yref": "paper", "y0": 0, "y1": 1}
+    return {"type": "line", "line": {"color": token("text"), "width": 1.5, "dash": "dash"}, **place}
+
+
+def fairness_chart(name: str, color_slot: int, rho: list[float]) -> Chart:
+    """Return how often which finish-time fairness occurred, with a line at 1; above, a job was worse off than alone."""
+    edges = [0.0, *BINS, float("inf")]
+    counts = [sum(low <= value < high for value in rho) for low, high in pairwise(edges)]
+    labels = [f"under {BINS[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(BINS)), f"{BINS[-1]:g} and more"]
+    worse = sum(value > 1.0 for value in rho)
+    title = f"{worse} of {counted(len(rho), 'job')} fared worse than alone on an equal share"
+    figure = {
+        "data": [
+            {
+                "type": "bar",
+                "x": labels,
+                "y": counts,
+                "marker": {"color": token(f"q{color_slot}")},
+                "hovertemplate": "%{y} with \N{GREEK SMALL LETTER RHO} %{x}<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            x={"type": "category", "tickangle": 0, "tickvals": [labels[0], labels[4], labels[7], labels[-1]]},
+            y={"rangemode": "tozero", "tickformat": ",d", "nticks": 4},
+            bargap=0.25,
+            shapes=[_at_one()],
+        ),
+    }
+    return Chart(
+        id="fairness",
+        title=title if rho else f"No job of {name} can be rated yet",
+        sub="Finish-time fairness \N{GREEK SMALL LETTER RHO} of jobs that run or ended within a day; dashed: 1",
+        figure=figure if rho else None,
+        empty="It appears when jobs have run for a moment.",
+        table_head=("\N{GREEK SMALL LETTER RHO}", "Jobs"),
+        table_rows=[(label, number(count)) for label, count in zip(labels, counts, strict=True)],
     )

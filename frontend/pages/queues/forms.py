@@ -9,8 +9,31 @@ from scheduler.core.errors import SpecInvalid
 from scheduler.models.queue import Role
 
 
-class QuotaForm(forms.Form):
-    """What a queue may hold. ``version`` is the one that its reader saw."""
+class ReasonedForm(forms.Form):
+    """A change of a queue with its reason. ``version`` is the one that its reader saw."""
+
+    reason = forms.CharField(
+        min_length=3, max_length=200, help_text="Everyone in the queue can read it. Kept in the list of changes."
+    )
+    version = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, needs_reason: bool = True, **kwargs: Any) -> None:  # Django's own signature
+        super().__init__(*args, **kwargs)
+        self.fields["reason"].required = needs_reason
+        self.fields["reason"].widget.attrs["required"] = True
+        for name in self.fields:
+            if name not in ("version", "may_borrow"):
+                self.fields[name].widget.attrs["autocomplete"] = "off"
+
+    def add_errors(self, error: SpecInvalid) -> None:
+        """Put what the service refused at the fields it names."""
+        for entry in error.errors:
+            name = entry.pointer.strip("/").split("/")[0]
+            self.add_error(name if name in self.fields else None, entry.detail)
+
+
+class QuotaForm(ReasonedForm):
+    """What a queue may hold."""
 
     quota_gpus = forms.IntegerField(min_value=0, label="Quota")
     max_gpus = forms.IntegerField(
@@ -18,21 +41,20 @@ class QuotaForm(forms.Form):
     )
     weight = forms.FloatField(min_value=0.01, help_text="Larger gets more of what nobody has a quota for.")
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
-    reason = forms.CharField(
-        min_length=3, max_length=200, help_text="Everyone in the queue can read it. Kept in the list of changes."
+    field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
+
+
+class LimitsForm(ReasonedForm):
+    """What one user may have in a queue at most. The prefix keeps its fields apart from those of the quota."""
+
+    prefix = "limits"
+    user_max_gpus = forms.IntegerField(
+        min_value=1, required=False, label="A user holds at most", help_text="At once. Empty: no limit."
     )
-    version = forms.IntegerField(widget=forms.HiddenInput)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # Django's own signature
-        super().__init__(*args, **kwargs)
-        for name in ("quota_gpus", "max_gpus", "weight", "reason"):
-            self.fields[name].widget.attrs["autocomplete"] = "off"
-
-    def add_errors(self, error: SpecInvalid) -> None:
-        """Put what the service refused at the fields it names."""
-        for entry in error.errors:
-            name = entry.pointer.strip("/").split("/")[0]
-            self.add_error(name if name in self.fields else None, entry.detail)
+    user_max_queued = forms.IntegerField(
+        min_value=1, required=False, label="A user queues at most", help_text="More are refused. Empty: no limit."
+    )
+    field_order = ("user_max_gpus", "user_max_queued", "reason")
 
 
 class MemberForm(forms.Form):

@@ -1,38 +1,32 @@
-"""Pages of the queues: the list, and one queue with its share, jobs, members and quota."""
+"""Pages of the queues: the list, and one queue with its tabs."""
 
-from datetime import timedelta
 from typing import Any
 
-from django.contrib import messages
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
-from frontend.components.happenings import happenings
-from frontend.components.times import Range, series_in
-from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_zone
-from frontend.pages.queues.figures import share_chart
-from frontend.pages.queues.forms import MemberForm, QuotaForm
-from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.lifecycle import HOLDING, JobState
-from scheduler.models import Event, Queue
-from scheduler.models.event import SampleScope
+from frontend.components.viewer import QUEUE_COOKIE, viewer_zone
+from frontend.pages.queues.members import member_removed, member_sent, members_context
+from frontend.pages.queues.overview import overview_context
+from frontend.pages.queues.quota import limits_sent, quota_context, quota_sent
+from frontend.pages.queues.ranges import asked_range, range_links
+from frontend.pages.queues.sent import Sent
+from frontend.pages.queues.use import usage_context
+from scheduler.core.errors import NotAllowed
+from scheduler.models import Queue
 from scheduler.models.queue import Role
-from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
-from scheduler.selectors.jobs import JobFilters, job_list, job_row
 from scheduler.selectors.queues import queue_detail, queue_list
-from scheduler.selectors.samples import series_mean
 from scheduler.selectors.servers import server_list
 from scheduler.selectors.visibility import require_queue
-from scheduler.services.queues import membership_remove, membership_set, queue_change_quota
 
-SPANS = {"24h": ("24 h", 86400), "7d": ("7 d", 604800), "30d": ("30 d", 2592000)}
-POINTS = 120
-WAITING_MOST = 10
+TABS = {"overview": "Overview", "quota": "Quota", "members": "Members", "usage": "Usage and loans"}
+RANGED = frozenset({"overview", "usage"})
 YEAR_S = 31_536_000
+# Which tab shows what became of a form; the field ``do`` names it.
+SENT_TO = {"quota": "quota", "preview": "quota", "limits": "quota", "member": "members", "remove": "members"}
 
 
 def _device(request: HttpRequest) -> DeviceWord:
@@ -58,148 +52,44 @@ def queues(request: HttpRequest) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def queue(request: HttpRequest, name: str) -> HttpResponseBase:
-    """Show one queue; POST changes its quota or its members (field ``do``)."""
+    """Show one queue; POST changes its quota, its limits or its members (field ``do``)."""
     shown = require_queue(request.user, name)
     if request.method != "POST":
-        response = _show(request, shown)
+        tab = request.GET.get("tab", "overview")
+        response = _show(request, shown, tab if tab in TABS else "overview", Sent())
         response.set_cookie(QUEUE_COOKIE, shown.name, max_age=YEAR_S, samesite="Lax", secure=request.is_secure())
         return response
     doing = request.POST.get("do", "")
-    if doing == "quota":
-        return _change_quota(request, shown)
-    if doing == "member":
-        return _set_member(request, shown)
-    return _remove_member(request, shown)
+    send = {"quota": quota_sent, "preview": quota_sent, "limits": limits_sent, "member": member_sent}
+    sent = send.get(doing, member_removed)(request, shown)
+    return sent.to or _show(request, shown, SENT_TO.get(doing, "members"), sent)
 
 
-def _change_quota(request: HttpRequest, shown: Queue) -> HttpResponseBase:
-    form = QuotaForm(request.POST)
-    if not form.is_valid():
-        return _show(request, shown, quota_form=form, status=422)
-    values = form.cleaned_data
-    try:
-        changed = queue_change_quota(
-            actor=request.user,
-            queue=shown,
-            quota_gpus=values["quota_gpus"],
-            max_gpus=values["max_gpus"],
-            weight=values["weight"],
-            may_borrow=values["may_borrow"],
-            reason=values["reason"],
-            expected_version=values["version"],
-            at=now_utc(),
-        )
-    except SpecInvalid as error:
-        form.add_errors(error)
-        return _show(request, shown, quota_form=form, status=422)
-    except Conflict as error:
-        shown.refresh_from_db()
-        form = QuotaForm({**request.POST.dict(), "version": shown.version})
-        return _show(request, shown, quota_form=form, conflict=str(error), status=409)
-    messages.success(request, f"Quota of {changed.name} is {changed.quota_gpus} from the next round.")
-    return redirect("queue", name=changed.name)
-
-
-def _set_member(request: HttpRequest, shown: Queue) -> HttpResponseBase:
-    form = MemberForm(request.POST)
-    if not form.is_valid():
-        return _show(request, shown, member_form=form, status=422)
-    user, role = form.cleaned_data["username"], Role(form.cleaned_data["role"])
-    try:
-        membership_set(actor=request.user, queue=shown, user=user, role=role, at=now_utc())
-    except NotAllowed as error:
-        form.add_error("role", str(error))
-        return _show(request, shown, member_form=form, status=403)
-    messages.success(request, f"{user.username} is {role.label} of {shown.name}.")
-    return redirect("queue", name=shown.name)
-
-
-def _remove_member(request: HttpRequest, shown: Queue) -> HttpResponseRedirect:
-    form = MemberForm({"username": request.POST.get("username", ""), "role": Role.VIEWER})
-    try:
-        if not form.is_valid():
-            raise NotFound("There is no such user.")
-        user = form.cleaned_data["username"]
-        membership_remove(actor=request.user, queue=shown, user=user, at=now_utc())
-        messages.success(request, f"{user.username} has no role in {shown.name} any more.")
-    except (NotAllowed, NotFound) as error:
-        messages.error(request, str(error))
-    return redirect("queue", name=shown.name)
-
-
-def _events(shown: Queue) -> QuerySet[Event]:
-    """Return what happened in a queue that the reader sees, newest first."""
-    return events_joined(Event.objects.filter(queue=shown).exclude(kind__in=NOT_NEWS)).order_by("-id")
-
-
-def _held_by_owner(user: Any, name: str) -> dict[str, int]:
-    """Return the devices that each user's jobs hold now."""
-    held: dict[str, int] = {}
-    for job in job_list(user, JobFilters(states=tuple(sorted(HOLDING)), queue=name))[:1000]:
-        held[job.owner.username] = held.get(job.owner.username, 0) + job.num_gpus
-    return held
-
-
-def _show(
-    request: HttpRequest,
-    shown: Queue,
-    *,
-    quota_form: QuotaForm | None = None,
-    member_form: MemberForm | None = None,
-    conflict: str = "",
-    status: int = 200,
-) -> HttpResponse:
-    user, zone, until = request.user, viewer_zone(request), now_utc()
-    detail, device = queue_detail(user, shown), _device(request)
-    chosen = request.GET.get("range", "24h")
-    chosen = chosen if chosen in SPANS else "24h"
-    span, span_s = SPANS[chosen]
-    range_, series = series_in(
-        Range(since=until - timedelta(seconds=span_s), until=until, words=f"last {span}"),
-        zone,
-        lambda since, until: series_mean(
-            scope=SampleScope.QUEUE,
-            scope_id=str(shown.pk),
-            names=("held_gpus", "quota_gpus"),
-            since=since,
-            until=until,
-            points=POINTS,
-        ),
-    )
-    waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=shown.name))
-    rows = [job_row(job) for job in waiting[:200]]
-    rows.sort(key=lambda row: (row["wait_position"] is None, row["wait_position"] or 0, row["number"]))
-    held = _held_by_owner(user, shown.name)
+def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpResponse:
+    detail, device = queue_detail(request.user, shown), _device(request)
+    range_ = asked_range(request)
     everybody = [*detail["members"], *detail["inherited_members"]]
-    members = [{**member, "held_gpus": held.get(member["username"], 0)} for member in everybody]
-    initial = {
-        "quota_gpus": shown.quota_gpus,
-        "max_gpus": shown.max_gpus,
-        "weight": shown.weight,
-        "may_borrow": shown.may_borrow,
-        "version": shown.version,
-    }
-    context = {
+    may_ask = detail["may_limit_users"]
+    if tab == "quota" and not may_ask:
+        raise NotAllowed(f"Only leads of {shown.name} and admins see what its quota could be.")
+    context: dict[str, Any] = {
         "queue": detail,
         "device": device,
-        "leads": [member["username"] for member in members if member["role"] == Role.LEAD],
-        "members": members,
-        "waiting": rows[:WAITING_MOST],
-        "waiting_more": max(0, len(rows) - WAITING_MOST),
+        "leads": sorted({member["username"] for member in everybody if member["role"] == Role.LEAD}),
+        "num_members": len({member["username"] for member in everybody}),
         "scale_gpus": max(1, detail["held_gpus"], detail["quota_gpus"]) * 7 // 6 + 1,
-        "ranges": [(f"?range={key}", label, key == chosen) for key, (label, _) in SPANS.items()],
-        "share": share_chart(
-            name=shown.name,
-            color_slot=shown.color_slot,
-            series=series,
-            range_=range_,
-            zone=zone,
-            device=device,
-        ),
-        "quota_form": quota_form or QuotaForm(initial=initial),
-        "member_form": member_form or MemberForm(),
-        "conflict": conflict,
-        "feed": happenings([event_row(event) for event in _events(shown)[:6]]),
+        "tab": tab,
+        "tabs": [(key, label) for key, label in TABS.items() if key != "quota" or may_ask],
+        "ranges": range_links(tab, range_) if tab in RANGED else [],
+        "tab_template": f"queues/tab_{tab}.html",
         "groups": ["cluster", f"queue.{shown.pk}"],
     }
-    return render(request, "queues/queue.html", context, status=status)
+    if tab == "overview":
+        context |= overview_context(request.user, shown, range_, zone=viewer_zone(request), device=device)
+    elif tab == "quota":
+        context |= quota_context(request.user, shown, sent.context)
+    elif tab == "members":
+        context |= members_context(request.user, shown, detail, sent.context)
+    else:
+        context |= usage_context(request.user, shown, range_)
+    return render(request, "queues/queue.html", context, status=sent.status)

@@ -1,0 +1,46 @@
+"""The first tab of a queue: share against quota, what holds and waits now, how fair it was, what happened."""
+
+from datetime import tzinfo
+from typing import Any
+
+from frontend.components.devices import DeviceWord
+from frontend.components.happenings import happenings
+from frontend.components.times import Range, series_in
+from frontend.pages.queues.figures import fairness_chart, share_chart
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Event, Queue
+from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
+from scheduler.selectors.fairness import fairness
+from scheduler.selectors.jobs import JobFilters, job_list, job_row
+from scheduler.selectors.queues import names_below
+from scheduler.selectors.usage import loan_ledger, share_series
+from scheduler.selectors.visibility import Actor
+
+POINTS = 120
+WAITING_MOST = 10
+FEED_MOST = 6
+
+Context = dict[str, Any]  # of a template
+
+
+def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, device: DeviceWord) -> Context:
+    """Return what the tab shows."""
+    shown, series = series_in(
+        range_, zone, lambda since, until: share_series(queue, since=since, until=until, points=POINTS)
+    )
+    waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=queue.name))
+    rows = [job_row(job) for job in waiting[:200]]
+    rows.sort(key=lambda row: (row["wait_position"] is None, row["wait_position"] or 0, row["number"]))
+    below = names_below(queue)
+    rated = [row for row in fairness(user, range_.until)["jobs"] if row["queue"] in below]
+    events = events_joined(Event.objects.filter(queue=queue).exclude(kind__in=NOT_NEWS)).order_by("-id")
+    return {
+        "waiting": rows[:WAITING_MOST],
+        "waiting_more": max(0, len(rows) - WAITING_MOST),
+        "share": share_chart(
+            name=queue.name, color_slot=queue.color_slot, series=series, range_=shown, zone=zone, device=device
+        ),
+        "fair": fairness_chart(queue.name, queue.color_slot, [row["rho"] for row in rated]),
+        "loans_now": loan_ledger(user, queue, since=range_.since, until=range_.until)["now"],
+        "feed": happenings([event_row(event) for event in events[:FEED_MOST]]),
+    }

@@ -1,0 +1,132 @@
+"""The quota tab: the editor, what it would do, and what was changed before."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseRedirect
+
+from frontend.components.happenings import happenings
+from frontend.components.viewer import now_utc
+from frontend.pages.queues.consequences import consequences
+from frontend.pages.queues.forms import LimitsForm, QuotaForm
+from frontend.pages.queues.sent import Sent
+from scheduler.core.errors import Conflict, SpecInvalid
+from scheduler.models import Event, Queue
+from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.queues import queue_siblings
+from scheduler.selectors.visibility import Actor
+from scheduler.services.queues import Move, Quota, queue_change_quota, queue_limit_users
+from scheduler.whatif.quota_forecast import quota_forecast
+
+CHANGES_SHOWN = 10
+CHANGE_KINDS = ("quota", "user_limits")
+
+Context = dict[str, Any]  # of a template
+
+
+def quota_context(user: Actor, queue: Queue, sent: Context) -> Context:
+    """Return what the tab shows."""
+    changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
+    siblings = queue_siblings(user, queue)
+    scale = max(queue.parent.quota_gpus if queue.parent else 0, 2 * queue.quota_gpus, 8)
+    form = sent.get("quota_form") or QuotaForm(initial=_shown(queue))
+    taken = sent.get("taken", {})
+    return {
+        "siblings": [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings],
+        "scale_top": scale,
+        "slider": form["quota_gpus"].value(),
+        "now_percent": 100 * queue.quota_gpus / scale,
+        "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]]),
+        "limits_form": LimitsForm(initial=_limits(queue)),
+        **sent,
+        "quota_form": form,
+    }
+
+
+def _shown(queue: Queue) -> Context:
+    names = ("quota_gpus", "max_gpus", "weight", "may_borrow", "version")
+    return {name: getattr(queue, name) for name in names} | {"weight": f"{queue.weight:g}"}
+
+
+def _limits(queue: Queue) -> Context:
+    return {name: getattr(queue, name) for name in ("user_max_gpus", "user_max_queued", "version")}
+
+
+def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
+    """Save the quota, or show what it would do."""
+    is_preview = request.POST.get("do") == "preview"
+    form = QuotaForm(request.POST, needs_reason=not is_preview)
+    moves, taken = _moves(request.user, request.POST, queue)
+    shown: Context = {"quota_form": form, "taken": taken}
+    if not form.is_valid():
+        return Sent(status=422, context=shown)
+    values = form.cleaned_data
+    after = Quota(**{name: values[name] for name in ("quota_gpus", "max_gpus", "weight", "may_borrow")})
+    try:
+        if is_preview:
+            found = quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=now_utc())
+            return Sent(context={**shown, "consequences": consequences(found, queue.name)})
+        changed = queue_change_quota(
+            actor=request.user,
+            queue=queue,
+            quota_gpus=after.quota_gpus,
+            max_gpus=after.max_gpus,
+            weight=after.weight,
+            may_borrow=after.may_borrow,
+            reason=values["reason"],
+            expected_version=values["version"],
+            moves=moves,
+            at=now_utc(),
+        )
+    except SpecInvalid as error:
+        form.add_errors(error)
+        return Sent(status=422, context=shown)
+    except Conflict as error:
+        queue.refresh_from_db()
+        form = QuotaForm({**request.POST.dict(), "version": queue.version})
+        return Sent(status=409, context={**shown, "quota_form": form, "conflict": str(error)})
+    messages.success(request, f"Quota of {changed.name} is {changed.quota_gpus} from the next round.")
+    return Sent(to=HttpResponseRedirect(f"/queues/{changed.name}?tab=quota"))
+
+
+def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Move], dict[int, str]]:
+    """Return the quotas of the queues beside it that were sent, and as text what to show again."""
+    moves, taken = [], {}
+    pks = {row["id"] for row in queue_siblings(user, queue)}
+    for sibling in Queue.objects.filter(pk__in=pks).order_by("name"):
+        text, seen = sent.get(f"take-{sibling.pk}", "").strip(), sent.get(f"seen-{sibling.pk}", "").strip()
+        if not text.isascii() or not text.isdigit() or len(text) > 7:
+            continue
+        taken[sibling.pk] = text
+        seen_gpus = int(seen) if seen.isascii() and seen.isdigit() and len(seen) <= 7 else None
+        if int(text) != (sibling.quota_gpus if seen_gpus is None else seen_gpus):
+            moves.append(Move(queue=sibling, quota_gpus=int(text), seen_gpus=seen_gpus))
+    return moves, taken
+
+
+def limits_sent(request: HttpRequest, queue: Queue) -> Sent:
+    """Save what one user may hold at most."""
+    form = LimitsForm(request.POST)
+    if not form.is_valid():
+        return Sent(status=422, context={"limits_form": form})
+    values = form.cleaned_data
+    try:
+        queue_limit_users(
+            actor=request.user,
+            queue=queue,
+            user_max_gpus=values["user_max_gpus"],
+            user_max_queued=values["user_max_queued"],
+            reason=values["reason"],
+            expected_version=values["version"],
+            at=now_utc(),
+        )
+    except SpecInvalid as error:
+        form.add_errors(error)
+        return Sent(status=422, context={"limits_form": form})
+    except Conflict as error:
+        queue.refresh_from_db()
+        form = LimitsForm({**request.POST.dict(), "limits-version": queue.version})
+        return Sent(status=409, context={"limits_form": form, "conflict": str(error)})
+    messages.success(request, f"The limits of each user in {queue.name} hold from the next round.")
+    return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))

@@ -1,0 +1,46 @@
+"""The usage tab: GPU-hours by user, and who lent what to whom."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from frontend.components.formats import iso, number
+from frontend.components.times import Range
+from scheduler.models import Queue
+from scheduler.selectors.usage import loan_ledger, usage
+from scheduler.selectors.visibility import Actor
+
+Context = dict[str, Any]  # of a template
+
+
+def usage_context(user: Actor, queue: Queue, range_: Range) -> Context:
+    """Return what the tab shows."""
+    found = usage(queue, since=range_.since, until=range_.until)
+    top = max((row["allocated_gpu_hours"] for row in found["rows"]), default=0.0)
+    rows = [
+        {
+            **row,
+            "percent": 100 * row["allocated_gpu_hours"] / top if top else 0.0,
+            "busy_frac": row["busy_gpu_hours"] / row["measured_gpu_hours"] if row["measured_gpu_hours"] else None,
+        }
+        for row in found["rows"]
+    ]
+    ledger = loan_ledger(user, queue, since=range_.since, until=range_.until)
+    asked = urlencode({"since": iso(range_.since), "until": iso(range_.until)})
+    return {
+        "usage": found,
+        "usage_rows": rows,
+        "several_queues": len({row["queue"] for row in rows}) > 1,
+        "range_words": range_.words,
+        "csv_href": f"/api/v1/queues/{queue.name}/usage?format=csv&{asked}",
+        "loan_cards": [
+            _card(queue, [row for row in ledger["rows"] if row["is_lent"] == is_lent], is_lent=is_lent)
+            for is_lent in (True, False)
+        ],
+    }
+
+
+def _card(queue: Queue, rows: list[Context], *, is_lent: bool) -> tuple[str, list[Context], str]:
+    """Return the title, the rows and the side of one card of the ledger."""
+    hours = number(sum(row["gpu_hours"] for row in rows), 1)
+    verb = "lent" if is_lent else "borrowed"
+    return (f"{queue.name} {verb} {hours} GPU-hours" if rows else f"{queue.name} {verb} nothing", rows, verb)

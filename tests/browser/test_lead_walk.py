@@ -1,0 +1,113 @@
+"""A lead's day: the own queue, a quota that moves, its consequences before it is saved, and the line of the change.
+
+With ``PICTURES=1`` the pictures of ``docs/leads.md`` are taken on the way.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Watched
+from tests.e2e.stack import ROOT, Stack
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+ABOVE = "/api/v1/queues/research/members/lead"
+QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "pass"]}
+REASON = "Two fine-tuning runs until Friday"
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep a picture of the page where pictures are wanted."""
+    if os.environ.get("PICTURES"):
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(800)
+        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"lead-{name}.png"))
+
+
+@pytest.fixture
+def lead(browser: Browser, demo: Stack) -> Iterator[Watched]:
+    """The browser of a lead of the queue above both teams, in a cluster where a few jobs have ended."""
+    admin = demo.client("admin")
+    assert admin.call("PUT", ABOVE, {"role": "lead"}).status == 200
+    for job_id in [admin.submit(name=f"quick-{at}", **QUICK) for at in range(6)]:
+        admin.wait_state(job_id, "completed", within_s=180)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    watched = Watched(context, demo, "lead")
+    yield watched
+    context.close()
+    assert admin.call("DELETE", ABOVE).status == 204
+    assert not watched.errors, watched.errors
+
+
+def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack) -> None:
+    """From the list of queues to the audit line; nothing is stored before the lead says so."""
+    client = demo.client("admin")
+    page = lead.open("/queues")
+    page.click("a.queue-name:has-text('vision')")
+    expect(page.locator("#share[data-drawn]")).to_be_visible(timeout=20_000)
+    picture(page, "queue")
+
+    page.click(".tabs a:has-text('Quota')")
+    page.fill("[name=reason]", REASON)
+    page.locator("label:has-text('speech') ~ input[type=number]").fill("1")
+    page.locator("#quota-slide").fill("3")
+    rows = page.locator("#consequences tbody tr")
+    expect(rows.filter(has_text="vision")).to_contain_text("3", timeout=60_000)
+    expect(rows.filter(has_text=re.compile("speech.*1", re.DOTALL))).to_have_count(1, timeout=60_000)
+    expect(page.locator("#consequences:not([aria-busy])")).to_be_visible(timeout=60_000)
+    assert page.input_value("[name=reason]") == REASON
+    assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [2, 2]
+    picture(page, "preview")
+
+    page.click("button:has-text('Save quota')")
+    expect(page.locator("#changes")).to_contain_text(f"has a quota of 3, set by lead: {REASON}.")
+    assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [3, 1]
+    picture(page, "saved")
+
+    page.fill("[name=limits-user_max_gpus]", "2")
+    page.fill("[name=limits-reason]", "Everybody gets a turn")
+    page.click("button:has-text('Save limits')")
+    expect(page.locator("#changes")).to_contain_text("lets each user hold 2 GPUs at most")
+    page.click(".tabs a:has-text('Members')")
+    expect(page.locator("table")).to_contain_text("of 2")
+    picture(page, "members")
+    page.click(".tabs a:has-text('Usage and loans')")
+    expect(page.locator("#usage-title")).to_contain_text("GPU-hours")
+    picture(page, "usage")
+    with page.expect_download() as download:
+        page.click("a:has-text('CSV')")
+    assert download.value.suggested_filename == "usage-vision.csv"
+    put_back(demo)
+
+
+def put_back(demo: Stack) -> None:
+    """Leave the demo as it was for the other tests."""
+    client = demo.client("admin")
+    any_version = {"If-Match": "*"}
+    limits = {"user_max_gpus": None, "reason": "as it was"}
+    assert client.call("PATCH", "/api/v1/queues/vision/limits", limits, headers=any_version).status == 200
+    quota = {"quota_gpus": 2, "moves": {"speech": 2}, "reason": "as it was"}
+    assert client.call("PATCH", "/api/v1/queues/vision", quota, headers=any_version).status == 200
+
+
+def test_quota_is_previewed_without_scripts_and_fits_a_phone(lead: Watched, browser: Browser, demo: Stack) -> None:
+    """The Preview button works as a plain form; no tab scrolls sideways at 390."""
+    for options in ({"java_script_enabled": False}, {"viewport": {"width": 390, "height": 844}}):
+        context = browser.new_context(**options)
+        watched = Watched(context, demo, "lead")
+        page = watched.open("/queues/vision?tab=quota")
+        if "viewport" in options:
+            for tab in ("overview", "quota", "members", "usage"):
+                overflow = watched.open(f"/queues/vision?tab={tab}").evaluate(
+                    "document.documentElement.scrollWidth - window.innerWidth"
+                )
+                assert overflow <= 0, tab
+        else:
+            page.fill("[name=quota_gpus]", "1")
+            page.click("[data-preview]")
+            expect(page.locator("#consequences tbody tr")).to_have_count(2)
+        context.close()
+        assert not watched.errors
