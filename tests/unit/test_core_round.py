@@ -96,6 +96,21 @@ def test_cores_that_a_user_insists_on_can_bind_before_gpus() -> None:
     assert waiting.evidence["largest_free_gpus"] == 7
 
 
+@pytest.mark.parametrize(("free_gpus", "reason"), [(2, WaitReason.FRAGMENTATION), (4, WaitReason.CPU_OR_MEMORY)])
+def test_cores_are_the_reason_only_where_gpus_alone_would_do(free_gpus: int, reason: WaitReason) -> None:
+    """A server without cores is met on the way; without its lack of them the gang would find two servers, or not."""
+    jobs = [
+        JobRow(num_gpus=8 - free_gpus, min_cpus=24, seats=((0, 8 - free_gpus),)),
+        JobRow(num_gpus=6, seats=((1, 6),)),
+        JobRow(num_gpus=6, seats=((2, 6),)),
+        JobRow(num_gpus=6, max_servers=2, arrival_s=1),
+    ]
+    (waiting,) = plan_round(snapshot_of(jobs, [ServerRow()] * 3), FIFO).waiting
+
+    assert waiting.reason == reason
+    assert waiting.evidence["free_gpus"] == free_gpus + 4
+
+
 def test_a_running_job_stays_where_it_is() -> None:
     """No server is better enough to move a running job, whatever the best fit would be."""
     plan = plan_round(snapshot_of([JobRow(seats=((0, 1),))], [_server(8), _server(1)]), SRTF)

@@ -31,7 +31,6 @@ class Board:
         queue: Queue of each row, NO_ROW for GPUs that are being left.
         held_gpus: (k,) GPUs that each queue holds now, with all queues below it.
         departures: How many rows have left their seats.
-        starved: Whether a fit since this was last cleared met a server with the GPUs but not the cores or memory.
     """
 
     __slots__ = (
@@ -48,7 +47,6 @@ class Board:
         "seats",
         "server",
         "space",
-        "starved",
         "tight",
     )
 
@@ -78,7 +76,6 @@ class Board:
         self.seats.update({num_jobs + i: ((row[0], row[1]),) for i, row in enumerate(releasing)})
         here = np.fromiter(held, dtype=np.int64, count=len(held))
         self.held_gpus: list[int] = subtree_sums(tree, jobs.queue[here], jobs.num_gpus[here]).tolist()
-        self.starved = False
         self.departures = 0
         self.tight = needs.tight
         row, server, gpus = seat_rows(self.seats)
@@ -118,12 +115,7 @@ class Board:
         if not self.tight:
             return None
 
-        def fit(server: int, gpus: int) -> bool:
-            enough = self.fits_after(row, server, gpus, ())
-            self.starved |= not enough
-            return enough
-
-        return fit
+        return lambda server, gpus: self.fits_after(row, server, gpus, ())
 
     def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
         """Return whether cores and memory of the server are enough for the row once ``leaving`` have left it."""

@@ -30,7 +30,7 @@ class Refusal:
     Attributes:
         full_queue: Queue that already holds the most it may, NO_ROW when that is not the cause.
         open_gpus: GPUs that the job could have had if they were on the right servers.
-        starved: Whether servers with enough GPUs had too few cores or too little memory.
+        starved: Whether there was room by GPUs alone, without the cores or memory.
         behind: Job of the same queue that has to start first, NO_ROW when that is not the cause.
     """
 
@@ -103,7 +103,9 @@ class Walk:
         self._later: list[tuple[int, int, bool]] = []
         self._in_quota = True
         self._groups: dict[tuple[int, int], _Group] = {}
-        # For shapes that found no free seats: how many had left by then, and whether cores or memory were short.
+        # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
+        # had left by then, and the same.
+        self._starved = False
         self._shut: dict[int, tuple[int, bool]] = {}
 
     def select(self) -> Selection:
@@ -188,7 +190,7 @@ class Walk:
                 return self._refuse(job, row, full_queue=node)
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
                 full = node  # the nearest full queue: room made inside it is room in all above it
-        board.starved = False
+        self._starved = False
         if self._open < gpus:
             return self._refuse(job, row)
         if full != NO_ROW:
@@ -241,16 +243,20 @@ class Walk:
         board, shape = self._board, self._crew.shape[row]
         departures, starved = self._shut.get(shape, (-1, False))
         if departures == board.departures:
-            board.starved |= starved
+            self._starved |= starved
             return ()
         seats = self._choose(board.space, row)
         if not seats:
-            self._shut[shape] = (board.departures, board.starved)
+            self._shut[shape] = (board.departures, self._starved)
         return seats
 
     def _choose(self, space: Space, row: int) -> Seats:
         gang, board = self._crew.gangs[self._crew.shape[row]], self._board
-        return self._locality.seats(space, with_fits(gang, board.fits(row)) if board.tight else gang)
+        if not board.tight:
+            return self._locality.seats(space, gang)
+        seats = self._locality.seats(space, with_fits(gang, board.fits(row)))
+        self._starved |= not seats and bool(self._locality.seats(space, gang))
+        return seats
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
         """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are.
@@ -262,6 +268,9 @@ class Walk:
             return (), []
         board, turn, shape = self._board, self._turn, self._crew.shape[row]
         gang = self._crew.gangs[shape]
+        if gang.num_gpus == 1 and not board.tight and not board.space.total:
+            at = group.weakest(turn)
+            return (((board.seats[self._movables().row[at]][0][0], 1),), [at]) if at != NO_ROW else ((), [])
         search = group.searches.get(shape)
         if search is None:
             search = VictimSearch(board, self._movables(), group.among, num_gpus=gang.num_gpus)
@@ -274,7 +283,7 @@ class Walk:
             seats = search.several_servers(
                 row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
             )
-        board.starved |= search.starved
+        self._starved |= search.starved
         victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
         return seats, list(dict.fromkeys(victims))
 
@@ -352,7 +361,7 @@ class Walk:
             board.swap(row, taker_row)
 
     def _refuse(self, job: int, row: int, *, full_queue: int = NO_ROW) -> bool:
-        last, starved = self._refusal, self._board.starved
+        last, starved = self._refusal, self._starved
         if last.open_gpus != self._open or last.full_queue != full_queue or last.starved != starved:
             last = Refusal(full_queue=full_queue, open_gpus=self._open, starved=starved)
             self._refusal = last  # many jobs in a row are refused for the same cause
@@ -377,12 +386,26 @@ class _Group:
         searches: The searches among them, by shape.
     """
 
-    __slots__ = ("among", "last_turn", "searches")
+    __slots__ = ("_at", "_first", "_movable", "among", "last_turn", "searches")
 
     def __init__(self, movable: Movable, among: BoolArray) -> None:
-        self.among = among
+        self._movable, self.among = movable, among
         self.last_turn = int(movable.turns[among].max(initial=-1))
         self.searches: dict[int, VictimSearch] = {}
+        self._at: list[int] | None = None  # positions of the rows
+        self._first = 0
+
+    def weakest(self, turn: int) -> int:
+        """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
+        there, turns = self._movable.there, self._movable.turn
+        if self._at is None:
+            self._at = np.flatnonzero(self.among).tolist()
+        while self._first < len(self._at):
+            at = self._at[self._first]
+            if there[at]:
+                return at if turns[at] > turn else NO_ROW
+            self._first += 1
+        return NO_ROW
 
 
 def _joined(part: Part, late: IntArray, turns: IntArray) -> Part:

@@ -67,7 +67,7 @@ class VictimSearch:
     """Finds room for gangs of one shape among free GPUs and the GPUs of rows that may be moved.
 
     Attributes:
-        starved: Whether it ever met a server with the GPUs but not the cores or memory.
+        starved: Whether there was room by GPUs alone, without the cores or memory.
     """
 
     def __init__(self, board: Board, movable: Movable, among: BoolArray, *, num_gpus: int) -> None:
@@ -196,9 +196,11 @@ class VictimSearch:
         free = np.array(board.space.free) + np.array(self._gain)
         if int(free.sum()) >= self._num_gpus:
             fits = self._fits_without(row) if board.tight else None
-            seats = choose(Space(free.tolist(), board.space.site, board.space.sizes), fits)
+            space = Space(free.tolist(), board.space.site, board.space.sizes)
+            seats = choose(space, fits)
             if seats:
                 return seats
+            self.starved |= fits is not None and bool(choose(space, None))
         self._spent = True
         return ()
 
@@ -235,12 +237,7 @@ class VictimSearch:
         return not board.tight or board.fits_after(row, server, gpus, [row_of[at] for at, _ in leaving])
 
     def _fits_without(self, row: int) -> Fits:
-        def fit(server: int, gpus: int) -> bool:
-            enough = self._fits_after(row, server, gpus, self._passed_on(server))
-            self.starved |= not enough
-            return enough
-
-        return fit
+        return lambda server, gpus: self._fits_after(row, server, gpus, self._passed_on(server))
 
 
 def _running_sums(servers: IntArray, gpus: IntArray) -> IntArray:
