@@ -31,7 +31,7 @@ NUM_JOBS = 100_000
 # CPU seconds that the whole trace may take, by mechanism.
 TARGETS_S = {"proportional": 10.0, "tune": 25.0}
 POLICIES = {
-    "proportional": ("fifo", "priority", "srsf", "srtf", "las", "gittins"),
+    "proportional": ("fifo", "priority", "srsf", "srtf", "las", "gittins", "tetris", "fair", "drf", "ftf"),
     "tune": ("fifo", "srtf", "las", "gittins"),
 }
 # What twice the jobs cost is measured under these, and how much more that may be.

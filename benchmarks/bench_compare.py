@@ -1,0 +1,65 @@
+"""How long ``manage.py simulate --compare`` takes with two processes, beside one.
+
+The whole command counts, from its start to its end, by the clock: reading the options, making the workload, handing it
+to the processes, the table at the end. On fewer than two free cores it says nothing.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TypedDict
+
+QUESTION = "How long does it take to compare six ways to schedule 20,000 jobs with two processes instead of one?"
+
+ARMS = tuple(f"{policy}+{mechanism}" for policy in ("fifo", "srtf", "las") for mechanism in ("proportional", "tune"))
+NUM_JOBS, NUM_SERVERS, GPUS, ROUND_S, LOAD = 20_000, 313, 8, 60, 0.95
+MANAGE = Path(__file__).parent.parent / "manage.py"
+# Wall time with two processes as a share of the sum of the arms.
+TARGET_SHARE = 0.6
+
+
+class Timing(TypedDict):
+    """One run of the command."""
+
+    workers: int
+    wall_s: float
+    arms_cpu_s: float
+
+
+def timing(workers: int, *, num_jobs: int = NUM_JOBS) -> Timing:
+    """Run the command and return how long it took, and the CPU time of the replays alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        trace = f"generate:philly?jobs={num_jobs}&load={LOAD}&gpus={NUM_SERVERS * GPUS}"
+        how = f"--servers {NUM_SERVERS} --gpus {GPUS} --round-s {ROUND_S} --workers {workers} --json {answer}"
+        command = [sys.executable, str(MANAGE), "simulate", trace, *how.split(), "--compare", ",".join(ARMS)]
+        begin_s = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        wall_s = time.perf_counter() - begin_s
+        arms = json.loads(answer.read_text())["arms"]
+    arms_cpu_s = sum(arm["cpu_s"] for arm in arms)
+    return Timing(workers=workers, wall_s=round(wall_s, 2), arms_cpu_s=round(arms_cpu_s, 2))
+
+
+def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
+    """Return both runs, and whether two processes take about half the sum of the arms."""
+    one, two = timing(1, num_jobs=num_jobs), timing(2, num_jobs=num_jobs)
+    share = two["wall_s"] / one["wall_s"]
+    return {
+        "arms": ARMS,
+        "num_jobs": num_jobs,
+        "num_gpus": NUM_SERVERS * GPUS,
+        "round_s": ROUND_S,
+        "target_share": TARGET_SHARE,
+        "share": round(share, 3),
+        "within_target": share <= TARGET_SHARE,
+        "runs": [one, two],
+    }
+
+
+if __name__ == "__main__":
+    json.dump(run(), sys.stdout, indent=2)
+    print()
