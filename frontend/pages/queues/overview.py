@@ -1,6 +1,6 @@
 """The first tab of a queue: share against quota, what holds and waits now, how fair it was, what happened."""
 
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 from typing import Any
 
 from frontend.components.devices import DeviceWord
@@ -19,6 +19,7 @@ from scheduler.selectors.visibility import Actor
 POINTS = 120
 WAITING_MOST = 10
 FEED_MOST = 6
+MOMENT = timedelta(seconds=1)
 
 Context = dict[str, Any]  # of a template
 
@@ -41,6 +42,6 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
             name=queue.name, color_slot=queue.color_slot, series=series, range_=shown, zone=zone, device=device
         ),
         "fair": fairness_chart(queue.name, queue.color_slot, [row["rho"] for row in rated]),
-        "loans_now": loan_ledger(user, queue, since=range_.since, until=range_.until)["now"],
+        "loans_now": loan_ledger(user, queue, since=range_.until - MOMENT, until=range_.until)["now"],
         "feed": happenings([event_row(event) for event in events[:FEED_MOST]]),
     }
