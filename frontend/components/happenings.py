@@ -207,6 +207,11 @@ _WORDS: dict[str, Callable[[Row], Said]] = {
     "shadow": _shadow,
     "webhook": _webhook,
     "user": _user,
+    "experiment": lambda row: (
+        "mute",
+        "ban",
+        f"had its experiment {row['data'].get('name', '')} cancelled by {row['actor']}.",
+    ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
     "plan_refused": lambda row: (
         "bad",

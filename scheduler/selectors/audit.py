@@ -29,6 +29,7 @@ KINDS = {
     "profile": "a profile",
     "whatif": "a what-if scenario",
     "trace_file": "a trace file",
+    "experiment": "an experiment",
     "sign_in": "a sign-in",
 }
 

@@ -14,6 +14,7 @@ from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.selectors.experiments import may_end
 from scheduler.selectors.visibility import Actor
+from scheduler.services.events import event_record
 from scheduler.services.job_check import job_check, spec_check
 from scheduler.services.jobs import job_cancel, job_submit
 from scheduler.services.suggestions import SAMPLERS, suggest
@@ -108,7 +109,10 @@ def experiment_cancel(*, actor: Actor, experiment: Experiment, at: datetime) -> 
         return experiment
     if experiment.state != ExperimentState.RUNNING:
         raise Conflict(f"{experiment.name} has ended already: it is {experiment.state}.")
-    experiment_end(experiment, state=ExperimentState.CANCELLED, at=at)
+    with transaction.atomic():
+        experiment_end(experiment, state=ExperimentState.CANCELLED, at=at)
+        data = {"name": experiment.name}
+        event_record(kind="experiment", actor=actor, at=at, reason="cancel", data=data, queue=experiment.queue)
     return experiment
 
 

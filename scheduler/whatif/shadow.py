@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 SHOWN_MOST = 50  # jobs of each kind of difference that are kept
 ROUNDS_KEPT = 2_000
 SCORE_EVERY_S = 900.0
+LOOK_AGAIN_S = 15.0  # while too little has ended
 LONGEST = timedelta(days=7)  # that a replay goes back
 LEAST_JOBS = 5
 FIGURES = ("avg_jct_s", "avg_rho", "max_rho", "avg_queueing_s")
@@ -73,8 +74,8 @@ class ShadowPlanner:
 
     def _replay(self, shadow: Shadow, now_s: float) -> None:
         if self._score is None and now_s >= self._score_next_s:
-            self._score_next_s = now_s + SCORE_EVERY_S
             self._score = scoring_begin(shadow, at=self._ports.clock.now())
+            self._score_next_s = now_s + (SCORE_EVERY_S if self._score else LOOK_AGAIN_S)
         if self._score is not None and self._score.step():
             self._score = None
 

@@ -1,0 +1,33 @@
+"""One entry in the audit list for each accepted write: found over all routes, so that a new one cannot be silent."""
+
+import copy
+
+import pytest
+
+from scheduler.models import Event
+from tests.integration.api.conftest import World
+from tests.integration.api.routes import Route, api_routes
+from tests.integration.api.test_api_rules import send
+
+# They answer a question and change nothing.
+QUESTIONS = {"post-api-job-import", "post-api-job-unblock", "post-api-queue-forecast"}
+# As the rows of these tests are, there is nothing left to change.
+CHANGES_NOTHING = {"post-api-job-resume", "delete-api-shadow", "put-api-member"}
+WRITES = [one for one in api_routes() if one.method != "get" and str(one) not in QUESTIONS | CHANGES_NOTHING]
+
+
+@pytest.fixture
+def world(kept_world: World, db: None) -> World:
+    """The rows; what a test changes is undone after it."""
+    return copy.deepcopy(kept_world)
+
+
+@pytest.mark.parametrize("route", WRITES, ids=str)
+def test_accepted_write_is_in_the_audit_list(world: World, route: Route) -> None:
+    """With the id of its request, which is in the answer, and the name of who did it."""
+    answer = send(world.client("admin"), world, route, "admin")
+
+    assert 200 <= answer.status_code < 300, answer.content
+    entries = Event.objects.filter(request_id=answer["X-Request-Id"])
+    assert entries.exists(), f"{route} left no event with the id of its request"
+    assert set(entries.values_list("actor", flat=True)) <= {"ada", "scheduler"}
