@@ -23,10 +23,23 @@ from scheduler.api.renderers import PlainText
 from scheduler.api.request_times import REQUEST_TIMES
 from scheduler.api.view import ApiView
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Attempt, Cluster, Delivery, Job, Lease, Queue, Round, ScenarioRun, Server, StartEstimate
+from scheduler.models import (
+    Attempt,
+    Cluster,
+    Delivery,
+    Job,
+    Lease,
+    Queue,
+    Round,
+    ScenarioRun,
+    Server,
+    StartEstimate,
+    UsageHour,
+)
 from scheduler.ports import live_ports
 from scheduler.selectors.fairness import mean_rho_by_queue
 from scheduler.selectors.overview import cluster_now
+from scheduler.selectors.usage import lent_now
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 WAIT_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
@@ -159,10 +172,12 @@ class DatabaseCollector(Collector):
     def _queues(self) -> Iterator[Family]:
         open_leases = Lease.objects.filter(closed_at__isnull=True).order_by().values_list("attempt__job__queue__name")
         held = dict(open_leases.annotate(n=Sum("num_gpus")))
+        lent = lent_now(self._at)
         family = GaugeMetricFamily("clusterweb_queue_gpus", "GPUs of each queue.", labels=["queue", "kind"])
         for name, quota in Queue.objects.order_by("name").values_list("name", "quota_gpus"):
             allocated = held.get(name, 0)
-            for kind, value in (("quota", quota), ("allocated", allocated), ("borrowed", max(0, allocated - quota))):
+            kinds = {"quota": quota, "allocated": allocated, "borrowed": max(0, allocated - quota), "lent": lent[name]}
+            for kind, value in kinds.items():
                 family.add_metric([name, kind], value)
         yield family
         yield _gauge(
@@ -193,7 +208,11 @@ class DatabaseCollector(Collector):
         leases = Lease.objects.filter(closed_at__isnull=True)
         for name, num_gpus, opened_at in leases.values_list("attempt__job__queue__name", "num_gpus", "opened_at"):
             total[name] = total.get(name, 0.0) + num_gpus * max(0.0, (self._at - opened_at).total_seconds())
-        return [(["allocated", name], value) for name, value in sorted(total.items())]
+        busy = UsageHour.objects.order_by("queue__name").values_list("queue__name").annotate(n=Sum("busy_gpu_s"))
+        return [
+            *((["allocated", name], value) for name, value in sorted(total.items())),
+            *((["busy", name], value) for name, value in busy),
+        ]
 
 
 class Metrics(ApiView):

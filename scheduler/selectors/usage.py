@@ -184,6 +184,15 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
     return {"since": iso(since), "until": iso(until), "now": now_gpus, "rows": rows}
 
 
+def lent_now(at: datetime) -> dict[str, float]:
+    """Return how many GPUs of the quota of each queue others hold, by its name; for operators, who see every queue."""
+    queues = list(Queue.objects.order_by("pk"))
+    if not queues:
+        return {}
+    now_gpus = _loans(queues, since=at - timedelta(seconds=1), until=at).now_gpus
+    return {queue.name: float(lent.sum()) for queue, lent in zip(queues, now_gpus, strict=False)}
+
+
 def _loans(queues: Sequence[Queue], *, since: datetime, until: datetime) -> Loans:
     """Return the loans between all queues; a quota that is given to queues below is theirs."""
     place = {row.pk: number for number, row in enumerate(queues)}

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.api import health
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Cluster, Job
+from scheduler.models import Cluster, Job, Queue, UsageHour
 from scheduler.services.settings import cluster_row
 from tests.factories import job_make
 from tests.integration.api.conftest import World
@@ -177,6 +177,24 @@ def test_metrics_tell_how_fair_each_queue_was_served(working: World) -> None:
     Job.objects.filter(pk=working.job.pk).update(executed_s=30.0)
 
     assert samples(Client())["clusterweb_finish_time_fairness_ratio", (("queue", "vision"),)] > 0
+
+
+def test_metrics_tell_what_queues_lend_and_how_busy_their_gpus_were(working: World) -> None:
+    """What one queue holds above its quota, another one lent; busy time is what servers measured."""
+    Queue.objects.filter(name="vision").update(quota_gpus=0)
+    UsageHour.objects.create(
+        hour=datetime(2026, 1, 1, tzinfo=UTC),
+        queue=working.vision,
+        user=working.users["member"],
+        measured_gpu_s=9.0,
+        busy_gpu_s=7.0,
+    )
+
+    found = samples(Client())
+
+    assert found["clusterweb_queue_gpus", (("kind", "borrowed"), ("queue", "vision"))] == 1
+    assert sum(found["clusterweb_queue_gpus", (("kind", "lent"), ("queue", name))] for name in ("org", "speech")) == 1
+    assert found["clusterweb_gpu_seconds_total", (("queue", "vision"), ("use", "busy"))] == 7
 
 
 def test_metrics_name_no_job_and_no_user(working: World) -> None:
