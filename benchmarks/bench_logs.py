@@ -82,8 +82,8 @@ def main() -> None:
     call_command("migrate", verbosity=0)
     client, job = Client(), job_make(state=JobState.COMPLETED)
     client.force_login(user_make("admin", admin=True))
-    for path in ("/readyz", "/"):
-        client.get(path)  # a new process loads its code for whoever asks first
+    for known in ("/readyz", "/"):
+        client.get(known)  # a new process loads its code for whoever asks first
     directory = settings.SHARED_DIR / "attempts" / job.attempts.get().pk
     num_bytes = write_log(directory)
     newest = directory / max(path.name for path in directory.iterdir())

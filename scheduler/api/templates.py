@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from scheduler.api.bodies import Body, read_body
 from scheduler.api.documents import Facts, Shape, moment, text
 from scheduler.api.idempotency import once
+from scheduler.api.openapi import MEANING, ProblemDocument
 from scheduler.api.pagination import PAGE, Order, Page, PageFields
 from scheduler.api.permissions import READ, WRITE_JOBS
 from scheduler.api.view import ApiView
@@ -63,7 +64,10 @@ class Templates(ApiView):
         operation_id="template_create",
         summary="Create a template",
         request=TemplateBody,
-        responses={201: OpenApiResponse(TemplateDocument, description="`Location` is its address.")},
+        responses={
+            201: OpenApiResponse(TemplateDocument, description="`Location` is its address."),
+            (404, "application/problem+json"): OpenApiResponse(ProblemDocument, description=MEANING["404"]),
+        },
     )
     def post(self, request: Request) -> Response:
         """Keep part of a spec for the members of a queue that you may submit to."""

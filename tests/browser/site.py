@@ -23,6 +23,7 @@ from tests.page_routes import page_patterns
 
 NO_PAGE = {"job-log-download", "admin-audit-file"}  # answers a file
 WITHOUT_SIGN_IN = {"sign-in"}
+NEEDS_A_QUEUE = {"experiment-new"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +33,13 @@ class Site:
     Attributes:
         paths: Of every page, by its name.
         cookie: Name and value of what signs an admin in.
+        log: What the server says.
     """
 
     url: str
     paths: dict[str, str]
     cookie: tuple[str, str]
+    log: Path
 
     def context(self, browser: Browser, name: str, **options: Any) -> BrowserContext:  # options of Playwright
         """Return a window in which an admin is signed in, unless the page called ``name`` is for others."""
@@ -55,7 +58,8 @@ def pages_to_look_at(*, empty: bool) -> list[str]:
     for name, pattern in page_patterns().items():
         status = EXPECTED.get(f"GET {name}", (200,))[-1]
         is_page = (status == 200 or name in WITHOUT_SIGN_IN) and name not in NO_PAGE
-        if is_page and not (empty and pattern.pattern.converters):
+        needs_something = bool(pattern.pattern.converters) or name in NEEDS_A_QUEUE
+        if is_page and not (empty and needs_something):
             found += tab_names() if name == "job-tab" else [name]
     return found
 
@@ -77,7 +81,7 @@ def site_served(kind: str, folder: Path) -> Iterator[Site]:
         assert line, (folder / "log").read_text()[-4000:]
         found = json.loads(line)
         url = f"http://127.0.0.1:{environ['PORT']}"
-        yield Site(url=url, paths=found["paths"], cookie=tuple(found["cookie"]))
+        yield Site(url=url, paths=found["paths"], cookie=tuple(found["cookie"]), log=folder / "log")
         process.stdin.close()
 
 

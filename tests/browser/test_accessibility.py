@@ -84,7 +84,7 @@ def test_page_has_no_serious_fault_and_fits(window: BrowserContext, site: Site, 
     sideways += overflow(page, NARROWEST)
 
     assert answer is not None
-    assert answer.status == 200
+    assert answer.status == 200, site.log.read_text()[-3000:]
     assert not [*light, *dark], "\n".join(["light and wide:", *light, "dark and narrow:", *dark])
     assert not sideways, sideways
 

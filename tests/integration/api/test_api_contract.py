@@ -109,7 +109,7 @@ def cases(api: BaseSchema, world: World, route: Route, role: str) -> st.SearchSt
 
     @st.composite
     def made(draw: st.DrawFn) -> Case[Any]:
-        case: Case[Any] = draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes]))
+        case = draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes]))
         case.headers.pop("Authorization", None)
         case.cookies.clear()
         if known.kwargs and draw(st.integers(0, 3)):
