@@ -21,6 +21,7 @@ class GpuHoursDocument(Shape):
     """GPU-hours by kind; the kinds of each part, and of all, add up to the capacity."""
 
     at = Moments(help_text="Begin of each part. Times of which nothing was measured are left out.")
+    part_s = real("Length of a part.")
     kinds = serializers.DictField(child=Numbers(), help_text="GPU-hours of each part, by kind.")
     totals = serializers.DictField(child=serializers.FloatField(), help_text="GPU-hours in all, by kind.")
     capacity = real("GPU-hours that there were.")

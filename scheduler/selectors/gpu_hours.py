@@ -23,11 +23,13 @@ _MEASURED = ("num_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "used_gpu
 def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> Row:
     """Return the GPU-hours of each kind over [since, until): in all, and by part of that time.
 
-    Keys: ``at`` (begin of each part), ``kinds`` (GPU-hours of each part by kind), ``totals``, ``capacity`` and
-    ``hours`` (measured). Times of which no sample is kept are left out.
+    Keys: ``at`` (begin of each part), ``part_s`` (its length), ``kinds`` (GPU-hours of each part by kind), ``totals``,
+    ``capacity`` and ``hours`` (measured). Times of which no sample is kept are left out.
     """
     if not (user.is_authenticated and user.is_active):
-        return {"at": [], "kinds": {kind: [] for kind in KINDS}, "totals": {}, "capacity": 0.0, "hours": 0.0}
+        nothing = {"at": [], "part_s": 0.0, "totals": {}, "capacity": 0.0, "hours": 0.0}
+        return nothing | {"kinds": {kind: [] for kind in KINDS}}
+    points = max(1, min(points, int((until - since).total_seconds())))  # no part is shorter than a sample
     series = series_mean(
         scope=SampleScope.CLUSTER, scope_id="1", names=_MEASURED, since=since, until=until, points=points
     )
@@ -52,7 +54,8 @@ def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48
     )
     return {
         "at": series["at"],
-        "kinds": {kind: [round(value / 3_600, 4) for value in found[kind].tolist()] for kind in KINDS},
+        "part_s": width_s,
+        "kinds": {kind: [round(value / 3_600, 6) for value in found[kind].tolist()] for kind in KINDS},
         "totals": {kind: float(found[kind].sum()) / 3_600 for kind in KINDS},
         "capacity": float(measured["num_gpus"].sum()) / 3_600,
         "hours": float((ends - begins).sum()) / 3_600,

@@ -45,6 +45,19 @@ def test_an_hour_is_told_apart() -> None:
     assert all(len(found["kinds"][kind]) == len(found["at"]) for kind in KINDS)
 
 
+def test_times_without_a_sample_are_left_out_and_a_short_window_has_fewer_parts() -> None:
+    """A part is as long as it is, whether or not the next one was measured: 4 GPUs stay 4."""
+    for second in (0, 1, 7, 20):
+        sample_make("cluster", 1, AT + timedelta(seconds=second), num_gpus=4, allocated_gpus=4, busy_gpus=4)
+
+    found = gpu_hours(user_make(), since=AT, until=AT + timedelta(seconds=30), points=48)
+
+    assert found["part_s"] == 1.0
+    assert len(found["at"]) == 4
+    assert [value * 3_600 / found["part_s"] for value in found["kinds"]["useful"]] == pytest.approx([4.0] * 4, rel=0.01)
+    assert sum(found["totals"].values()) == pytest.approx(found["capacity"], rel=0.01)
+
+
 def test_nothing_measured_and_nobody_signed_in() -> None:
     """No hour is made up."""
     found = gpu_hours(user_make(), since=AT, until=AT + HOUR)

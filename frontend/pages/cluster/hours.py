@@ -30,7 +30,7 @@ def hours_chart(found: Row, *, range_: Range, zone: tzinfo, device: DeviceWord) 
     if len(times) >= 2:
         x = [wall(at, zone) for at in times]
         # GPU-hours of a part over its length: how many devices there were of each kind in the mean.
-        part_h = (times[1] - times[0]).total_seconds() / 3_600
+        part_h = found["part_s"] / 3_600
         traces = [
             area(LOOKS[kind][0], x, [round(value / part_h, 2) for value in found["kinds"][kind]], color=LOOKS[kind][1])
             for kind in KINDS

@@ -1,0 +1,89 @@
+"""What an admin looks after, in a browser: a shadow policy, a webhook that is told, the cluster, who did what.
+
+With ``PICTURES=1`` the pictures of ``docs/admins.md`` are taken on the way.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watched
+from tests.e2e.stack import ROOT, Stack, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "import time; time.sleep(2)"]}
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep a picture of the page where pictures are wanted."""
+    if os.environ.get("PICTURES"):
+        page.wait_for_timeout(1_000)
+        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"admin-{name}.png"))
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """An address on this machine that takes every message."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/rooms/training"
+    server.shutdown()
+    server.server_close()
+
+
+def test_admin_looks_after_the_cluster(admin: Watched, demo: Stack, address: str) -> None:
+    """Each step by the pages alone; the audit list has all of them with their reasons."""
+    client = demo.client("admin")
+    page = admin.open("/admin/shadow")
+    page.check("input[name=policy][value=fifo]")
+    page.fill("[name=reason]", "Would first come, first served do?")
+    page.click("button:has-text('Let it plan')")
+    expect(page.locator("h1")).to_contain_text("fifo")
+
+    page = admin.open("/webhooks")
+    page.fill("[name=name]", "team chat")
+    page.fill("[name=url]", address)
+    for notice in ("job.started", "job.finished", "job.preempted"):
+        page.check(f"input[name=notices][value='{notice}']")
+    page.click("button:has-text('Create webhook')")
+    assert page.inner_text(".copy pre").startswith("cwh_")
+    page.click("a:has-text('team chat')")
+    page.click("button:has-text('Send a test')")
+    ended = [client.submit(name=f"short-{at}", **QUICK) for at in range(6)]
+    for job_id in ended:
+        client.wait_state(job_id, "completed", within_s=180)
+    webhook = page.url.rsplit("/", 1)[1]
+    log = f"/api/v1/webhooks/{webhook}/deliveries"
+    wait_for("deliveries", lambda: sum(row["state"] == "delivered" for row in client.get(log)["results"]) >= 13)
+    page = admin.open(f"/webhooks/{webhook}")
+    expect(page.locator("#log")).to_contain_text("job.finished")
+    picture(page, "webhook")
+
+    wait_for("a replay of both", lambda: client.get("/api/v1/shadow")["scores"], within_s=120)
+    page = admin.open("/admin/shadow")
+    expect(page.locator("h1")).to_contain_text("replayed over")
+    expect(page.locator("#rounds tbody tr").first).to_be_visible()
+    picture(page, "shadow")
+    page = admin.open("/cluster?range=1h")
+    expect(page.locator("#hours-table-title")).to_be_visible()
+    page.locator(".over-time").scroll_into_view_if_needed()
+    picture(page, "cluster")
+    page = admin.open("/admin/audit")
+    expect(page.locator("table.audit")).to_contain_text("Would first come, first served do?")
+    expect(page.locator("table.audit")).to_contain_text("team chat")
+    picture(page, "audit")
