@@ -12,7 +12,7 @@ from frontend.components.times import Range, Series, as_time
 def _title(name: str, held: list[float], quota: list[float], span_s: float, device: DeviceWord) -> str:
     over = sum(h > q for h, q in zip(held, quota, strict=True))
     if over:
-        return f"{name} held more than its quota for about {duration(span_s * over / len(held))}"
+        return f"{name} held more than its quota for about {duration(max(1.0, round(span_s * over / len(held))))}"
     top = round(max(held))
     if not top:
         return f"{name} held nothing"

@@ -21,7 +21,12 @@ Context = dict[str, Any]  # of a template
 def members_context(user: Actor, queue: Queue, detail: Context, sent: Context) -> Context:
     """Return what the tab shows."""
     held, limit = held_by_owner(queue), queue.user_max_gpus
-    everybody = [*detail["members"], *detail["inherited_members"]]
+    own = {member["username"] for member in detail["members"]}
+    above: dict[str, list[str]] = {}
+    for member in detail["inherited_members"]:
+        above.setdefault(member["username"], []).append(f"{member['role']} by {member['queue']}")
+    everybody = [{**member, "above": above.get(member["username"], [])} for member in detail["members"]]
+    everybody += [member for member in detail["inherited_members"] if member["username"] not in own]
     listed = {member["username"] for member in everybody}
     # Who has no role any more may still hold something.
     everybody += [{"username": name, "role": "", "queue": ""} for name in sorted(held.keys() - listed)]

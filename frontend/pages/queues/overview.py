@@ -32,7 +32,7 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
     waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=queue.name))
     rows = [job_row(job) for job in waiting[:200]]
     rows.sort(key=lambda row: (row["wait_position"] is None, row["wait_position"] or 0, row["number"]))
-    below = names_below(queue)
+    below = set(names_below(queue).values())
     rated = [row for row in fairness(user, range_.until)["jobs"] if row["queue"] in below]
     events = events_joined(Event.objects.filter(queue=queue).exclude(kind__in=NOT_NEWS)).order_by("-id")
     return {

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from frontend.components.formats import iso, number
+from frontend.components.formats import iso, significant
 from frontend.components.times import Range
 from scheduler.models import Queue
 from scheduler.selectors.usage import loan_ledger, usage
@@ -41,6 +41,6 @@ def usage_context(user: Actor, queue: Queue, range_: Range) -> Context:
 
 def _card(queue: Queue, rows: list[Context], *, is_lent: bool) -> tuple[str, list[Context], str]:
     """Return the title, the rows and the side of one card of the ledger."""
-    hours = number(sum(row["gpu_hours"] for row in rows), 1)
+    hours = significant(sum(row["gpu_hours"] for row in rows))
     verb = "lent" if is_lent else "borrowed"
     return (f"{queue.name} {verb} {hours} GPU-hours" if rows else f"{queue.name} {verb} nothing", rows, verb)
