@@ -18,7 +18,7 @@ WHY_UNKNOWN = {
     "not_offered": "Not known: it is not offered to rounds now, such as in a pause after a failure.",
     "paused": "Not known: scheduling is paused.",
     "far_back": "Not known: only the first 1 000 jobs in line are estimated.",
-    "too_large": "Not known: the cluster is too large to be simulated often enough after each round.",
+    "too_large": "Not known: too few futures could be simulated in the time that there is for it after each round.",
 }
 
 Row = dict[str, Any]  # JSON

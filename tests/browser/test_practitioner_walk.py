@@ -5,6 +5,7 @@ With ``PICTURES=1`` the pictures of ``docs/practitioners.md`` are taken on the w
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -144,10 +145,10 @@ def test_submit_three_ways_then_why_and_when_then_unblock(cluster: Stack, browse
         assert member.call("POST", f"/api/v1/jobs/{job}/cancel").status == 200
 
     wait_for("a reason", lambda: member.get(f"/api/v1/jobs/{number}/explain")["reason"] not in ("", "new"))
-    wait_for("an estimate", lambda: member.get(f"/api/v1/jobs/{number}/explain")["estimate"]["known"], within_s=90)
+    wait_for("an estimate", lambda: member.get(f"/api/v1/jobs/{number}/explain")["estimate"]["made_at"], within_s=90)
     page.goto(f"{cluster.url}/jobs/{number}/why")
     expect(page.locator("#why-reason")).to_contain_text("2 CPU slots")
-    expect(page.locator("#when-title")).to_contain_text("Starts at about")
+    expect(page.locator("#when-title")).to_contain_text(re.compile("Starts at about|start is not known"))
     expect(page.locator("#unblock-title")).to_have_text("What would start it")
     picture(page, "why")
     assert "Ask for 1 GPU instead of 2" in by_command(cluster, tmp_path, "explain", number)

@@ -48,7 +48,9 @@ def job_unblock(request: HttpRequest, job: str) -> HttpResponse:
 def _question(subject: Subject, change: Change) -> Action:
     asked = subject.job.spec["resources"]
     old = {"queue": subject.job.queue.name, **asked}
-    words = [f"{name.replace('_', ' ')} from {old.get(name)} to {value}" for name, value in change.items()]
+    many = subject.device.many
+    nouns = {"gpus": many, "min_gpus": f"the least {many}", "max_servers": "servers", "cpus": "cores"}
+    words = [f"{nouns.get(name, name)} from {old.get(name)} to {value}" for name, value in change.items()]
     name = subject.job.name
     return Action(
         key="unblock",
