@@ -1,52 +1,122 @@
-"""Write the table of replays in docs/performance.md from benchmarks/results/sim.json.
+"""Write the tables of docs/performance.md from benchmarks/results: replays, elastic shares, rounds, comparisons.
 
 python -m benchmarks.replays_table
 """
 
 import json
-import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, RESULTS = ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results" / "sim.json"
-BEGIN, END = "<!-- replays: python -m benchmarks.replays_table -->", "<!-- end of replays -->"
-HEAD = (
-    "| policy | mechanism | CPU s | target | CPU s per 1,000 jobs | of a bare loop | peak MB | preemptions | load |",
-    "|---|---|---|---|---|---|---|---|---|",
-)
+PAGE, RESULTS = ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results"
+SITUATIONS = ("cold", "steady", "churn")
+
+Measured = dict[str, Any]  # JSON of benchmarks.__main__
 
 
-def table(measured: dict[str, Any]) -> str:  # JSON of benchmarks.bench_sim
-    """Return the rows, and a sentence on what was measured when."""
-    result, machine = measured["result"], measured["machine"]
+def _lines(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> list[str]:
+    """Return a table in Markdown."""
+    begin = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    return begin + [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
+def _when(measured: Measured) -> str:
+    machine = measured["machine"]
+    at = machine["measured_at"][:16].replace("T", " ")
+    return f"Measured {at} UTC on {machine['cores']} cores, Python {machine['python']}"
+
+
+def replays(measured: Measured) -> list[str]:
+    """Return what each replay costs, and what twice the jobs cost."""
+    result = measured["result"]
+    head = (
+        "policy",
+        "mechanism",
+        "CPU s",
+        "target",
+        "CPU s per 1,000 jobs",
+        "of a bare loop",
+        "bare loop, \u00b5s a job",
+    )
     rows = [
-        f"| {one['policy']} | {one['mechanism']} | {one['cpu_s']:.1f} | {result['target_cpu_s'][one['mechanism']]:g} "
-        f"| {one['cpu_s_per_1000_jobs']:.3f} | {one['times_bare_loop']:.0f} | {one['peak_rss_mb']} "
-        f"| {one['preemptions']:,} | {one['load_1min']} |"
+        (
+            *(one["policy"], one["mechanism"], f"{one['cpu_s']:.1f}", f"{result['target_cpu_s'][one['mechanism']]:g}"),
+            *(f"{one['cpu_s_per_1000_jobs']:.3f}", f"{one['times_bare_loop']:.0f}"),
+            f"{one['cpu_s_per_1000_jobs'] * 1e3 / one['times_bare_loop']:.1f}",
+            *(one["peak_rss_mb"], f"{one['preemptions']:,}"),
+        )
         for one in result["replays"]
     ]
     doubling = ", ".join(f"{policy} {times:.2f}" for policy, times in result["doubling_costs"].items())
-    return "\n".join(
+    loads = [one["load_1min"] for one in result["replays"]]
+    return [
+        *_lines((*head, "peak MB", "preemptions"), rows),
+        "",
+        f"{_when(measured)}, with a load average (1 minute) of {min(loads)} to {max(loads)}.",
+        f"Twice the jobs at the same load cost, in times (target {result['doubling_target']:g}): {doubling}.",
+    ]
+
+
+def elastic(measured: Measured) -> list[str]:
+    """Return what replays of elastic jobs cost."""
+    result = measured["result"]
+    head = ("policy", "CPU s", "target", "CPU s per 1,000 jobs", "of a bare loop", "peak MB", "rounds planned")
+    rows = [
         (
-            *HEAD,
-            *rows,
-            "",
-            f"Measured {machine['measured_at'][:16].replace('T', ' ')} UTC on {machine['cores']} cores, "
-            f"Python {machine['python']}; the last column is the load average (1 minute) at the end of each replay.",
-            f"Twice the jobs at the same load cost, in times (target {result['doubling_target']:g}): {doubling}.",
+            *(one["policy"], f"{one['cpu_s']:.1f}", f"{result['target_cpu_s']:g}", f"{one['cpu_s_per_1000_jobs']:.2f}"),
+            *(f"{one['times_bare_loop']:,.0f}", one["peak_rss_mb"], f"{one['planned']:,} of {one['rounds']:,}"),
         )
-    )
+        for one in result["replays"]
+    ]
+    loads = [one["load_1min"] for one in result["replays"]]
+    when = f"{_when(measured)}, with a load average (1 minute) of {min(loads)} to {max(loads)}."
+    return [*_lines(head, rows), "", when]
+
+
+def rounds(measured: Measured) -> list[str]:
+    """Return the CPU time of one round by mechanism, policy and situation."""
+    cpu_ms = {(t["mechanism"], t["policy"], t["situation"]): t["cpu_ms"] for t in measured["result"]["timings"]}
+    targets = measured["result"]["target_ms"]
+    kinds = dict.fromkeys((mechanism, policy) for mechanism, policy, _ in cpu_ms)
+    rows = [(*kind, *(f"{cpu_ms[*kind, each]:.0f}" for each in SITUATIONS), f"{targets[kind[0]]:g}") for kind in kinds]
+    head = ("mechanism", "policy", *(f"{each}, ms" for each in SITUATIONS), "target, ms")
+    medians = f"medians of {measured['result']['repeats']} rounds"
+    return [
+        *_lines(head, rows),
+        "",
+        f"{_when(measured)}, at a load of {measured['machine']['load_1min']:.1f}; {medians}.",
+    ]
+
+
+def compare(measured: Measured) -> list[str]:
+    """Return how long six arms take with one process and with two."""
+    head = ("processes", "wall s", "CPU s of the arms in it")
+    rows = [(one["workers"], f"{one['wall_s']:.1f}", f"{one['arms_cpu_s']:.1f}") for one in measured["result"]["runs"]]
+    share = measured["result"]["share"]
+    return [*_lines(head, rows), "", f"{_when(measured)}: two processes took {share:.2f} of the time of one."]
+
+
+# Marker on the page, file of results, and what stands there.
+TABLES: tuple[tuple[str, str, Callable[[Measured], list[str]]], ...] = (
+    ("replays", "sim", replays),
+    ("elastic", "elastic", elastic),
+    ("rounds", "round", rounds),
+    ("compare", "compare", compare),
+)
 
 
 def main() -> None:
-    """Put the table into the page."""
-    text = table(json.loads(RESULTS.read_text()))
-    page, count = re.subn(
-        f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n{text}\n{END}", PAGE.read_text(), flags=re.DOTALL
-    )
-    if count != 1:
-        raise ValueError(f"{PAGE} holds {count} parts between {BEGIN} and {END}, not one")
+    """Replace what stands between the markers."""
+    page = PAGE.read_text()
+    for marker, name, table in TABLES:
+        if not (RESULTS / f"{name}.json").exists():
+            continue  # not measured yet
+        begin, end = f"<!-- {marker}: python -m benchmarks.replays_table -->", f"<!-- end of {marker} -->"
+        body = "\n".join(table(json.loads((RESULTS / f"{name}.json").read_text())))
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"{PAGE} does not hold one part between {begin} and {end}")
+        page = f"{page[: page.index(begin)]}{begin}\n{body}\n{page[page.index(end) :]}"
     PAGE.write_text(page)
 
 
