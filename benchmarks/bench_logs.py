@@ -82,7 +82,7 @@ def main() -> None:
     call_command("migrate", verbosity=0)
     client, job = Client(), job_make(state=JobState.COMPLETED)
     client.force_login(user_make("admin", admin=True))
-    for known in ("/readyz", "/"):
+    for known in ("/healthz", "/"):
         client.get(known)  # a new process loads its code for whoever asks first
     directory = settings.SHARED_DIR / "attempts" / job.attempts.get().pk
     num_bytes = write_log(directory)

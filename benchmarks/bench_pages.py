@@ -126,7 +126,7 @@ def main() -> None:
     call_command("migrate", verbosity=0)
     people = fill()
     clients = {"admin": Client(), "member": Client()}
-    for path in ("/readyz", "/sign-in"):
+    for path in ("/healthz", "/sign-in"):
         Client().get(path)  # a new process loads its code for whoever asks first: its supervisor, and who signs in
     for name, client in clients.items():
         client.force_login(getattr(people, name))
