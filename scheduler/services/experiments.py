@@ -109,10 +109,9 @@ def experiment_cancel(*, actor: Actor, experiment: Experiment, at: datetime) -> 
         return experiment
     if experiment.state != ExperimentState.RUNNING:
         raise Conflict(f"{experiment.name} has ended already: it is {experiment.state}.")
-    with transaction.atomic():
-        experiment_end(experiment, state=ExperimentState.CANCELLED, at=at)
-        data = {"name": experiment.name}
-        event_record(kind="experiment", actor=actor, at=at, reason="cancel", data=data, queue=experiment.queue)
+    experiment_end(experiment, state=ExperimentState.CANCELLED, at=at)
+    data = {"name": experiment.name}
+    event_record(kind="experiment", actor=actor, at=at, reason="cancel", data=data, queue=experiment.queue)
     return experiment
 
 

