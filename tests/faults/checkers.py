@@ -33,7 +33,11 @@ QUERIES = (
         "an open attempt without exactly the GPUs of its gang on open leases",
         """
         SELECT a.id FROM scheduler_attempt a JOIN scheduler_job j ON j.id = a.job_id
-        WHERE a.state <> 'ended' AND (
+        WHERE a.state NOT IN ('ended', 'parked')
+        AND NOT (a.state = 'stopping' AND a.id IN (  -- parked before: its lease is for memory alone
+            SELECT l.attempt_id FROM scheduler_lease l
+            WHERE l.closed_at IS NULL GROUP BY l.attempt_id HAVING MAX(l.num_gpus) = 0))
+        AND (
             a.num_gpus <> j.num_gpus
             OR a.num_gpus <> (
                 SELECT COALESCE(SUM(l.num_gpus), 0) FROM scheduler_lease l
@@ -41,6 +45,14 @@ QUERIES = (
             OR a.num_gpus <> (
                 SELECT COUNT(*) FROM scheduler_leasegpu g JOIN scheduler_lease l ON l.id = g.lease_id
                 WHERE l.attempt_id = a.id AND g.released_at IS NULL))""",
+    ),
+    (
+        "L3",
+        "a parked attempt with a GPU, or without a lease for its memory",
+        """
+        SELECT a.id FROM scheduler_attempt a
+        LEFT JOIN scheduler_lease l ON l.attempt_id = a.id AND l.closed_at IS NULL
+        WHERE a.state = 'parked' AND (l.id IS NULL OR l.num_gpus > 0)""",
     ),
     (
         "L3",
@@ -52,10 +64,10 @@ QUERIES = (
     ),
     (
         "L3",
-        "a job holds GPUs by its state and has no open attempt, or the other way round",
+        "a job holds GPUs or memory by its state and has no open attempt, or the other way round",
         """
         SELECT j.id, j.state FROM scheduler_job j
-        WHERE (j.state IN ('launching', 'running', 'preempting', 'suspending'))
+        WHERE (j.state IN ('launching', 'running', 'parked', 'preempting', 'suspending'))
             <> EXISTS (SELECT 1 FROM scheduler_attempt a WHERE a.job_id = j.id AND a.state <> 'ended')""",
     ),
     (

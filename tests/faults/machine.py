@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable
 from random import Random
+from typing import Literal
 
 from agents import events as ev
 from agents.executor import NUDGE, Executor
@@ -43,6 +44,7 @@ class Machine:
         self.witness, self.shared, self.trace, self.rng, self.time = witness, shared, trace, rng, time
         self.boots = 1
         self.is_disk_full = False
+        self.device_kind: Literal["gpu", "cpu_slot"] = "cpu_slot"
         self.own: bytes | None = None
         self.supervisors: dict[int, SimSupervisor] = {}
         self._key, self._network = key, network
@@ -146,7 +148,7 @@ class Machine:
             key=self._key,
             agent_version="1",
             boot_id=self.boot_id,
-            device_kind="cpu_slot",
+            device_kind=self.device_kind,
             isolation="none",
             num_cpus=2 * self.slots,
             memory_bytes=8 * self.slots * GIB,

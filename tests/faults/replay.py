@@ -1,4 +1,4 @@
-"""Repeats one run under faults, outside pytest: ``python -m tests.faults.replay SEED [SECONDS OF FAULTS]``.
+"""Repeats one run under faults, outside pytest: ``python -m tests.faults.replay SEED [SECONDS OF FAULTS] [turns]``.
 
 Prints what the run was, or the last lines of its trace and what was violated.
 """
@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     seed, strike_s = int(arguments[0]), float(arguments[1]) if len(arguments) > 1 else STRIKE_S
     DiscoverRunner(verbosity=0, interactive=False).setup_databases()
     with clean_database():
-        print(FaultRun(seed, strike_s=strike_s).run())
+        print(FaultRun(seed, strike_s=strike_s, takes_turns="turns" in arguments).run())
     return 0
 
 

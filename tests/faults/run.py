@@ -13,6 +13,7 @@ from scheduler.core.plan import Plan
 from scheduler.core.round import plan_round
 from scheduler.core.tables import Snapshot
 from scheduler.live import engine
+from scheduler.models import Cluster
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.settings import cluster_row
@@ -32,6 +33,7 @@ STRIKE_S = 200.0
 ACT_EVERY_S = 5.0  # mean time between two acts of the users
 DRAIN_S = 900.0
 SETTLED_S = 30.0
+QUANTUM_S = 8.0
 # Rounds in which the world moves on between the plan and its application.
 GAP_FRAC = 0.2
 
@@ -56,14 +58,15 @@ class Outcome:
 class FaultRun:
     """One run."""
 
-    def __init__(self, seed: int, *, strike_s: float = STRIKE_S) -> None:
+    def __init__(self, seed: int, *, strike_s: float = STRIKE_S, takes_turns: bool = False) -> None:
         """Set the world up.
 
         Args:
             seed: Everything follows from it.
             strike_s: How long faults fire, seconds of virtual time.
+            takes_turns: Whether jobs are parked for others.
         """
-        self.seed, self.strike_s = seed, strike_s
+        self.seed, self.strike_s, self.takes_turns = seed, strike_s, takes_turns
         # One generator for each part, so that a change in one does not reshuffle the others.
         parts = ("time", "network", "control", "users", "nemesis", "gap")
         self._rngs = {name: Random(f"{seed}-{name}") for name in parts}
@@ -74,8 +77,13 @@ class FaultRun:
         self.control = Control(time=self.time, network=self.network, rng=self._rngs["control"], trace=self.trace)
         shared: SharedFiles = {}
         cluster_row()
+        if takes_turns:
+            turns = {"slicing": {"quantum_s": QUANTUM_S}}
+            Cluster.objects.update(introspection=["slicing"], introspection_options=turns)
         self.machines = [self._machine(number, slots, shared) for number, slots in enumerate(SLOTS, start=1)]
-        self.users = Workload(control=self.control, rng=self._rngs["users"], trace=self.trace)
+        for machine in self.machines if takes_turns else ():
+            machine.device_kind = "gpu"  # whoever is parked goes on with the very devices that it had
+        self.users = Workload(control=self.control, rng=self._rngs["users"], trace=self.trace, takes_turns=takes_turns)
         self.nemesis = Nemesis(
             time=self.time,
             rng=self._rngs["nemesis"],
@@ -141,6 +149,7 @@ class FaultRun:
             lines = "\n".join(self.trace.lines[-60:])
             error.add_note(
                 f"{lines}\nRepeat with: .venv/bin/python -m tests.faults.replay {self.seed} {self.strike_s:g}"
+                f"{' turns' if self.takes_turns else ''}"
             )
             raise
         return Outcome(

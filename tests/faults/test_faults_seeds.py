@@ -6,11 +6,15 @@ import sys
 
 import pytest
 
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Event
 from tests.faults.run import FaultRun, clean_database
 
 # Faults that each run must fire at least, by seed; together they are what the default tests promise.
 SEEDS = {2: 225, 5: 75, 7: 325, 9: 250, 10: 325, 11: 325, 12: 225, 15: 260}
 PROMISED = 2_000
+# Of the run in which jobs take turns.
+TURNS_SEED, TURNS_STRIKE_S = 4, 60.0
 ONLY = os.environ.get("FAULT_SEED")
 
 
@@ -24,6 +28,17 @@ def test_seed_holds_every_invariant(seed: int) -> None:
     assert outcome.num_faults >= SEEDS.get(seed, 1)
     assert outcome.starts >= 10
     assert outcome.jobs >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_parked_jobs_survive_faults_too() -> None:
+    """With turns: whoever is parked holds no GPU, goes on where it stood or from a checkpoint, and ends."""
+    outcome = FaultRun(TURNS_SEED, strike_s=TURNS_STRIKE_S, takes_turns=True).run()
+
+    assert outcome.num_faults >= 20
+    assert Event.objects.filter(new_state=JobState.PARKED).count() >= 15
+    assert Event.objects.filter(reason="turn").count() >= 8
 
 
 def test_promised_number_of_faults_is_fired() -> None:

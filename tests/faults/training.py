@@ -56,6 +56,7 @@ class Trainer:
             gpus=launch.order.gpu_indexes,
         )
         self._is_stopped = False
+        self._parked_for: int | None = None  # the request by which it left its devices, while it is off them
         self._term_at_s: float | None = None
         self._last_s = now_s()
         self._train_s = 0.0
@@ -91,7 +92,8 @@ class Trainer:
         now_s = self._now_s()
         elapsed_s, self._last_s = now_s - self._last_s, now_s
         if self.exit is None and not self._is_stopped:
-            self._train_s += elapsed_s
+            if self._parked_for is None:
+                self._train_s += elapsed_s
             self._work(now_s)
         lines, self._lines = self._lines, []
         return lines
@@ -99,6 +101,7 @@ class Trainer:
     def _work(self, now_s: float) -> None:
         behaviour = self.behaviour
         if behaviour.uses_runtime:
+            self._keep_place()
             self._say("progress", step=self.step, total_steps=behaviour.total_steps, loss=1.0, steps_per_s=2.0)
             if self.step - (self._saved or self.first_step) >= CHECKPOINT_EVERY:
                 self._save()
@@ -110,18 +113,37 @@ class Trainer:
         elif self._term_at_s is not None and not behaviour.is_stubborn:
             self._end(Exit(code=None, signal=signal.SIGTERM), "term")
             return
-        if self.step >= behaviour.total_steps:
+        if self._parked_for is None and self.step >= behaviour.total_steps:
             if behaviour.uses_runtime and behaviour.exit_code == 0:
                 self._say("completed", step=self.step)
             self._end(Exit(code=behaviour.exit_code, signal=None), f"exit {behaviour.exit_code}")
+
+    def _asked(self) -> tuple[int, str]:
+        """Return number and kind of the newest request that it heeds."""
+        content = self._shared.get((self._launch.order.attempt_id, REQUEST_FILE))
+        if content is None or self.behaviour.is_stubborn:
+            return 0, ""
+        request = json.loads(content)
+        return request["id"], request["request"]
+
+    def _keep_place(self) -> None:
+        """Leave the devices, or go on, as asked."""
+        number, request = self._asked()
+        if request == "park" and number != self._parked_for:
+            if self._parked_for is None:
+                self._witness.rests(self._who, "park")
+            self._parked_for = number
+            self._say("parked", request=number, step=self.step)
+        elif request == "continue" and self._parked_for is not None:
+            self._parked_for = None
+            self._witness.runs(self._who)
 
     def _stop_is_asked(self, now_s: float) -> bool:
         if self.behaviour.is_stubborn:
             return False
         if self._term_at_s is not None and now_s - self._term_at_s >= BOUNDARY_S:
             return True
-        request = self._shared.get((self._launch.order.attempt_id, REQUEST_FILE))
-        return request is not None and json.loads(request)["request"] == "stop"
+        return self._asked()[1] == "stop"
 
     def _save(self) -> None:
         step = self.step
@@ -143,7 +165,8 @@ class Trainer:
             self._witness.rests(self._who, "stop")
         elif number == signal.SIGCONT and self._is_stopped:
             self._is_stopped = False
-            self._witness.runs(self._who)
+            if self._parked_for is None:
+                self._witness.runs(self._who)
         elif number == signal.SIGTERM and self._term_at_s is None:
             self._term_at_s = self._now_s()
 

@@ -26,14 +26,25 @@ class Workload:
         acknowledged: Ids of jobs whose submission was answered with success.
     """
 
-    def __init__(self, *, control: Control, rng: Random, trace: Trace) -> None:
+    def __init__(self, *, control: Control, rng: Random, trace: Trace, takes_turns: bool = False) -> None:
+        """Make the users.
+
+        Args:
+            control: The scheduler.
+            rng: Chance.
+            trace: Gets what they do.
+            takes_turns: Whether they share one queue, where nobody takes a quota back, and ask for little memory, so
+                that many can be parked.
+        """
+        self._asked: dict[str, object] = {"memory": "1GiB"} if takes_turns else {}
+        quotas = (("vision", 6),) if takes_turns else (("vision", 3), ("speech", 2), ("guests", 0))
         self.acknowledged: list[str] = []
         self._control, self._rng, self._trace = control, rng, trace
         self._admin: User = factories.user_make("admin", admin=True)
         root = factories.queue_make("root", quota_gpus=6, created_at=START)
         self._queues: list[Queue] = [
             factories.queue_make(f"root/{name}", parent=root, quota_gpus=quota, created_at=START)
-            for name, quota in (("vision", 3), ("speech", 2), ("guests", 0))
+            for name, quota in quotas
         ]
 
     def act(self) -> None:
@@ -71,7 +82,7 @@ class Workload:
             "name": "sim",
             "queue": rng.choice(self._queues).name,
             "command": command,
-            "resources": {"gpus": rng.choice([1, 1, 1, 2, 2, 3])},
+            "resources": dict[str, object](gpus=rng.choice([1, 1, 1, 2, 2, 3]), **self._asked),
             "schedule": {"priority": rng.randrange(100), "preemptible": rng.random() < 0.8},
             "checkpoint": {"grace": "3s"},
             "retry": {"max": 2},
