@@ -120,12 +120,13 @@ def look(present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures
     return found if math.isfinite(found.after_s(0.5)) else replace(found, reason="not_in_futures")
 
 
-def new_values(spec: JobSpec, *, queue_pk: int, profile_pk: int | None, present: Present) -> Values:
+def new_values(spec: JobSpec, *, queue_pk: int, owner_pk: int, profile_pk: int | None, present: Present) -> Values:
     """Return the row of a job that is not submitted yet."""
     blank: Values = dict.fromkeys(COLUMNS)
     blank |= {
         "pk": "",
         "number": present.cluster.next_job_number,
+        "owner_id": owner_pk,
         "state": JobState.QUEUED,
         "submitted_at": present.at,
         "state_changed_at": present.at,

@@ -66,7 +66,13 @@ class _Asked:
         return self.present.one(self._values(spec) | {"smoke_due": False})
 
     def _values(self, spec: JobSpec) -> Values:
-        return new_values(spec, queue_pk=self.checked.queue.pk, profile_pk=self.profile_pk, present=self.present)
+        return new_values(
+            spec,
+            queue_pk=self.checked.queue.pk,
+            owner_pk=self.checked.owner.pk,
+            profile_pk=self.profile_pk,
+            present=self.present,
+        )
 
 
 def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> Row:

@@ -13,8 +13,10 @@ from scheduler.core.plan import WaitReason
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
+from scheduler.services.job_check import spec_check
 from scheduler.services.queues import queue_limit_users
-from tests.factories import AT, member_make
+from scheduler.whatif.preview import job_preview
+from tests.factories import AT, member_make, spec_make
 from tests.world import World
 
 pytestmark = pytest.mark.django_db
@@ -75,6 +77,20 @@ def test_more_than_a_user_may_have_is_refused_at_the_door(world: World) -> None:
     with pytest.raises(SpecInvalid, match="You have 1 queued in vision"):
         world.submit(actor=user)
     world.submit()  # another user has a number of one's own
+
+
+def test_a_dry_run_knows_the_limit_of_its_owner(world: World) -> None:
+    """Where a user has all there is for one, the preview says so, while another user's job would start."""
+    limit(world, user_max_gpus=1)
+    vision = Queue.objects.get(name="vision")
+    user, other = member_make(vision), member_make(vision)
+    world.until_state(world.submit(actor=user), JobState.RUNNING)
+    checks = [spec_check(actor=actor, spec=spec_make(queue="vision")) for actor in (user, other)]
+
+    found, of_other = (job_preview(checked=checked, too_large=(), at=world.clock.now()) for checked in checks)
+
+    assert (found["starts"], found["reason"]) == ("later", WaitReason.USER_LIMIT)
+    assert of_other["starts"] == "now"
 
 
 def test_limits_are_the_leads_with_a_reason_and_audited(world: World) -> None:

@@ -3,7 +3,7 @@
 from datetime import tzinfo
 from itertools import pairwise
 
-from frontend.components.charts import Chart, Json, LegendEntry, area, layout, line, time_axis, token, wall
+from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line, time_axis, token, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, counted, duration, number
 from frontend.components.times import Range, Series, as_time
@@ -99,7 +99,7 @@ def fairness_chart(name: str, color_slot: int, rho: list[float]) -> Chart:
         ],
         "layout": layout(
             x={"type": "category", "tickangle": 0, "tickvals": [labels[0], labels[4], labels[7], labels[-1]]},
-            y={"rangemode": "tozero", "tickformat": ",d", "nticks": 4},
+            y=count_axis(max(counts)),
             bargap=0.25,
             shapes=[_at_one()],
         ),
