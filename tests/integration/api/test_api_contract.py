@@ -111,7 +111,8 @@ def cases(api: BaseSchema, world: World, route: Route, role: str) -> st.SearchSt
         case = draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes]))
         case.headers.pop("Authorization", None)
         case.cookies.clear()
-        if known.kwargs and draw(st.integers(0, 3)):
+        is_known = draw(st.integers(0, 3)) > 0
+        if known.kwargs and is_known:
             case.path_parameters = {name: str(value) for name, value in known.kwargs.items()}
         if isinstance(known.body, dict) and draw(st.booleans()):
             case.body, case.media_type = changed(draw, known.body), "application/json"
