@@ -1,0 +1,89 @@
+"""An admin's day: four policies on the live cluster and on an uploaded month, the winner applied, seen and audited.
+
+With ``PICTURES=1`` the pictures of ``docs/what-if.md`` are taken on the way.
+"""
+
+import os
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watched
+from tests.e2e.stack import ROOT, Stack, wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+MONTH = ROOT / "fixtures" / "traces" / "philly_2017-10.csv.gz"
+POLICIES = ("las", "srtf", "ftf", "fifo")
+QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "pass"]}
+
+
+def picture(page: Page, name: str, *, whole: bool = False) -> None:
+    """Keep a picture of the page where pictures are wanted."""
+    if os.environ.get("PICTURES"):
+        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"admin-{name}.png"), full_page=whole)
+
+
+def ask_about_policies(page: Page, name: str) -> None:
+    """Fill in the four variants and ask."""
+    page.fill("[name=name]", name)
+    page.fill("[name=seeds]", "1")
+    for _ in POLICIES[2:]:
+        page.click("button[name=do][value=add]")
+    for at, policy in enumerate(POLICIES):
+        page.select_option(f"[name='v{at}.policy']", policy)
+
+
+def compared(page: Page) -> None:
+    """Wait for the result with its charts."""
+    expect(page.locator("#figures tbody tr")).to_have_count(len(POLICIES), timeout=180_000)
+    expect(page.locator("[data-drawn]").first).to_be_visible(timeout=20_000)
+
+
+def winner(page: Page) -> str:
+    """Return the policy with the best mean completion time."""
+    row = page.locator("#figures tbody tr", has=page.locator("td[data-title='Mean JCT'] .wins")).first
+    return POLICIES[int(row.get_attribute("data-arm") or 0)]
+
+
+def test_admin_compares_four_policies_and_applies_the_winner(admin: Watched, demo: Stack) -> None:
+    """From the question to the audit; nothing on the way needs more than the pages."""
+    client = demo.client("admin")
+    quick = [client.submit(name=f"quick-{at}", **QUICK) for at in range(6)]
+    for job_id in quick:  # so that something is known of how long jobs run
+        client.wait_state(job_id, "completed", within_s=120)
+    page = admin.open("/whatif/new")
+    page.check("input[name=kind][value=live]")
+    ask_about_policies(page, "Which policy now?")
+    page.click("button[value=ask]")
+    compared(page)
+    assert "The live cluster" in page.inner_text(".page-head")
+    picture(page, "live")
+
+    page = admin.open("/whatif/new")
+    ask_about_policies(page, "Which policy for October?")
+    page.check("input[name=kind][value=trace]")
+    page.set_input_files("input[name=upload]", str(MONTH))
+    page.fill("[name=num_jobs]", "6000")
+    page.check("input[name=cluster][value=own]")
+    page.fill("[name=servers]", "14")
+    picture(page, "ask")
+    page.click("button[value=ask]")
+    page.wait_for_selector("#progress")
+    picture(page, "progress")
+    compared(page)
+    picture(page, "month", whole=True)
+
+    best = winner(page)
+    before = client.get("/api/v1/settings")["policy"]
+    page.click(f"summary:has-text('Apply {best}')")
+    picture(page, "apply")
+    page.click(f"button[name=variant][value='{POLICIES.index(best)}']")
+    wait_for("the winner decides", lambda: client.get("/api/v1/settings")["policy"] == best, within_s=20)
+    page = admin.open("/admin")
+    expect(page.locator("input[name=policy]:checked")).to_have_value(best)
+    picture(page, "settings")
+    audited = admin.open("/admin/audit").inner_text("main")
+
+    assert best != before or best == "las"
+    assert best in audited
+    client.change_settings(policy=before)
