@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
@@ -158,21 +159,27 @@ def test_page_uploads_and_deletes_and_another_lead_finds_nothing() -> None:
 @pytest.mark.django_db(transaction=True)
 async def test_only_who_may_upload_may_send_much() -> None:
     """Everybody else is cut off at the usual limit, before the body is on disk."""
-    from asgiref.sync import sync_to_async
 
-    def tokens() -> list[str]:
+    def credentials() -> list[tuple[bytes, bytes]]:
+        """Return what requests of a lead and of a member carry: a token each, and the session of the lead."""
         queue = queue_make("vision")
-        users = [member_make(queue, Role.LEAD), member_make(queue, Role.MEMBER)]
-        return [token_create(actor=user, name="t", scopes=["whatif"], expires_at=None, at=AT)[1] for user in users]
+        lead, member = member_make(queue, Role.LEAD), member_make(queue, Role.MEMBER)
+        found = []
+        for user in (lead, member):
+            _, text = token_create(actor=user, name="t", scopes=["whatif"], expires_at=None, at=AT)
+            found.append((b"authorization", f"Bearer {text}".encode()))
+        browser = Client()
+        browser.force_login(lead)
+        return [*found, (b"cookie", f"sessionid={browser.cookies['sessionid'].value}".encode())]
 
-    lead, member = await sync_to_async(tokens)()
+    by_token, of_member, by_session = await sync_to_async(credentials)()
 
-    async def allowed(token: str, path: str = "/api/v1/whatif/traces") -> int:
-        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
-        if token:
-            scope["headers"] = [(b"authorization", f"Bearer {token}".encode())]
+    async def allowed(header: tuple[bytes, bytes] | None, path: str = "/api/v1/whatif/traces") -> int:
+        headers = [header] if header else []
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
         return await body_bytes_allowed(scope, 10)
 
-    assert await allowed(lead) > 256 * 2**20
-    assert [await allowed(token) for token in (member, "", "cw_nobody")] == [10, 10, 10]
-    assert await allowed(lead, "/api/v1/jobs") == 10
+    assert await allowed(by_token) > 256 * 2**20
+    assert await allowed(by_session, "/whatif/traces") > 256 * 2**20
+    assert [await allowed(header) for header in (of_member, None, (b"authorization", b"Bearer cw_nobody"))] == [10] * 3
+    assert await allowed(by_token, "/api/v1/jobs") == 10
