@@ -7,7 +7,6 @@ behind, a round is left out rather than piled up.
 import io
 import json
 import logging
-import time
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
@@ -27,7 +26,6 @@ _TABLES = {"jobs": JobTable, "servers": ServerTable, "queues": QueueTable, "held
 
 def shadow_offer(snapshot: Snapshot, *, number: int, at: datetime) -> None:
     """Keep the snapshot of round ``number`` for the shadow, if there is one. Never raises: the round is over."""
-    begun_s = time.monotonic()
     try:
         version = Shadow.objects.filter(pk=1, since__isnull=False).values_list("version", flat=True).first()
         if version is None or ShadowRound.objects.filter(planned_at=None).count() >= MOST_WAITING:
@@ -36,8 +34,6 @@ def shadow_offer(snapshot: Snapshot, *, number: int, at: datetime) -> None:
             ShadowRound.objects.create(number=number, version=version, at=at, snapshot=snapshot_pack(snapshot))
     except DatabaseError as error:
         log.warning("shadow_not_offered", extra={"round": number, "error": str(error)})
-        return
-    log.debug("shadow_offered", extra={"round": number, "took_s": round(time.monotonic() - begun_s, 4)})
 
 
 def snapshot_pack(snapshot: Snapshot) -> bytes:
