@@ -23,6 +23,9 @@ from scheduler.simulator.run_times import Ended, RunTimes
 LEAST_SUBMITTED = 5
 # Later ones hardly matter to who waits now, and cost time.
 MOST_ARRIVALS = 400
+# A future is simulated this far first, and so many times farther as long as somebody who waits now has not started.
+FIRST_HORIZON_S = 60.0
+FARTHER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +113,20 @@ def outlook(
         return Outlook(rows=waiting, starts_s=none, unknown=not run_times.is_known.all(), cut=False)
     until_s = time.thread_time() + cpu_s
     found: list[FloatArray] = []
+    near_s = min(FIRST_HORIZON_S, horizon_s)
     for future in range(futures):
         left_s = run_times.draw(Draws(seed, f"time left {future}"))
         draws = Draws(seed, f"arrivals {future}")
         own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
         coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
         try:
-            found.append(_starts(snapshot, config, own_s, coming, horizon_s, until_s)[waiting])
+            starts_s = _starts(snapshot, config, own_s, coming, near_s, until_s)[waiting]
+            while near_s < horizon_s and not np.isfinite(starts_s).all():
+                near_s = min(FARTHER * near_s, horizon_s)  # later futures begin with what this one needed
+                starts_s = _starts(snapshot, config, own_s, coming, near_s, until_s)[waiting]
         except _OutOfTime:
             break
+        found.append(starts_s)
         if time.thread_time() >= until_s:
             break
     starts_s = np.stack(found, axis=1) if found else np.zeros((len(waiting), 0))
@@ -168,7 +176,8 @@ def _starts(
     horizon_s: float,
     until_s: float,
 ) -> FloatArray:
-    """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none."""
+    """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none so soon."""
+    coming = [job for job in coming if job.arrival_s < snapshot.now_s + horizon_s]
 
     def stop_in_time(_done: int, _total: int) -> None:
         if time.thread_time() >= until_s:

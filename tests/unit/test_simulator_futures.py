@@ -146,6 +146,30 @@ def test_too_little_time_ends_the_futures_early() -> None:
     assert 0 < seen.futures < 10_000
 
 
+@pytest.mark.parametrize("policy", ["fifo", "las"])
+def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Futures that end when everybody has started say of these starts what whole ones say."""
+    running = [JobRow(num_gpus=1, seats=((0, 1),), remaining_s=40.0 * (row + 1)) for row in range(8)]
+    snapshot = snapshot_of([*running, *[JobRow(num_gpus=2, remaining_s=30.0)] * 4], [ServerRow()])
+    none = Ended(queue=np.zeros(0, np.int64), owner=np.zeros(0, np.int64), run_s=np.zeros(0))
+    ended = Ended(queue=np.zeros(9, np.int64), owner=np.zeros(9, np.int64), run_s=np.full(9, 60.0))
+    zeros = np.zeros(20, np.int64)
+    lately = Submitted(over_s=2_000.0, queue=zeros, owner=zeros, num_gpus=zeros + 2)
+
+    def seen(ended: Ended, submitted: Submitted | None) -> list[list[float]]:
+        found = outlook(
+            snapshot, build_config(policy=policy), owner=snapshot.jobs.owner, ended=ended, submitted=submitted,
+            futures=5, horizon_s=7 * DAY_S,
+        )  # fmt: skip
+        return found.starts_s.tolist()
+
+    short = [seen(none, None), seen(ended, lately)]
+    monkeypatch.setattr("scheduler.simulator.futures.FIRST_HORIZON_S", 7 * DAY_S)
+
+    assert short == [seen(none, None), seen(ended, lately)]
+    assert np.isfinite(short).all()
+
+
 def test_run_times_come_from_the_narrowest_group_that_knows_enough() -> None:
     """Of the owner in the queue, else of the queue, else of all; never shorter than what a job has run already."""
     many = LEAST_ENDED
