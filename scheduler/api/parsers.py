@@ -5,6 +5,7 @@ Decides what is too large or malformed; whether the content makes sense is decid
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -16,6 +17,7 @@ from scheduler.api.errors import BodyTooLarge
 from scheduler.services.spec_text import spec_from_text
 
 MOST_BODY_BYTES = 2 * 1024 * 1024
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # an escape that stands for half of a character
 TOO_LARGE = f"The body may have at most {MOST_BODY_BYTES // 1024} KiB."
 
 
@@ -59,7 +61,18 @@ def json_from_text(body: bytes) -> object:
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if HALF.search(body) and _has_half_a_character(data):
+        raise ValueError("a text in it has half of a character")
     return data
+
+
+def _has_half_a_character(data: object) -> bool:
+    """Return whether a text in JSON data cannot be written: no database takes it and no answer can repeat it."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 class JsonBody(BaseParser):
