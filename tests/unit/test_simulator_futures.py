@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import Snapshot
+from scheduler.core.tables import FloatArray, Snapshot
 from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.draws import Draws
@@ -156,17 +156,17 @@ def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: 
     zeros = np.zeros(20, np.int64)
     lately = Submitted(over_s=2_000.0, queue=zeros, owner=zeros, num_gpus=zeros + 2)
 
-    def seen(ended: Ended, submitted: Submitted | None) -> list[list[float]]:
+    def seen(ended: Ended, submitted: Submitted | None) -> FloatArray:
         found = outlook(
             snapshot, build_config(policy=policy), owner=snapshot.jobs.owner, ended=ended, submitted=submitted,
             futures=5, horizon_s=7 * DAY_S,
         )  # fmt: skip
-        return found.starts_s.tolist()
+        return found.starts_s
 
     short = [seen(none, None), seen(ended, lately)]
     monkeypatch.setattr("scheduler.simulator.futures.FIRST_HORIZON_S", 7 * DAY_S)
 
-    assert short == [seen(none, None), seen(ended, lately)]
+    assert np.array_equal(short, [seen(none, None), seen(ended, lately)])
     assert np.isfinite(short).all()
 
 
