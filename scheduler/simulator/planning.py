@@ -14,6 +14,7 @@ from scheduler.core.plan import Plan, WaitReason
 from scheduler.core.round import plan_round
 from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns
+from scheduler.simulator.overtaking import Overtaking
 from scheduler.simulator.world import World
 
 
@@ -75,6 +76,7 @@ class WholeRounds:
         # What a share policy gives may depend on anything, unless it says when it decides otherwise.
         self._drifts = isinstance(config.policy, SharePolicy) and not isinstance(config.policy, ChangesBySelf)
         self._servers, self._queues, self._config = servers, queues, config
+        self._overtaking = Overtaking(config.policy, servers, queues)
         self._trials: Plan | None = None
         self._riding: dict[int, int] = {}
         self.waiting: list[tuple[int, WaitReason]] = []
@@ -118,6 +120,7 @@ class WholeRounds:
         rests_s = self._trials.again_at_s - world.now_s if self._trials else math.inf
         if self.waiting:
             rests_s = min(rests_s, until_rights_change_s(config, jobs, world.now_s))
+            rests_s = min(rests_s, self._overtaking.after_s(world) if world.seats else math.inf)
         # While nobody runs although somebody waits, who comes first makes no difference.
         for part in (config.policy, config.locality) if world.seats else (config.locality,):
             if isinstance(part, ChangesBySelf):

@@ -33,6 +33,7 @@ from scheduler.core.plan import PreemptRule
 from scheduler.core.queues import limiting, queue_tree, subtree_sums
 from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns
+from scheduler.simulator.overtaking import Overtaking
 from scheduler.simulator.planning import held_of, promote, renumbered, until_rights_change_s
 from scheduler.simulator.world import World
 
@@ -94,6 +95,7 @@ class QueueRounds:
         self._promotes = policy if isinstance(policy, Promotes) else None
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         self._tree = queue_tree(queues)
+        self._overtaking = Overtaking(policy, servers, queues)
         shapes: Shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
         self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
         self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held={}, releasing=())
@@ -188,10 +190,11 @@ class QueueRounds:
         config = self._config
         if not self._somebody_waits or not world.seats:
             return math.inf
+        rests_s = self._overtaking.after_s(world)
         if self._changes is None and not (config.min_run_s or config.reclaim_after_s):
-            return math.inf
+            return rests_s
         jobs = self._columns.look(self._columns.active, world.now_s)
-        rests_s = until_rights_change_s(config, jobs, world.now_s)
+        rests_s = min(rests_s, until_rights_change_s(config, jobs, world.now_s))
         if self._changes is not None:
             rests_s = min(rests_s, float(self._changes.next_change_s(jobs).min(initial=math.inf)))
         return rests_s

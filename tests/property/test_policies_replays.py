@@ -71,3 +71,22 @@ def test_skipping_rounds_changes_nothing(
         assert outcomes[0].plan_hash == outcomes[1].plan_hash
         assert (outcomes[0].records.end_s < 20_000).all()
         assert (outcomes[0].records.end_s == outcomes[1].records.end_s).all()
+
+
+@pytest.mark.parametrize("policy", ["srsf", "tetris"])
+def test_a_running_job_passes_another_of_its_queue(policy: str) -> None:
+    """Which of two running jobs a quota covers changes while nothing arrives or ends: the round is not skipped.
+
+    At 98 s the wide job of the third queue has less work left than its neighbour, which the first queue then displaces.
+    """
+    shapes = ((0, 1, 5, 0), (0, 2, 99, 2), (22, 2, 71, 0), (29, 1, 65, 2))
+    workload = [SimJob(arrival_s=at, num_gpus=gpus, run_s=run_s, queue=queue) for at, gpus, run_s, queue in shapes]
+    tables = snapshot_of([], [server(4)], [QueueRow(quota_gpus=0)] * 3)
+    config = build_config(policy=policy, mechanism="proportional")
+
+    skipping, whole = (
+        simulate(workload, tables.servers, tables.queues, config, round_s=7.0, skip=skip) for skip in (True, False)
+    )
+
+    assert skipping.plan_hash == whole.plan_hash
+    assert skipping.records.preemptions.sum() >= 2

@@ -1,0 +1,75 @@
+"""When a running job passes another one in the order of its queues: whom a quota covers depends on who comes first.
+
+In one queue nothing follows from it, as running makes nobody weaker. With several, the job that falls behind may be
+covered no longer, and one of another queue may take its place.
+"""
+
+import math
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+
+from scheduler.core.config import ChangesBySelf, Policy, Steady
+from scheduler.core.queues import queue_tree
+from scheduler.core.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.simulator.world import World
+
+_DUST = 1e-9
+# Of two that are level it takes a while to tell who is ahead.
+_LOOK_AGAIN_S = 1.0
+
+
+class Overtaking:
+    """Looks ahead for one policy and tree of queues."""
+
+    def __init__(self, policy: Policy, servers: ServerTable, queues: QueueTable) -> None:
+        self._policy, self._servers = policy, servers
+        root = np.array([path[-1] for path in queue_tree(queues).paths], dtype=np.int64)
+        # Policies that say when they decide otherwise need no help.
+        keeps_order = isinstance(policy, ChangesBySelf) or not (isinstance(policy, Steady) and policy.steady)
+        self._root: IntArray | None = None if len(queues) < 2 or keeps_order else root
+
+    def after_s(self, world: World) -> float:
+        """Return how long nobody passes anybody below the same root, seconds, at least; +inf where nobody ever does."""
+        if self._root is None:
+            return math.inf
+        rows = world.columns.active
+        jobs = world.columns.look(rows, world.now_s)
+        keys = self._keys(jobs.remaining_s, rows, world)
+        rate = np.where(jobs.running, world.columns.rate[rows], 0.0)
+        soon = self._keys(np.maximum(0.0, jobs.remaining_s - rate), rows, world)
+        falls = np.subtract(keys, soon, out=np.zeros(len(keys)), where=np.isfinite(keys))
+        if not falls.any():
+            return math.inf
+        # Whoever still begins is slower than that for a while.
+        begins = world.columns.ready_s[rows] > world.now_s
+        return _first_meeting_s(keys, np.where(begins, 0.0, falls), falls, self._root[jobs.queue])
+
+    def _keys(self, remaining_s: FloatArray, rows: IntArray, world: World) -> FloatArray:
+        """Return the keys of the policy with other times left."""
+        jobs = world.columns.look(rows, world.now_s)
+        jobs.__dict__["remaining_s"] = remaining_s  # a Glimpse keeps what was looked at there
+        glance = SimpleNamespace(now_s=world.now_s, jobs=jobs, servers=self._servers)
+        return self._policy.priority(cast(Snapshot, glance))  # all that a key of a job alone can depend on
+
+
+def _first_meeting_s(keys: FloatArray, least: FloatArray, most: FloatArray, group: IntArray) -> float:
+    """Return when two neighbours of a group may meet first, seconds.
+
+    Args:
+        keys: (n,) present keys, smallest first in line.
+        least, most: (n,) bounds of how much each falls in a second.
+        group: (n,) group of each.
+    """
+    order = np.lexsort((keys, group))
+    order = order[np.isfinite(keys[order])]
+    ahead, behind = order[:-1], order[1:]
+    same = group[ahead] == group[behind]
+    ahead, behind = ahead[same], behind[same]
+    gap, closing = keys[behind] - keys[ahead], most[behind] - least[ahead]
+    parts = np.abs(most[behind] - most[ahead]) > _DUST  # of those level with each other
+    meets = closing > _DUST
+    times = np.divide(gap, closing, out=np.full(len(gap), np.inf), where=meets)
+    times[(gap <= _DUST) & parts] = 0.0
+    return max(_LOOK_AGAIN_S, float(times.min(initial=math.inf)))
