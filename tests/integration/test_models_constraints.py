@@ -25,11 +25,14 @@ from scheduler.models import (
     MailChoice,
     Membership,
     Queue,
+    SavedView,
     Scenario,
     ScenarioRun,
     Server,
     Shadow,
+    SpecTemplate,
     StartEstimate,
+    UsageHour,
 )
 from scheduler.models.queue import Role
 from tests.experiments import experiment_make
@@ -220,6 +223,13 @@ BREAKS: dict[str, Callable[[], None]] = {
         Delivery.objects.filter(pk=_delivery().pk), state="failed"
     ),
     "identity_once": _identity_twice,
+    "template_once_in_queue": lambda: _copy(
+        SpecTemplate.objects.create(queue=queue_make(), name="small", spec={}, owner=user_make(), created_at=AT)
+    ),
+    "view_once_by_user": lambda: _copy(
+        SavedView.objects.create(user=user_make(), name="waiting", query="state=queued", created_at=AT)
+    ),
+    "usage_hour_once": lambda: _copy(UsageHour.objects.create(hour=AT, queue=queue_make(), user=user_make())),
 }
 
 
