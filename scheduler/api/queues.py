@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from scheduler.api.bodies import Body, read_body
 from scheduler.api.idempotency import once
+from scheduler.api.openapi import MEANING, ProblemDocument
 from scheduler.api.pagination import whole_list
 from scheduler.api.permissions import ADMIN, READ, WHAT_IF, WRITE_QUEUES
 from scheduler.api.preconditions import etag, expected_version, guarded
@@ -121,7 +122,10 @@ class Queues(ApiView):
         operation_id="queue_create",
         summary="Create a queue",
         request=QueueBody,
-        responses={201: QueueDocument},
+        responses={
+            201: QueueDocument,
+            (404, "application/problem+json"): OpenApiResponse(ProblemDocument, description=MEANING["404"]),
+        },
         examples=[OpenApiExample("A team's queue", {"name": "vision", "quota_gpus": 16}, request_only=True)],
     )
     def post(self, request: Request) -> Response:

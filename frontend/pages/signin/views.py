@@ -154,7 +154,8 @@ def theme(request: HttpRequest) -> HttpResponseRedirect:
     local = url_has_allowed_host_and_scheme(
         target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    response = redirect(target if local else "me")
+    # A word that is no path would be looked up as the name of a page.
+    response = redirect(target if local and target.startswith("/") else "me")
     if chosen in THEMES:
         response.set_cookie(THEME_COOKIE, chosen, max_age=YEAR_S, samesite="Lax", secure=request.is_secure())
     return response
