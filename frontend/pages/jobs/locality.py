@@ -1,13 +1,10 @@
 """What being spread over servers costs a job, as far as that was measured or follows from its largest tensor."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.components.formats import counted, number, percent
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.errors import NotFound
 from scheduler.core.profile import locality, parse_profile
-from scheduler.selectors.profiles import profile_detail
 
 SMALL_LOSS_FRAC = 0.05
 
@@ -27,8 +24,7 @@ def verdict_of(subject: Subject) -> Verdict | None:
     gpus = int(resources["max_gpus"] or resources["gpus"])
     if gpus < 2:
         return None
-    profile = _profile(subject)
-    known = parse_profile({**profile, "relative_speed": []}) if profile else None
+    known = parse_profile({**subject.profile, "relative_speed": []}) if subject.profile else None
     most = max(2, min(int(resources["max_servers"]), gpus))
     if known is None or (known.skew is None and not known.spread):
         return Verdict(title="What several servers cost it is not known", sub=_unknown(subject, most), rows=[])
@@ -47,12 +43,3 @@ def _unknown(subject: Subject, most: int) -> str:
     if int(subject.detail["spec"]["resources"]["max_servers"]) <= 1:
         return f"It asks to be on one server, so nothing is lost. It would have to run on {most} to be measured."
     return "It is measured as soon as attempts have run on one server and on several."
-
-
-def _profile(subject: Subject) -> dict[str, Any] | None:
-    if subject.job.profile is None:
-        return None
-    try:
-        return profile_detail(subject.request.user, subject.job.profile.fingerprint)
-    except NotFound:
-        return None

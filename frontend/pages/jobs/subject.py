@@ -15,6 +15,7 @@ from scheduler.core.errors import NotFound
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import job_detail, job_explain, job_series, job_timeline
+from scheduler.selectors.profiles import profile_detail
 from scheduler.selectors.servers import device_kinds, server_list
 from scheduler.selectors.visibility import require_job
 
@@ -89,6 +90,16 @@ class Subject:
         order = sorted(range(len(series["at"])), key=lambda i: (series["at"][i], series["step"][i] or 0))
         sorted_series = {name: [values[i] for i in order] for name, values in series.items()}
         return {**sorted_series, "at": [datetime.fromisoformat(at) for at in sorted_series["at"]]}
+
+    @cached_property
+    def profile(self) -> Row | None:
+        """Return what is known of its kind, as far as the reader may see it; None for nothing."""
+        if self.job.profile is None:
+            return None
+        try:
+            return profile_detail(self.request.user, self.job.profile.fingerprint)
+        except NotFound:
+            return None
 
     @property
     def state(self) -> JobState:

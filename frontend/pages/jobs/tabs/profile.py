@@ -5,16 +5,14 @@ from typing import Any
 from frontend.components.charts import Chart, Json, layout, plain, token
 from frontend.components.formats import number
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.errors import NotFound
 from scheduler.core.optimistic import settled
-from scheduler.selectors.profiles import profile_detail
 
 HEIGHT = 240
 
 
 def context(subject: Subject) -> dict[str, Any]:
     """Return the variables of the template."""
-    profile = _found(subject)
+    profile = subject.profile
     known = profile if profile is not None and profile["is_measured"] else None
     asked = subject.detail["spec"]["resources"]["cpus"]
     return {
@@ -24,15 +22,6 @@ def context(subject: Subject) -> dict[str, Any]:
         "asked_cpus": asked,
         "is_admin": bool(subject.request.user.is_superuser),
     }
-
-
-def _found(subject: Subject) -> dict[str, Any] | None:
-    if subject.job.profile is None:
-        return None
-    try:
-        return profile_detail(subject.request.user, subject.job.profile.fingerprint)
-    except NotFound:
-        return None
 
 
 def _curve(profile: dict[str, Any]) -> Chart:
