@@ -5,14 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api import parameters
-from scheduler.api.job_documents import (
-    AttemptPage,
-    BadItemPage,
-    EventPage,
-    ExplainDocument,
-    PlacementDocument,
-    SeriesDocument,
-)
+from scheduler.api.job_history_documents import AttemptPage, BadItemPage, EventPage, PlacementDocument, SeriesDocument
+from scheduler.api.job_reason_documents import ExplainDocument
 from scheduler.api.pagination import PAGE, Order, Page, whole_list
 from scheduler.api.permissions import READ
 from scheduler.api.text_ids import with_text_id

@@ -12,15 +12,8 @@ from rest_framework.response import Response
 from scheduler.api import parameters
 from scheduler.api.bodies import read_body
 from scheduler.api.idempotency import once
-from scheduler.api.job_documents import (
-    SUBMIT_EXAMPLES,
-    ChangeBody,
-    DryRunDocument,
-    JobDocument,
-    JobPage,
-    SpecDocument,
-    SpecForm,
-)
+from scheduler.api.job_documents import SUBMIT_EXAMPLES, JobDocument, JobPage, SpecDocument, SpecForm
+from scheduler.api.job_reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.pagination import PAGE, Order, Page
 from scheduler.api.parsers import JsonBody, YamlBody
 from scheduler.api.permissions import READ, WRITE_JOBS

@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from scheduler.api.documents import Moments, NamedJob, Numbers, Shape, moment, real, role, text, whole, word, yes
-from scheduler.api.job_documents import EventDocument
+from scheduler.api.job_history_documents import EventDocument
 from scheduler.api.pagination import PageFields
 from scheduler.api.server_documents import KINDS, STATES, ServerRow
 
