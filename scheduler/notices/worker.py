@@ -1,23 +1,20 @@
 """Runs outbox and sender in threads of every worker that consumes the queue ``notices``."""
 
 import logging
-import threading
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
-from celery import bootsteps
-from django.db import DatabaseError, InterfaceError, close_old_connections, connections
+from django.db import connections
 
 from scheduler.models import Delivery
 from scheduler.notices.outbox import Outbox
 from scheduler.notices.sender import deliver, due, forget_old
 from scheduler.ports import Ports, live_ports
+from scheduler.worker_step import RepeatingThreads, WorkerStep
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
-PAUSE_S = 2.0
 FORGET_EVERY_S = 60.0
 SENDERS = 4
 MOST_AT_ONCE = 20  # messages to one receiver before others have their turn
@@ -63,67 +60,17 @@ class Notices:
             connections.close_all()
 
 
-class NoticeThreads:
-    """The threads, from start to stop."""
+class NoticesStep(WorkerStep):
+    """Starts outbox and senders with the worker of the queue ``notices``; what is being sent is sent to its end."""
 
-    def __init__(self, ports: Ports | None = None) -> None:
-        self._ports = ports or live_ports()
-        self._stop = threading.Event()
-        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="notices")
-        self._thread = threading.Thread(target=self._run, name="notices", daemon=True)
+    queue = "notices"
 
-    def start(self) -> None:
-        """Start them."""
-        self._thread.start()
-        log.info("notices_started")
-
-    def stop(self) -> None:
-        """Stop them; what is being sent is sent to its end."""
-        self._stop.set()
-        self._thread.join(timeout=10)
-        self._senders.shutdown(cancel_futures=True)
-        log.info("notices_stopped")
-
-    def _run(self) -> None:
-        notices = Notices(self._ports, self._senders)
-        try:
-            while not self._stop.wait(LOOK_EVERY_S):
-                try:
-                    notices.tick()
-                    close_old_connections()
-                except (DatabaseError, InterfaceError) as error:
-                    log.error("database_failed", extra={"error": str(error)})
-                    connections.close_all()
-                    self._stop.wait(PAUSE_S)
-                except Exception:  # a defect must cost one look, not the worker
-                    log.exception("notices_step_failed")
-                    self._stop.wait(PAUSE_S)
-        finally:
-            connections.close_all()
-
-
-class NoticesStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no stubs
-    """Celery's hook: starts with the worker, stops with it."""
-
-    requires = {"celery.worker.components:Pool"}
-
-    def __init__(self, worker: Any, **kwargs: Any) -> None:  # celery's own signature
-        self._threads: NoticeThreads | None = None
-        super().__init__(worker, **kwargs)
-
-    def include_if(self, worker: Any) -> bool:
-        """Return whether this worker consumes the queue of notices."""
-        return "notices" in worker.app.amqp.queues.consume_from
-
-    def start(self, worker: Any) -> None:
-        """Start the threads."""
-        self._threads = NoticeThreads()
-        self._threads.start()
-
-    def stop(self, worker: Any) -> None:
-        """Stop the threads."""
-        if self._threads is not None:
-            self._threads.stop()
-            self._threads = None
-
-    terminate = stop
+    def begin(self, threads: RepeatingThreads) -> None:
+        """Start the senders, and the thread that gives them work."""
+        senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="notices")
+        threads.start(
+            "notices",
+            Notices(live_ports(), senders).tick,
+            rest_s=lambda: LOOK_EVERY_S,
+            at_end=lambda: senders.shutdown(cancel_futures=True),
+        )
