@@ -188,6 +188,7 @@ def _card(job: Json) -> str:
         ("state", f"{job['state']} for {since(job['state_changed_at'])}"),
         ("waits", job["wait_sentence"]),
         ("GPUs", job["num_gpus"]),
+        ("not used", f"its GPUs do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
         ("step", progress(job)),
         ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
         ("attempt", f"{job['attempt']['number']} of at most {job['max_attempts']}" if job["attempt"] else ""),

@@ -135,6 +135,27 @@ def _user_limits(row: Row) -> Said:
     return "info", "users", f"{what}, set by {row['actor']}{told}."
 
 
+def _idle_rule(row: Row) -> Said:
+    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
+    told = f": {why}" if why else ""
+    after_s = after.get("idle_after_s")
+    acts = {"suspend": "suspends", "cancel": "cancels"}.get(after.get("idle_action", ""), "tells of")
+    what = f"{acts} jobs that use no GPU for {duration(after_s)}" if after_s else "no longer looks for idle jobs"
+    return "info", "hourglass", f"{what}, set by {row['actor']}{told}."
+
+
+def _job_idle(row: Row) -> Said:
+    gpus, idle_s = row["data"].get("num_gpus", 0), row["data"].get("idle_s")
+    verb = {"suspend": "suspended", "cancel": "cancelled"}.get(row["reason"])
+    then = f" It is {verb} in {duration(row['data'].get('grace_s'))} unless it goes on." if verb else ""
+    held = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+    return (
+        "warn",
+        "hourglass",
+        f"holds {held} and has not used {'it' if gpus == 1 else 'them'} for {duration(idle_s)}.{then}",
+    )
+
+
 def _membership(row: Row) -> Said:
     user, after = row["data"].get("user", ""), row["data"].get("after")
     if after is None:
@@ -199,6 +220,8 @@ _WORDS: dict[str, Callable[[Row], Said]] = {
     "job_changed": lambda row: ("mute", "pencil", f"asks for something else, says {row['actor']}."),
     "quota": _quota,
     "user_limits": _user_limits,
+    "idle_rule": _idle_rule,
+    "job_idle": _job_idle,
     "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),
     "membership": _membership,
     "settings": _settings,

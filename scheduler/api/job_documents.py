@@ -130,6 +130,7 @@ class JobRow(Shape):
     total_steps = whole(null=True)
     loss = real(null=True)
     steps_per_s = real(null=True)
+    idle_since = moment("Since when its GPUs do nothing, where that is longer than its queue allows.")
     wait_reason = word(REASONS, "Why it waits; empty when it does not.", blank=True)
     wait_sentence = text("The same in words, with numbers.")
     wait_position = whole("1 for the first in the order of the policy.", null=True)

@@ -49,6 +49,7 @@ FILTERS = (
     parameters.integer("gpus__gte", "Only jobs that ask for at least so many GPUs.", most=1_000_000),
     parameters.integer("gpus__lte", "Only jobs that ask for at most so many GPUs.", most=1_000_000),
     parameters.text("search", "Part of the name, or a job number with or without `J-`.", most=120),
+    parameters.flag("idle", "Only running jobs whose GPUs do nothing for longer than their queue allows."),
     parameters.choice("ordering", "What comes first.", ORDERINGS, default="-number"),
 )
 
@@ -87,6 +88,7 @@ class Jobs(ApiView):
             submitted_before=p["submitted_before"],
             min_gpus=p["gpus__gte"],
             max_gpus=p["gpus__lte"],
+            is_idle=p["idle"],
         )
         name = p["ordering"]
         order = Order(name=name, column=COLUMNS[name.removeprefix("-")], tie="number")

@@ -4,6 +4,7 @@ from rest_framework import serializers
 
 from scheduler.api.documents import Shape, moment, real, role, text, whole, word, yes
 from scheduler.api.pagination import PageFields
+from scheduler.core.idle import IdleAction
 
 
 class QueueRow(Shape):
@@ -19,6 +20,8 @@ class QueueRow(Shape):
     may_borrow = yes("Whether it may use idle quota of others.")
     user_max_gpus = whole("Most GPUs that one user may hold in the queue itself; null: no limit.", null=True)
     user_max_queued = whole("Most jobs of one user that may be queued there; null: no limit.", null=True)
+    idle_after_s = whole("How long its jobs may hold GPUs without using them; null: nobody looks.", null=True)
+    idle_action = word(list(IdleAction), "What becomes of them then, beside that it is told.")
     version = whole("The number in the ETag.")
     role = role("Yours, here or from above.")
     may_submit = yes()

@@ -19,11 +19,13 @@ from scheduler.api.preconditions import etag, expected_version, guarded
 from scheduler.api.queue_documents import ForecastDocument, MembersDocument, QueueDocument, QueuePage
 from scheduler.api.text_ids import with_text_id
 from scheduler.api.view import ApiView
+from scheduler.core.idle import IdleAction
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.ports import live_ports
 from scheduler.selectors.queues import queue_detail, queue_list
 from scheduler.selectors.visibility import require_queue
+from scheduler.services.queue_idle import AFTER_S, queue_set_idle
 from scheduler.services.queues import (
     Move,
     Quota,
@@ -36,7 +38,7 @@ from scheduler.services.queues import (
 from scheduler.whatif.quota_forecast import quota_forecast
 
 MOST_GPUS = 10_000_000
-RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans"})
+RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle"})
 
 
 class QueueBody(Body):
@@ -93,6 +95,22 @@ class LimitsBody(Body):
     )
     user_max_queued = serializers.IntegerField(
         min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Queued; null: no limit."
+    )
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class IdleBody(Body):
+    """What becomes of jobs that hold GPUs without using them; what is left out stays."""
+
+    idle_after_s = serializers.IntegerField(
+        min_value=AFTER_S[0],
+        max_value=AFTER_S[1],
+        allow_null=True,
+        required=False,
+        help_text="How long they may, seconds; null: nobody looks.",
+    )
+    idle_action = serializers.ChoiceField(
+        choices=list(IdleAction), required=False, help_text="What follows a grace after it was told."
     )
     reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
 
@@ -234,6 +252,46 @@ class UserLimits(ApiView):
                 queue=queue,
                 user_max_gpus=body.get("user_max_gpus", queue.user_max_gpus),
                 user_max_queued=body.get("user_max_queued", queue.user_max_queued),
+                reason=body["reason"],
+                expected_version=version,
+                at=live_ports().clock.now(),
+            )
+        return _answer(request, queue)
+
+
+class IdleJobs(ApiView):
+    """What becomes of the jobs of a queue that hold GPUs without using them."""
+
+    rules = {"PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(
+        operation_id="queue_set_idle",
+        summary="Say what becomes of idle jobs",
+        request=IdleBody,
+        responses={200: QueueDocument},
+        examples=[
+            OpenApiExample(
+                "Suspend after two hours",
+                {"idle_after_s": 7200, "idle_action": "suspend", "reason": "Others wait."},
+                request_only=True,
+            )
+        ],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Say how long jobs may hold GPUs without using them, and what follows. Leads of the queue.
+
+        Their owners are told at once; a job that computes on its cores or makes steps is never stopped for it.
+        """
+        queue = require_queue(request.user, name)
+        version = expected_version(request, present=queue.version)
+        body = read_body(request, IdleBody)
+        with guarded():
+            queue = queue_set_idle(
+                actor=request.user,
+                queue=queue,
+                idle_after_s=body.get("idle_after_s", queue.idle_after_s),
+                idle_action=body.get("idle_action", queue.idle_action),
                 reason=body["reason"],
                 expected_version=version,
                 at=live_ports().clock.now(),

@@ -53,6 +53,7 @@ urlpatterns = [
     path("queues/<path:name>/usage", usage.Usage.as_view(), name="api-queue-usage"),
     path("queues/<path:name>/loans", usage.Loans.as_view(), name="api-queue-loans"),
     path("queues/<path:name>/limits", queues.UserLimits.as_view(), name="api-queue-limits"),
+    path("queues/<path:name>/idle", queues.IdleJobs.as_view(), name="api-queue-idle"),
     path("queues/<path:name>/forecast", queues.QuotaForecast.as_view(), name="api-queue-forecast"),
     path("queues/<path:name>", queues.QueueDetail.as_view(), name="api-queue"),
     path("servers", servers.Servers.as_view(), name="api-servers"),

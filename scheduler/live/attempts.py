@@ -202,6 +202,8 @@ def _with_failure(end: Ending, attempt: Attempt) -> Ending:
     end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
     if end.cause is EndCause.EARLY_STOPPED:
         return replace(end, failure=None, line="", detail=_early_words(attempt.job))
+    if end.cause in (EndCause.SUSPENDED, EndCause.CANCELLED) and attempt.job.idle_since is not None:
+        return replace(end, failure=None, line="", detail=_idle_words(attempt))
     if end.cause not in (EndCause.EXIT_CODE, EndCause.SIGNAL):
         return replace(end, failure=class_of(end.cause), line="")
     broken = (
@@ -220,6 +222,13 @@ def _early_words(job: Job) -> str:
     of_total = f" of {job.total_steps}" if job.total_steps else ""
     saved = "" if job.saved_gpu_s is None else f" {job.saved_gpu_s / 3600:.2f} GPU-hours were left unused."
     return f"Its loss had stopped falling after step {job.step}{of_total}.{saved}"
+
+
+def _idle_words(attempt: Attempt) -> str:
+    since, at = attempt.job.idle_since, attempt.stop_requested_at
+    minutes = round(seconds_between(since, at) / 60) if since and at else 0
+    gpus = "1 GPU" if attempt.num_gpus == 1 else f"{attempt.num_gpus} GPUs"
+    return f"It held {gpus} for {minutes} min without using them, longer than {attempt.job.queue.name} allows."
 
 
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:

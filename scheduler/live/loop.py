@@ -15,6 +15,7 @@ from scheduler.core.plan import WaitReason
 from scheduler.live.desired import desired_send
 from scheduler.live.early import EVERY_S, early_check
 from scheduler.live.frames import Frames
+from scheduler.live.idle import Idle
 from scheduler.live.intake import Taken, refusals_record, reports_open
 from scheduler.live.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.reports import report_apply
@@ -40,6 +41,7 @@ class Engine:
         self.watch = Watch()
         self.telemetry = Telemetry()
         self.frames = Frames(ports.frames)
+        self.idle = Idle()
         self._checked_s = self._renewed_s = self._settled_s = -1e18
 
     def server_ids(self) -> list[str]:
@@ -78,6 +80,7 @@ class Engine:
         job_of = applied.job_of
         self.telemetry.take(server_id, taken.report, job_of, at=at)
         own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
+        self.idle.take(own, job_of, now_s=now_s)
         self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})
         touch_cluster()
         if (applied.is_behind or applied.missing) and self.watch.may_resend(server_id, now_s=now_s):
@@ -106,6 +109,7 @@ class Engine:
         if now_s - self._settled_s >= EVERY_S:
             self._settled_s = now_s
             self._tell(early_check(at=at))
+        self.idle.check(at=at, now_s=now_s)
         if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
             self._renewed_s = now_s
             self._tell(self._present(now_s=now_s))

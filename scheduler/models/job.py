@@ -71,6 +71,8 @@ class Job(models.Model):
     loss = models.FloatField(null=True)
     steps_per_s = models.FloatField(null=True)
     progress_at = models.DateTimeField(null=True)
+    # Since when its GPUs do nothing; set when that is told. Stays with a job that is suspended or cancelled for it.
+    idle_since = models.DateTimeField(null=True)
     # "Latest" checkpoint: moves only by an accepted report of the live attempt (fencing).
     checkpoint_attempt = models.ForeignKey(
         "scheduler.Attempt", null=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
@@ -108,6 +110,8 @@ class Job(models.Model):
             models.Index(fields=["name", "number"], name="job_by_name"),
             models.Index(fields=["submitted_at", "number"], name="job_by_submission"),
             models.Index(fields=["state_changed_at", "number"], name="job_by_change"),
+            # jobs whose GPUs do nothing
+            models.Index(fields=["number"], condition=Q(idle_since__isnull=False), name="job_idle"),
             # JCT and wait over the last day
             models.Index(fields=["ended_at", "number"], name="job_by_end"),
         ]

@@ -5,6 +5,10 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
+from scheduler.core.idle import IdleAction
+
+IDLE_ACTIONS = [(action.value, action.value) for action in IdleAction]
+
 
 class Queue(models.Model):
     """A node in the tree of queues. Jobs are submitted to leaves."""
@@ -19,6 +23,9 @@ class Queue(models.Model):
     # Of each user in this queue itself; null: no limit.
     user_max_gpus = models.PositiveIntegerField(null=True)  # held at once
     user_max_queued = models.PositiveIntegerField(null=True)  # queued jobs; more are refused
+    # A job that holds GPUs for so long without using them is told of; null: never. What follows a grace later.
+    idle_after_s = models.PositiveIntegerField(null=True, default=3600)
+    idle_action = models.CharField(max_length=10, choices=IDLE_ACTIONS, default=IdleAction.TELL)
     # Colour slot 1 to 8, given at creation and kept for ever (visual language).
     color_slot = models.PositiveSmallIntegerField(default=1)
     version = models.PositiveBigIntegerField(default=1)  # for ETag and If-Match
@@ -32,6 +39,9 @@ class Queue(models.Model):
                 condition=Q(max_gpus__isnull=True) | Q(max_gpus__gte=F("quota_gpus")), name="queue_max_covers_quota"
             ),
             models.CheckConstraint(condition=~Q(parent=F("id")), name="queue_not_own_parent"),
+            models.CheckConstraint(
+                condition=Q(idle_action__in=[action.value for action in IdleAction]), name="queue_idle_action_known"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -17,6 +17,8 @@ KINDS = {
     "job_state": "a job that was submitted or moved",
     "job_wanted": "a wish about a job",
     "quota": "a quota",
+    "user_limits": "limits of users",
+    "idle_rule": "what becomes of idle jobs",
     "queue": "a queue",
     "membership": "a member",
     "settings": "the settings",

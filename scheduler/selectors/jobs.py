@@ -34,6 +34,7 @@ class JobFilters:
         search: Part of the name, or a job number with or without ``J-``.
         submitted_after, submitted_before: Aware times; the first is included, the second is not.
         min_gpus, max_gpus: Inclusive.
+        is_idle: Only running jobs whose GPUs do nothing.
         ordering: One of ORDERINGS; ``-`` in front turns it round.
     """
 
@@ -45,6 +46,7 @@ class JobFilters:
     submitted_before: datetime | None = None
     min_gpus: int | None = None
     max_gpus: int | None = None
+    is_idle: bool = False
     ordering: str = "-number"
 
 
@@ -59,6 +61,8 @@ def job_list(user: Actor, filters: JobFilters) -> QuerySet[Job]:
         jobs = jobs.filter(owner__username=filters.owner)
     if filters.search:
         jobs = jobs.filter(_search(filters.search.strip()))
+    if filters.is_idle:
+        jobs = jobs.filter(state=JobState.RUNNING, idle_since__isnull=False)
     limits = {
         "submitted_at__gte": filters.submitted_after,
         "submitted_at__lt": filters.submitted_before,
@@ -107,6 +111,7 @@ def job_row(job: Job) -> Row:
         "total_steps": job.total_steps,
         "loss": job.loss,
         "steps_per_s": job.steps_per_s,
+        "idle_since": iso(job.idle_since),
         "wait_reason": job.wait_reason,
         "wait_sentence": wait_sentence(job, NOBODY),
         "wait_position": job.wait_position,

@@ -14,6 +14,7 @@ NOTICES = {
     "job.failed": "A job has failed and is not tried again.",
     "job.cancelled": "Somebody has cancelled a job.",
     "job.preempted": "A job must make room for another one.",
+    "job.idle": "A job holds GPUs for longer than its queue allows without using them.",
     "quota.changed": "The quota of a queue was changed.",
     "server.drained": "A server is taken out of use.",
     "server.lost": "A server does not report any more.",
@@ -25,7 +26,7 @@ OF_A_QUEUE = tuple(name for name in NOTICES if name.startswith(("job.", "quota."
 OF_A_JOB = tuple(name for name in NOTICES if name.startswith("job."))
 TEST = "test"
 # Kinds of events that can be notices at all.
-KINDS = ("job_state", "quota", "server_state", "settings", "plan_refused")
+KINDS = ("job_state", "job_idle", "quota", "server_state", "settings", "plan_refused")
 
 _JOB_ENTERS = {
     JobState.PREEMPTING: "job.preempted",
@@ -34,7 +35,12 @@ _JOB_ENTERS = {
     JobState.CANCELLED: "job.cancelled",
 }
 _SERVER_ENTERS = {"draining": "server.drained", "lost": "server.lost", "up": "server.up"}
-_OTHERS = {"quota": "quota.changed", "settings": "settings.changed", "plan_refused": "round.refused"}
+_OTHERS = {
+    "job_idle": "job.idle",
+    "quota": "quota.changed",
+    "settings": "settings.changed",
+    "plan_refused": "round.refused",
+}
 
 
 def notice_of(*, kind: str, old_state: str, new_state: str) -> str:
@@ -63,7 +69,7 @@ def notice_body(notice: str, event: Event) -> str:
             "number": row["job_number"],
             "name": row["job_name"],
             "owner": event.job.owner.username,
-            "state": row["new_state"],
+            "state": row["new_state"] or event.job.state,
             "path": f"/jobs/J-{row['job_number']}",
         }
     if row["server"]:

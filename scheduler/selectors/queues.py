@@ -130,6 +130,8 @@ def _row(queue: Queue, access: Access, *, depth: int) -> Row:
         "may_borrow": queue.may_borrow,
         "user_max_gpus": queue.user_max_gpus,
         "user_max_queued": queue.user_max_queued,
+        "idle_after_s": queue.idle_after_s,
+        "idle_action": queue.idle_action,
         "version": queue.version,
         "role": access.role(queue.pk),
         "may_submit": access.at_least(queue.pk, Role.MEMBER),

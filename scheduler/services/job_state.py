@@ -23,6 +23,8 @@ BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
 TOUCHED_MOST = 200  # jobs whose live pages one round of waits wakes, new reasons first
 # A job tells a new reason at most so often: with thousands of waiting jobs one freed GPU may change the reason of all.
 TOLD_EVERY = timedelta(seconds=60)
+# A job that was stopped because its GPUs did nothing keeps since when.
+STAYS_IDLE = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,8 @@ def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> d
         columns["retry_after"] = None
     if to in TERMINAL:
         columns["ended_at"] = at
+    if to not in STAYS_IDLE:
+        columns["idle_since"] = None
     return columns
 
 

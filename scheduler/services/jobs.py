@@ -180,9 +180,15 @@ def _refuse_cancelled(job: Job) -> None:
 
 
 def _wish(actor: Actor, job: Job, wanted: str, *, at: datetime) -> None:
-    """Write what the owner wants of a job that holds GPUs."""
-    reason = "resume" if wanted == "run" else wanted
-    job_event(job=job, kind="job_wanted", at=at, actor=actor_name(actor), reason=reason, changes={"wanted": wanted})
+    """Write what the owner wants of a job that holds GPUs; whatever it is, it is not for their standing idle."""
+    job_event(
+        job=job,
+        kind="job_wanted",
+        at=at,
+        actor=actor_name(actor),
+        reason="resume" if wanted == "run" else wanted,
+        changes={"wanted": wanted, "idle_since": None},
+    )
 
 
 __all__ = ["job_cancel", "job_check", "job_resume", "job_submit", "job_suspend"]

@@ -99,7 +99,7 @@ def queue_create(
                 color_slot=_free_color_slot(),
                 created_at=at,
             )
-            _record(queue, actor=actor, at=at, kind="queue", reason="create", data={"after": _quota(queue)})
+            queue_record(queue, actor=actor, at=at, kind="queue", reason="create", data={"after": _quota(queue)})
     except IntegrityError:
         problems.add("name", "taken", f"There is a queue {name} already.")
         problems.refuse()
@@ -140,7 +140,7 @@ def queue_change_quota(
         _lock_family(queue)
         queue = Queue.objects.select_related("parent").get(pk=queue.pk)
         if queue.version != expected_version:
-            raise Conflict(_changed_by(queue, at))
+            raise Conflict(changed_by(queue, at))
         problems.errors += quota_problems(queue, after, moves).errors
         problems.refuse()
         for move in moves:
@@ -148,10 +148,10 @@ def queue_change_quota(
         before = _quota(queue)
         changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
         if changed.update(version=F("version") + 1, **asdict(after)) != 1:
-            raise Conflict(_changed_by(queue, at))
+            raise Conflict(changed_by(queue, at))
         queue.refresh_from_db()
         data = {"before": before, "after": asdict(after), "reason": reason}
-        _record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
+        queue_record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
     return queue
 
 
@@ -182,13 +182,13 @@ def _move(move: Move, queue: Queue, *, actor: Doer, reason: str, at: datetime) -
     """Give a sibling of ``queue`` another quota."""
     sibling = Queue.objects.get(pk=move.queue.pk)
     if move.seen_gpus is not None and sibling.quota_gpus != move.seen_gpus:
-        raise Conflict(_changed_by(sibling, at))
+        raise Conflict(changed_by(sibling, at))
     if sibling.quota_gpus == move.quota_gpus:
         return
     before = _quota(sibling)
     Queue.objects.filter(pk=sibling.pk).update(version=F("version") + 1, quota_gpus=move.quota_gpus)
     data = {"before": before, "after": {**before, "quota_gpus": move.quota_gpus}, "reason": reason}
-    _record(sibling, actor=actor, at=at, kind="quota", reason="change", data=data)
+    queue_record(sibling, actor=actor, at=at, kind="quota", reason="change", data=data)
 
 
 def queue_limit_users(
@@ -215,7 +215,7 @@ def queue_limit_users(
         SpecInvalid: A bad number.
         Conflict: Somebody changed the queue since.
     """
-    access = _access(actor, queue)
+    access = queue_access(actor, queue)
     if not access.at_least(queue.pk, Role.LEAD):
         raise NotAllowed(f"Only admins and leads of {queue.name} may limit its users.")
     problems = Problems()
@@ -230,10 +230,10 @@ def queue_limit_users(
         before = {field: getattr(queue, field) for field in after}
         changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
         if changed.update(version=F("version") + 1, **after) != 1:
-            raise Conflict(_changed_by(queue, at))
+            raise Conflict(changed_by(queue, at))
         queue.refresh_from_db()
         data = {"before": before, "after": after, "reason": reason}
-        _record(queue, actor=actor, at=at, kind="user_limits", reason="change", data=data)
+        queue_record(queue, actor=actor, at=at, kind="user_limits", reason="change", data=data)
     return queue
 
 
@@ -255,7 +255,7 @@ def membership_set(*, actor: Doer, queue: Queue, user: User, role: Role, at: dat
         membership, _ = Membership.objects.update_or_create(queue=queue, user=user, defaults={"role": role})
         if before != role:
             data = {"user": user.username, "before": before, "after": role}
-            _record(queue, actor=actor, at=at, kind="membership", reason="set", data=data)
+            queue_record(queue, actor=actor, at=at, kind="membership", reason="set", data=data)
     return membership
 
 
@@ -274,10 +274,10 @@ def membership_remove(*, actor: Doer, queue: Queue, user: User, at: datetime) ->
             raise NotFound(f"{user.username} has no role in {queue.name}.")
         data = {"user": user.username, "before": held.role, "after": None}
         held.delete()
-        _record(queue, actor=actor, at=at, kind="membership", reason="remove", data=data)
+        queue_record(queue, actor=actor, at=at, kind="membership", reason="remove", data=data)
 
 
-def _access(actor: Doer, queue: Queue) -> Access:
+def queue_access(actor: Doer, queue: Queue) -> Access:
     """Return the roles of ``actor`` if the queue is visible. Raises NotFound."""
     access = Access(is_admin=True, roles={}) if isinstance(actor, Operator) else access_of(actor)
     if not access.sees(queue.pk):
@@ -286,7 +286,7 @@ def _access(actor: Doer, queue: Queue) -> Access:
 
 
 def _require_quota_right(actor: Doer, queue: Queue) -> None:
-    access = _access(actor, queue)
+    access = queue_access(actor, queue)
     if access.is_admin or (queue.parent_id is not None and access.at_least(queue.parent_id, Role.LEAD)):
         return
     above = f" and leads of {queue.parent.name}" if queue.parent is not None and access.sees(queue.parent_id) else ""
@@ -295,7 +295,7 @@ def _require_quota_right(actor: Doer, queue: Queue) -> None:
 
 def _require_above(actor: Doer, queue: Queue, roles: list[Role]) -> None:
     """Nobody gives, takes or changes a role as high as the own one; admins stand above all."""
-    access = _access(actor, queue)
+    access = queue_access(actor, queue)
     if access.is_admin:
         return
     own = access.role(queue.pk)
@@ -358,8 +358,9 @@ def _free_color_slot() -> int:
     return min(COLOR_SLOTS, key=lambda slot: (used.get(slot, 0), slot))
 
 
-def _changed_by(queue: Queue, at: datetime) -> str:
-    last = Event.objects.filter(queue=queue, kind__in=("quota", "user_limits")).order_by("-id").first()
+def changed_by(queue: Queue, at: datetime) -> str:
+    """Return the sentence for whoever saw an older version of the queue."""
+    last = Event.objects.filter(queue=queue, kind__in=("quota", "user_limits", "idle_rule")).order_by("-id").first()
     who = f"{last.actor} changed it {max(0, round((at - last.at).total_seconds()))} s ago" if last else "it was changed"
     return f"The quota of {queue.name} was not saved: {who}."
 
@@ -368,7 +369,8 @@ def _quota(queue: Queue) -> dict[str, Any]:  # JSON of an event
     return {field: getattr(queue, field) for field in QUOTA_FIELDS}
 
 
-def _record(queue: Queue, *, actor: Doer, at: datetime, kind: str, reason: str, data: dict[str, Any]) -> None:
+def queue_record(queue: Queue, *, actor: Doer, at: datetime, kind: str, reason: str, data: dict[str, Any]) -> None:
+    """Record a change of a queue, and have the next round and its pages know of it."""
     event_record(kind=kind, actor=actor, at=at, reason=reason, data=data, queue=queue)
     touch_queue(queue.pk)
     if kind != "membership":

@@ -10,6 +10,7 @@ from frontend.components.errors import page
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.settings_form import changes_from, sections
+from frontend.pages.admin.starts import starts_view
 from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Event
 from scheduler.selectors.events import event_row, events_joined
@@ -19,7 +20,19 @@ from scheduler.services.settings import cluster_row, settings_change
 
 AUDIT_MOST = 30
 # Everything that a person changes for others; what they do with jobs stands in the jobs' own events.
-AUDITED = ("settings", "shadow", "quota", "queue", "membership", "server_state", "token", "webhook", "user")
+AUDITED = (
+    "settings",
+    "shadow",
+    "quota",
+    "user_limits",
+    "idle_rule",
+    "queue",
+    "membership",
+    "server_state",
+    "token",
+    "webhook",
+    "user",
+)
 
 
 def require_admin(request: HttpRequest) -> None:
@@ -92,6 +105,7 @@ def _show(
         "conflict": conflict,
         "reason": request.POST.get("reason", "") if post else "",
         "servers": servers,
+        "starts": starts_view(now_utc()),
         "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]]),
     }
     return render(request, "admin/admin.html", context, status=status)

@@ -57,12 +57,20 @@ def _words(row: Row) -> tuple[str, str, str]:
         return tone, "hourglass", _wait_sentence(row) or words
     if row["kind"] == "job_wanted":
         return "mute", "user", f"{row['actor']} {DONE.get(row['reason'], row['reason'])}"
+    if row["kind"] == "job_idle":
+        return "warn", "hourglass", _idle_sentence(row)
     if row["kind"] == "job_changed":
         return "info", "pencil", f"{row['actor']} changed what it asks for"
     if row["kind"] == "trial":
         tone, icon, words = trial_words(row["data"])
         return tone, icon, words[0].upper() + words[1:]
     return "mute", "info", row["kind"].replace("_", " ").capitalize()
+
+
+def _idle_sentence(row: Row) -> str:
+    verb = {"suspend": "suspended", "cancel": "cancelled"}.get(row["reason"])
+    then = f", to be {verb} unless it goes on" if verb else ""
+    return f"Has not used its GPUs for {duration(row['data'].get('idle_s'))}{then}"
 
 
 def _moved(row: Row, word: str) -> str:

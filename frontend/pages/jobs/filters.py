@@ -37,6 +37,7 @@ class ListQuery:
         state: Key of GROUPS, or a single state.
         owner: User name; ``me`` is the reader.
         older_than, newer_than: Job number that the page begins after; at most one is set.
+        is_idle: Whether only running jobs are meant whose devices do nothing.
         problem: One sentence on what of the URL was not understood.
     """
 
@@ -46,12 +47,13 @@ class ListQuery:
     search: str
     older_than: int | None
     newer_than: int | None
+    is_idle: bool
     problem: str
 
     @property
     def is_narrowed(self) -> bool:
         """Return whether any filter is set."""
-        return bool(self.state or self.queue or self.owner or self.search)
+        return bool(self.state or self.queue or self.owner or self.search or self.is_idle)
 
     def filters(self, request: HttpRequest) -> JobFilters:
         """Return what the selector takes."""
@@ -60,6 +62,7 @@ class ListQuery:
             queue=self.queue,
             owner=request.user.get_username() if self.owner == MINE else self.owner,
             search=self.search,
+            is_idle=self.is_idle,
         )
 
 
@@ -92,6 +95,7 @@ def list_query(query: QueryDict) -> ListQuery:
         search=_text(query, "search", 80),
         older_than=older,
         newer_than=_number(query.get("newer_than", "")) if older is None else None,
+        is_idle=query.get("idle") == "true",
         problem="" if known else f"{state} is not a state. All states are shown.",
     )
 

@@ -1,7 +1,7 @@
 """The job list: filters in the URL, one row a job, and what can be done with several at once."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from frontend.components.devices import DeviceWord, device_word
-from frontend.components.formats import clock, counted, number
+from frontend.components.formats import clock, counted, duration, number
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
@@ -157,7 +157,7 @@ def _first_curl(request: HttpRequest) -> str:
 
 def _counts(request: HttpRequest, query: ListQuery) -> Counter[str]:
     """Return how many jobs match in each state, whatever state is chosen, by one query."""
-    every = JobFilters(queue=query.queue, owner=query.filters(request).owner, search=query.search)
+    every = replace(query.filters(request), states=())
     states = job_list(request.user, every).order_by().values_list("state").annotate(jobs=Count("pk"))
     return Counter(dict(states))
 
@@ -195,6 +195,7 @@ def _href(query: ListQuery, **changes: object) -> str:
     if None in changes.values():
         return ""
     kept = {"state": query.state, "queue": query.queue, "owner": query.owner, "search": query.search}
+    kept |= {"idle": "true" if query.is_idle else ""}
     given = {name: value for name, value in {**kept, **changes}.items() if value not in ("", None)}
     return f"?{urlencode(given)}"
 
@@ -213,7 +214,7 @@ def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord, es
         ends = f"starts {clock(starts_at, now, zone)}"
     return Line(
         row=row,
-        detail=_detail(job, row, device),
+        detail=_detail(job, row, device, now),
         waited_s=waited_s,
         waited_since=_counted_from(now, waited_s) if is_waiting else None,
         ran_s=ran_s if job.first_started_at else None,
@@ -234,11 +235,15 @@ def _may_act(request: HttpRequest, job: Job, access: Access) -> bool:
     return role == "lead" or (role == "member" and job.owner_id == request.user.pk)
 
 
-def _detail(job: Job, row: dict[str, Any], device: DeviceWord) -> str:
+def _detail(job: Job, row: dict[str, Any], device: DeviceWord, now: datetime) -> str:
     """Return why it waits or how it ended, in words; a job that trains has a bar instead."""
     state = JobState(job.state)
     if state is JobState.QUEUED:
         return in_words(row["wait_sentence"], device)
+    if state is JobState.RUNNING and job.idle_since is not None:
+        return f"Has not used its {device.many} for {duration((now - job.idle_since).total_seconds())}"
+    if state is JobState.SUSPENDED and job.idle_since is not None:
+        return f"Suspended: it held {device.counted(job.num_gpus)} without using them"
     if state is JobState.SUSPENDED:
         return "Suspended by its owner" if job.wanted == "suspend" else "Suspended"
     at_step = f" at step {number(job.step)}" if job.step is not None else ""

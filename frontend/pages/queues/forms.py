@@ -6,6 +6,8 @@ from django import forms
 from django.contrib.auth.models import User
 
 from scheduler.core.errors import SpecInvalid
+from scheduler.core.idle import IdleAction
+from scheduler.core.spec_units import parse_duration_s
 from scheduler.models.queue import Role
 
 
@@ -55,6 +57,45 @@ class LimitsForm(ReasonedForm):
         min_value=1, required=False, label="A user queues at most", help_text="More are refused. Empty: no limit."
     )
     field_order = ("user_max_gpus", "user_max_queued", "reason")
+
+
+class IdleForm(ReasonedForm):
+    """What becomes of jobs that hold GPUs without using them."""
+
+    prefix = "idle"
+    after = forms.CharField(
+        max_length=20,
+        required=False,
+        label="Told after",
+        help_text="Such as 30m or 2h of less than 5 % use. Empty: nobody looks.",
+    )
+    action = forms.ChoiceField(
+        choices=[
+            (IdleAction.TELL, "nothing more"),
+            (IdleAction.SUSPEND, "it is suspended"),
+            (IdleAction.CANCEL, "it is cancelled"),
+        ],
+        label="Then",
+        help_text="As long again after it was told, at most 15 min. Never while it computes or makes steps.",
+    )
+    field_order = ("after", "action", "reason")
+
+    def clean_after(self) -> int | None:
+        """Return seconds."""
+        text = self.cleaned_data["after"].strip()
+        if not text:
+            return None
+        try:
+            after_s = parse_duration_s(text)
+        except ValueError:
+            raise forms.ValidationError(f"Write a number with a unit, such as 30m or 2h, not {text}.") from None
+        return int(after_s)
+
+    def add_errors(self, error: SpecInvalid) -> None:
+        """Put what the service refused at the fields it names."""
+        for entry in error.errors:
+            name = entry.pointer.strip("/").removeprefix("idle_").removesuffix("_s")
+            self.add_error(name if name in self.fields else None, entry.detail)
 
 
 class MemberForm(forms.Form):

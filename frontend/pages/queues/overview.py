@@ -43,5 +43,6 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
         ),
         "fair": fairness_chart(queue.name, queue.color_slot, [row["rho"] for row in rated]),
         "loans_now": loan_ledger(user, queue, since=range_.until - MOMENT, until=range_.until)["now"],
+        "unused_gpus": sum(job.num_gpus for job in job_list(user, JobFilters(queue=queue.name, is_idle=True))),
         "feed": happenings([event_row(event) for event in events[:FEED_MOST]]),
     }

@@ -9,18 +9,20 @@ from django.http import HttpRequest, HttpResponseRedirect
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
-from frontend.pages.queues.forms import LimitsForm, QuotaForm
+from frontend.pages.queues.forms import IdleForm, LimitsForm, QuotaForm
 from frontend.pages.queues.sent import Sent
 from scheduler.core.errors import Conflict, SpecInvalid
+from scheduler.core.spec_units import format_duration
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues import queue_siblings
 from scheduler.selectors.visibility import Actor
+from scheduler.services.queue_idle import queue_set_idle
 from scheduler.services.queues import Move, Quota, queue_change_quota, queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 CHANGES_SHOWN = 10
-CHANGE_KINDS = ("quota", "user_limits")
+CHANGE_KINDS = ("quota", "user_limits", "idle_rule")
 
 Context = dict[str, Any]  # of a template
 
@@ -39,6 +41,7 @@ def quota_context(user: Actor, queue: Queue, sent: Context) -> Context:
         "now_percent": 100 * queue.quota_gpus / scale,
         "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]]),
         "limits_form": LimitsForm(initial=_limits(queue)),
+        "idle_form": IdleForm(initial=_idle(queue)),
         **sent,
         "quota_form": form,
     }
@@ -51,6 +54,11 @@ def _shown(queue: Queue) -> Context:
 
 def _limits(queue: Queue) -> Context:
     return {name: getattr(queue, name) for name in ("user_max_gpus", "user_max_queued", "version")}
+
+
+def _idle(queue: Queue) -> Context:
+    after = "" if queue.idle_after_s is None else format_duration(queue.idle_after_s)
+    return {"after": after, "action": queue.idle_action, "version": queue.version}
 
 
 def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
@@ -129,4 +137,31 @@ def limits_sent(request: HttpRequest, queue: Queue) -> Sent:
         form = LimitsForm({**request.POST.dict(), "limits-version": queue.version})
         return Sent(status=409, context={"limits_form": form, "conflict": str(error)})
     messages.success(request, f"The limits of each user in {queue.name} hold from the next round.")
+    return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
+
+
+def idle_sent(request: HttpRequest, queue: Queue) -> Sent:
+    """Save what becomes of jobs that hold GPUs without using them."""
+    form = IdleForm(request.POST)
+    if not form.is_valid():
+        return Sent(status=422, context={"idle_form": form})
+    values = form.cleaned_data
+    try:
+        queue_set_idle(
+            actor=request.user,
+            queue=queue,
+            idle_after_s=values["after"],
+            idle_action=values["action"],
+            reason=values["reason"],
+            expected_version=values["version"],
+            at=now_utc(),
+        )
+    except SpecInvalid as error:
+        form.add_errors(error)
+        return Sent(status=422, context={"idle_form": form})
+    except Conflict as error:
+        queue.refresh_from_db()
+        form = IdleForm({**request.POST.dict(), "idle-version": queue.version})
+        return Sent(status=409, context={"idle_form": form, "conflict": str(error)})
+    messages.success(request, f"What becomes of idle jobs in {queue.name} holds from now on.")
     return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))

@@ -11,7 +11,7 @@ from frontend.components.errors import page
 from frontend.components.viewer import QUEUE_COOKIE, viewer_zone
 from frontend.pages.queues.members import member_removed, member_sent, members_context
 from frontend.pages.queues.overview import overview_context
-from frontend.pages.queues.quota import limits_sent, quota_context, quota_sent
+from frontend.pages.queues.quota import idle_sent, limits_sent, quota_context, quota_sent
 from frontend.pages.queues.ranges import asked_range, range_links
 from frontend.pages.queues.sent import Sent
 from frontend.pages.queues.use import usage_context
@@ -26,7 +26,14 @@ TABS = {"overview": "Overview", "quota": "Quota", "members": "Members", "usage":
 RANGED = frozenset({"overview", "usage"})
 YEAR_S = 31_536_000
 # Which tab shows what became of a form; the field ``do`` names it.
-SENT_TO = {"quota": "quota", "preview": "quota", "limits": "quota", "member": "members", "remove": "members"}
+SENT_TO = {
+    "quota": "quota",
+    "preview": "quota",
+    "limits": "quota",
+    "idle": "quota",
+    "member": "members",
+    "remove": "members",
+}
 
 
 def _device(request: HttpRequest) -> DeviceWord:
@@ -60,7 +67,7 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
         response.set_cookie(QUEUE_COOKIE, shown.name, max_age=YEAR_S, samesite="Lax", secure=request.is_secure())
         return response
     doing = request.POST.get("do", "")
-    send = {"quota": quota_sent, "preview": quota_sent, "limits": limits_sent, "member": member_sent}
+    send = {"quota": quota_sent, "preview": quota_sent, "limits": limits_sent, "idle": idle_sent, "member": member_sent}
     sent = send.get(doing, member_removed)(request, shown)
     return sent.to or _show(request, shown, SENT_TO.get(doing, "members"), sent)
 

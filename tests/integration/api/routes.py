@@ -104,6 +104,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
         "post-api-queue-forecast": {"quota_gpus": 5},
         "patch-api-queue-limits": {"user_max_gpus": 2, "reason": "deadline"},
+        "patch-api-queue-idle": {"idle_after_s": 7200, "idle_action": "suspend", "reason": "others wait"},
         "put-api-member": {"role": "viewer"},
         "post-api-server-drain": {"reason": "new fans"},
         "patch-api-settings": {"paused": True},

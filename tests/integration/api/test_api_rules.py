@@ -51,6 +51,7 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "patch-api-queue": (401, 404, 403, 403, 403, 200),  # the lead leads vision itself, not the queue above it
     "post-api-queue-forecast": LEADS,
     "patch-api-queue-limits": LEADS,
+    "patch-api-queue-idle": LEADS,
     "get-api-queue-usage": IN_QUEUE,
     "get-api-queue-loans": IN_QUEUE,
     "get-api-members": IN_QUEUE,

@@ -10,6 +10,7 @@ from frontend.pages.jobs.receipts import receipts_of
 from frontend.pages.jobs.shares import holdings_of
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import timeline_of
+from frontend.pages.jobs.unused import unused_of
 from frontend.pages.jobs.why import reason_context
 
 
@@ -21,6 +22,7 @@ def context(subject: Subject) -> dict[str, Any]:
         "outcome": outcome_of(subject),
         "enough": enough_of(subject),
         "reason": reason_context(subject),
+        "unused": unused_of(subject),
         "frac": frac,
         "frac_percent": "" if frac is None else f"{frac * 100:.2f}",
         "ends": ends_words(subject),

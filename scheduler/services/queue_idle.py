@@ -1,0 +1,62 @@
+"""How long the jobs of a queue may hold GPUs without using them, and what follows."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler.core.errors import Conflict, NotAllowed
+from scheduler.core.idle import IdleAction
+from scheduler.models import Queue
+from scheduler.models.queue import Role
+from scheduler.services.inputs import Problems
+from scheduler.services.permission import Doer
+from scheduler.services.queues import changed_by, queue_access, queue_record
+
+AFTER_S = (60, 30 * 24 * 3600)
+
+
+def queue_set_idle(
+    *,
+    actor: Doer,
+    queue: Queue,
+    idle_after_s: int | None,
+    idle_action: str,
+    reason: str,
+    expected_version: int,
+    at: datetime,
+) -> Queue:
+    """Say what becomes of jobs of a queue that hold GPUs without using them, from now on.
+
+    Args:
+        idle_after_s: How long they may, seconds; None: nobody looks.
+        idle_action: A value of IdleAction.
+        reason: Why, in the actor's words, at least 3 characters; kept in the event.
+        expected_version: ``Queue.version`` as the actor saw it.
+
+    Raises:
+        NotFound: ``actor`` may not see the queue.
+        NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
+        SpecInvalid: A bad value.
+        Conflict: Somebody changed the queue since.
+    """
+    if not queue_access(actor, queue).at_least(queue.pk, Role.LEAD):
+        raise NotAllowed(f"Only admins and leads of {queue.name} may say what becomes of its idle jobs.")
+    problems = Problems()
+    reason = problems.reason(reason)
+    if idle_after_s is not None:
+        problems.number("idle_after_s", idle_after_s, low=AFTER_S[0], high=AFTER_S[1])
+    if idle_action not in set(IdleAction):
+        problems.add("idle_action", "unknown", f"idle_action is one of {', '.join(IdleAction)}.")
+    problems.refuse()
+    after = {"idle_after_s": idle_after_s, "idle_action": idle_action}
+    with transaction.atomic():
+        queue = Queue.objects.select_for_update().get(pk=queue.pk)
+        before = {field: getattr(queue, field) for field in after}
+        changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
+        if changed.update(version=F("version") + 1, **after) != 1:
+            raise Conflict(changed_by(queue, at))
+        queue.refresh_from_db()
+        data = {"before": before, "after": after, "reason": reason}
+        queue_record(queue, actor=actor, at=at, kind="idle_rule", reason="change", data=data)
+    return queue
