@@ -1,0 +1,93 @@
+"""The door to the outside: addresses inside are refused in every disguise, and what is outside is not waited for."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from scheduler.notices.door import Refused, post, resolve, target_of
+from tests.notices import HERE, Receiver
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/",
+        "https://localhost/",
+        "https://2130706433/",  # 127.0.0.1 as one number
+        "https://0x7f.1/",
+        "https://0/",
+        "https://10.1.2.3/",
+        "https://192.168.0.1:8443/",
+        "https://169.254.169.254/latest/meta-data/",
+        "https://100.64.0.1/",
+        "https://[::1]/",
+        "https://[::ffff:127.0.0.1]/",
+        "https://[64:ff9b::7f00:1]/",
+        "https://[2002:7f00:1::]/",
+        "https://[fd00::1]/",
+        "https://[fe80::1]/",
+        "https://224.0.0.1/",
+        "https://no-such-name.invalid/",
+        "http://8.8.8.8/",
+        "ftp://8.8.8.8/",
+        "https:///nowhere",
+    ],
+)
+def test_address_inside_is_refused_in_every_disguise(url: str) -> None:
+    """Whoever may type an address cannot make us call our own network."""
+    with pytest.raises(Refused):
+        target_of(url, allowed=[])
+
+
+def test_name_with_one_address_inside_is_refused() -> None:
+    """Which of its addresses is taken must not matter."""
+    with pytest.raises(Refused, match="no public address"):
+        target_of("https://twofold.example/", allowed=[], resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
+
+
+def test_name_is_resolved_once_and_connected_to_what_was_checked(receiver: Receiver) -> None:
+    """A name that answers another address the second time (rebinding) changes nothing."""
+    port = receiver.server.server_port
+    answers = iter([["127.0.0.1"], ["10.0.0.1"]])
+    target = target_of(f"http://moves.example:{port}/x", allowed=HERE, resolve=lambda host, port: next(answers))
+
+    assert post(target, b"{}", {}) == 204
+    assert receiver.requests[0][0]["Host"] == f"moves.example:{port}"
+    assert next(answers) == ["10.0.0.1"]
+
+
+def test_redirect_is_not_followed(receiver: Receiver) -> None:
+    """It would lead to an address that nobody has checked."""
+    receiver.statuses = [302]
+
+    assert post(target_of(receiver.url, allowed=HERE), b"{}", {}) == 302
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\n"])
+def test_answer_that_drips_is_cut_at_the_deadline(says: bytes) -> None:
+    """Each byte would begin the socket's own timeout anew."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                try:
+                    connection.sendall(says)
+                    while True:
+                        connection.sendall(b"X")
+                        time.sleep(0.05)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        target = target_of(f"http://127.0.0.1:{listener.getsockname()[1]}/", allowed=HERE, resolve=resolve)
+        began_s = time.monotonic()
+        with pytest.raises(Refused, match="No answer within"):
+            post(target, b"{}", {}, deadline_s=0.4)
+        thread.join(5)
+
+    assert time.monotonic() - began_s < 4
