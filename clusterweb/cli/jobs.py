@@ -29,7 +29,7 @@ def show(given: Namespace, data: Json, text: str) -> None:
 def submit(given: Namespace) -> int:
     """Submit a spec as it is, with files beside it."""
     client = Client(read_account())
-    spec = _spec_bytes(given.spec)
+    spec = spec_bytes(given.spec)
     body, content_type = _form(spec, given.file) if given.file else (spec, "application/yaml")
     answer = client.post("jobs", body, content_type=content_type, dry_run="true" if given.dry_run else None)
     if given.dry_run:
@@ -48,6 +48,7 @@ def ls(given: Namespace) -> int:
     if not 1 <= given.limit <= _MOST_ROWS:
         raise CommandError(f"--limit is 1 to {_MOST_ROWS}.")
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
+    filters |= {"idle": "true" if given.idle else None}
     rows = Client(read_account()).all("jobs", most=given.limit, **filters)
     heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "FOR", "WHY IT WAITS")
     cells = [
@@ -120,7 +121,7 @@ def _apply(client: Client, given: Namespace, ways: list[Json]) -> int:
 
 
 def act(given: Namespace) -> int:
-    """Cancel, pause or resume jobs; what cannot be done does not keep the others from it."""
+    """Cancel, pause, resume or restore jobs; what cannot be done does not keep the others from it."""
     client = Client(read_account())
     answers, refused = [], 0
     for name in given.job:
@@ -134,12 +135,15 @@ def act(given: Namespace) -> int:
         if given.output == "text":
             state = job["state"] if job["state"] in TERMINAL or job["wanted"] == "run" else f"{job['state']}, ending"
             say(f"J-{job['number']}  {state}")
+            if "restore" in job["actions"]:
+                print(f"To take it back within 10 min: clusterweb undo J-{job['number']}", file=sys.stderr)
     if given.output == "json":
         say(json.dumps(answers, indent=2))
     return 1 if refused else 0
 
 
-def _spec_bytes(name: str) -> bytes:
+def spec_bytes(name: str) -> bytes:
+    """Return a file, or what standard input holds."""
     if name == "-":
         return sys.stdin.buffer.read()
     try:
@@ -152,7 +156,7 @@ def _form(spec: bytes, files: list[str]) -> tuple[bytes, str]:
     """Return a form with the spec and the files, and its content type."""
     boundary = uuid.uuid4().hex
     parts = [("spec", "spec.yaml", spec)]
-    parts += [("file", Path(name).name, _spec_bytes(name)) for name in files]
+    parts += [("file", Path(name).name, spec_bytes(name)) for name in files]
     body = b""
     for field, name, content in parts:
         quoted = name.replace("\\", "\\\\").replace('"', '\\"')

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import foreign, jobs, queues, sign_in, whatif
+from clusterweb.cli import foreign, jobs, queues, sign_in, templates, whatif
 from clusterweb.cli.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -54,6 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--no-wait", action="store_true", help="run: print the id and end")
     verb.set_defaults(run=whatif.whatif)
 
+    verb = verbs.add_parser("templates", parents=[shared], help="templates of your queues")
+    verb.add_argument("action", nargs="?", default="ls", choices=templates.ACTIONS, help="what to do (ls)")
+    verb.add_argument(
+        "subject", nargs="?", help="get, rm: its number; add: YAML or JSON file with a spec, or -"
+    )
+    verb.add_argument("--queue", help="add: whose it is")
+    verb.add_argument("--name", help="add: what it is called")
+    verb.set_defaults(run=templates.templates)
+
     verb = verbs.add_parser("login", help="store the address of a server and a token")
     verb.add_argument("url", help="such as https://clusterweb.example.org")
     verb.set_defaults(run=sign_in.login)
@@ -80,6 +89,7 @@ def _add_job_verbs(
     verb.add_argument("--queue", help="jobs of this queue and the queues below it")
     verb.add_argument("--owner", help="jobs of this user")
     verb.add_argument("--search", help="part of the name")
+    verb.add_argument("--idle", action="store_true", help="running jobs that hold GPUs without using them")
     verb.add_argument("--limit", type=int, default=50, help="at most so many (50)")
     verb.set_defaults(run=jobs.ls)
 
@@ -103,6 +113,7 @@ def _add_job_verbs(
         ("cancel", "cancel", "end jobs for good"),
         ("pause", "suspend", "stop jobs so that they can go on later"),
         ("resume", "resume", "let paused jobs go on"),
+        ("undo", "restore", "take back the cancel of jobs that waited, within 10 minutes"),
     ):
         verb = verbs.add_parser(name, parents=[shared], help=text)
         verb.add_argument("job", nargs="+", help=JOB_HELP)

@@ -52,7 +52,7 @@ class JobActions(ApiView):
 
     @extend_schema(
         operation_id="job_actions",
-        summary="Cancel, suspend or resume several jobs",
+        summary="Cancel, suspend, resume or restore several jobs",
         request=ActionsBody,
         responses={200: OutcomesDocument},
     )

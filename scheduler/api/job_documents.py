@@ -173,7 +173,7 @@ class JobDocument(JobRow):
     attempt = AttemptDocument(allow_null=True, help_text="The newest one.")
     num_events = whole()
     actions = serializers.ListField(
-        child=word(["cancel", "suspend", "resume"]), help_text="What you may do with it now."
+        child=word(["cancel", "suspend", "resume", "restore"]), help_text="What you may do with it now."
     )
 
 

@@ -27,6 +27,7 @@ from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
 from scheduler.services.job_change import job_change
 from scheduler.services.job_check import job_check_dry
+from scheduler.services.job_restore import job_restore
 from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
 from scheduler.whatif.preview import job_preview
 
@@ -184,6 +185,17 @@ class JobResume(_JobAction):
     @extend_schema(operation_id="job_resume", summary="Resume a job", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:
         """Put a suspended job back in its queue; it continues from its last checkpoint."""
+        return self.act(request, job)
+
+
+class JobRestore(_JobAction):
+    """Take a cancel back."""
+
+    service = staticmethod(job_restore)
+
+    @extend_schema(operation_id="job_restore", summary="Take a cancel back", request=None, responses={200: JobDocument})
+    def post(self, request: Request, job: str) -> Response:
+        """Take the cancel of a job that waited back, within 10 minutes; it keeps its number and its place."""
         return self.act(request, job)
 
 

@@ -13,6 +13,7 @@ from scheduler.api.documents import Facts, Shape, moment, text
 from scheduler.api.idempotency import once
 from scheduler.api.openapi import MEANING, ProblemDocument
 from scheduler.api.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.parsers import JsonBody, YamlBody
 from scheduler.api.permissions import READ, WRITE_JOBS
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
@@ -53,6 +54,7 @@ class Templates(ApiView):
     rules = {"GET": READ, "POST": WRITE_JOBS}
     query = {"GET": PAGE}
     repeatable = frozenset({"POST"})
+    parser_classes = [JsonBody, YamlBody]
 
     @extend_schema(operation_id="template_list", summary="List templates", responses={200: TemplatePage})
     def get(self, request: Request) -> Response:
@@ -63,7 +65,7 @@ class Templates(ApiView):
     @extend_schema(
         operation_id="template_create",
         summary="Create a template",
-        request=TemplateBody,
+        request={"application/json": TemplateBody, "application/yaml": TemplateBody},
         responses={
             201: OpenApiResponse(TemplateDocument, description="`Location` is its address."),
             (404, "application/problem+json"): OpenApiResponse(ProblemDocument, description=MEANING["404"]),

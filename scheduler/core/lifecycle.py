@@ -68,10 +68,11 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.CANCELLED}),
     JobState.COMPLETED: frozenset(),
     JobState.FAILED: frozenset(),
-    JobState.CANCELLED: frozenset(),
+    JobState.CANCELLED: frozenset({JobState.QUEUED, JobState.SUSPENDED}),  # its cancel while it waited is taken back
 }
 
-TERMINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
+# States of jobs that have ended. No round, report or rule moves a job out of them: only a user takes a cancel back.
+TERMINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 # States in which a job holds leases: the GPUs are not free until it leaves them.
 HOLDING = frozenset({JobState.LAUNCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.SUSPENDING})
 # States in which an attempt of the job is open.

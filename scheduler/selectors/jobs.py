@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from scheduler.core.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job, Queue
@@ -13,6 +14,7 @@ from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import NOBODY, names_of, wait_evidence, wait_sentence
 from scheduler.selectors.job_explain import job_explain
 from scheduler.selectors.job_history import attempt_row, job_events, job_series, job_timeline
+from scheduler.selectors.restoring import restored_state
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, jobs_visible, may_act_on_job
 
@@ -167,7 +169,9 @@ def _newest_attempt(job: Job) -> Attempt | None:
 
 
 def _actions(user: Actor, job: Job) -> list[str]:
-    """Return what ``user`` may do with the job now: cancel, suspend, resume."""
+    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore."""
+    if restored_state(job, timezone.now()) is not None:
+        return ["restore"] if may_act_on_job(user, job) else []
     if JobState(job.state) in TERMINAL or job.wanted == "cancel" or not may_act_on_job(user, job):
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]

@@ -7,10 +7,16 @@ from datetime import datetime
 from scheduler.core.errors import SchedulerError
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, require_job
+from scheduler.services.job_restore import job_restore
 from scheduler.services.jobs import job_cancel, job_resume, job_suspend
 
 MOST_JOBS = 200
-ACTIONS: Mapping[str, Callable[..., Job]] = {"cancel": job_cancel, "suspend": job_suspend, "resume": job_resume}
+ACTIONS: Mapping[str, Callable[..., Job]] = {
+    "cancel": job_cancel,
+    "suspend": job_suspend,
+    "resume": job_resume,
+    "restore": job_restore,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +35,7 @@ class Outcome:
 
 
 def jobs_act(*, actor: Actor, keys: Sequence[str], action: str, at: datetime) -> list[Outcome]:
-    """Cancel, suspend or resume jobs; return one outcome for each name, in their order.
+    """Cancel, suspend, resume or restore jobs; return one outcome for each name, in their order.
 
     Args:
         actor: Who; the rule of each job holds.

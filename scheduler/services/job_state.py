@@ -167,6 +167,8 @@ def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> d
         columns["retry_after"] = None
     if to in TERMINAL:
         columns["ended_at"] = at
+    elif before in TERMINAL:
+        columns |= {"ended_at": None, "end_cause": "", "end_detail": ""}
     if to not in STAYS_IDLE:
         columns["idle_since"] = None
     return columns

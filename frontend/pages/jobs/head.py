@@ -84,8 +84,8 @@ def _since(subject: Subject, words: str, at: str, after: str = "") -> Moment:
 
 def actions(subject: Subject) -> list[Action]:
     """Return what the reader may do with the job now, least drastic first."""
-    makers = {"suspend": _suspend, "resume": _resume, "cancel": _cancel}
-    order = ("resume", "suspend", "cancel")
+    makers = {"restore": _restore, "suspend": _suspend, "resume": _resume, "cancel": _cancel}
+    order = ("restore", "resume", "suspend", "cancel")
     return [makers[key](subject) for key in order if key in subject.detail["actions"]]
 
 
@@ -123,6 +123,18 @@ def _resume(subject: Subject) -> Action:
         effect=f"It waits for {_held(subject)} again and {where}.",
         keep="Not now",
         verb=f"Resume {subject.key}",
+    )
+
+
+def _restore(subject: Subject) -> Action:
+    return Action(
+        key="restore",
+        icon="rotate-ccw",
+        label="Undo cancel",
+        title=f"Take the cancel of {subject.job.name} back?",
+        effect="It is as it was before: with its number, its place in the queue and its checkpoints.",
+        keep="Not now",
+        verb=f"Restore {subject.key}",
     )
 
 

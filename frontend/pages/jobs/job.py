@@ -1,6 +1,6 @@
 """A job's page: head and one tab. Everything on it is rendered here; scripts only keep it fresh."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -13,10 +13,12 @@ from frontend.pages.jobs.head import actions, moment, place_words
 from frontend.pages.jobs.log_view import download_headers
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from frontend.pages.jobs.tabs import TABS
-from scheduler.core.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound
+from scheduler.core.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.logs import log_open
+from scheduler.services.job_restore import job_restore
 from scheduler.services.jobs import job_cancel, job_resume, job_suspend
 from scheduler.services.profiles import profile_measure_again
 
@@ -24,6 +26,7 @@ SERVICES: dict[str, tuple[Callable[..., Job], str]] = {  # the three have one si
     "cancel": (job_cancel, "is cancelled"),
     "suspend": (job_suspend, "is suspended"),
     "resume": (job_resume, "waits to run again"),
+    "restore": (job_restore, "is as it was before it was cancelled"),
 }
 ASKED = {"cancel": "is asked to stop", "suspend": "is asked to checkpoint and stop", "resume": "goes on"}
 
@@ -88,20 +91,27 @@ def act(request: HttpRequest, job: Job, action: str) -> bool:
     service, _ = SERVICES[action]
     try:
         changed = service(actor=request.user, job=job, at=live_ports().clock.now())
-    except (Conflict, NotAllowed, NotFound) as refused:
+    except (Conflict, NotAllowed, NotFound, SpecInvalid) as refused:
         messages.error(request, str(refused))
     except (InvalidTransition, JobChanged):
         messages.error(request, f"{job.name} changed a moment ago. Look again, then repeat it.")
     else:
-        messages.success(request, f"{job.name} {done_words(action, changed)}.")
+        undo = undo_tags([changed]) if action == "cancel" else ""
+        messages.success(request, f"{job.name} {done_words(action, changed)}.", extra_tags=undo)
         return True
     return False
 
 
+def undo_tags(cancelled: Sequence[Job]) -> str:
+    """Return what lets a message offer to take cancels back: those of jobs that waited, which are over at once."""
+    return " ".join(f"J-{job.number}" for job in cancelled if job.state == JobState.CANCELLED)
+
+
 def done_words(action: str, changed: Job) -> str:
     """Return what a job now is or is asked for, to go after its name."""
-    is_done = {"cancel": "cancelled", "suspend": "suspended", "resume": "queued"}[action] == changed.state
-    return SERVICES[action][1] if is_done else ASKED[action]
+    ends = {"cancel": ["cancelled"], "suspend": ["suspended"], "resume": ["queued"], "restore": ["queued", "suspended"]}
+    is_done = changed.state in ends[action]
+    return SERVICES[action][1] if is_done else ASKED.get(action, f"is {changed.state}")
 
 
 @require_safe

@@ -18,7 +18,7 @@ from frontend.components.formats import clock, counted, duration, number
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
-from frontend.pages.jobs.job import done_words
+from frontend.pages.jobs.job import done_words, undo_tags
 from frontend.pages.jobs.preview import curl_of_spec
 from frontend.pages.jobs.progress import ends_at
 from frontend.pages.jobs.subject import found_job, in_words, whole_s
@@ -261,13 +261,13 @@ def _detail(job: Job, row: dict[str, Any], device: DeviceWord, now: datetime) ->
 
 @require_POST
 def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
-    """Cancel, suspend or resume the chosen jobs; without scripts the question comes as a page first."""
+    """Cancel, suspend, resume or restore the chosen jobs; without scripts a question comes as a page first."""
     keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_JOBS]
     back = "/jobs?" + request.POST.get("back", "").lstrip("?")[:500]
     chosen = [found_job(request, key) for key in keys]
     if not chosen:
         return HttpResponseRedirect(back)
-    if request.POST.get("confirmed") != "yes":
+    if action in BULK and request.POST.get("confirmed") != "yes":
         held = sum(job.num_gpus for job in chosen if JobState(job.state) in HOLDING)
         device = device_word(device_kinds(request.user))
         bulk = BULK[action]
@@ -283,14 +283,16 @@ PLURALS = (("is ", "are "), ("waits ", "wait "), ("goes ", "go "))
 
 def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:
     """Leave one message for all jobs of which the same came, and one for each that refused."""
-    done: dict[str, list[str]] = {}
+    done: dict[str, list[Job]] = {}
     for outcome in outcomes:
         if outcome.refused or outcome.job is None:
             messages.error(request, f"{names[outcome.key]}: {outcome.refused}")
         else:
-            done.setdefault(done_words(action, outcome.job), []).append(names[outcome.key])
-    for words, named in done.items():
-        if len(named) > 1:
+            done.setdefault(done_words(action, outcome.job), []).append(outcome.job)
+    for words, changed in done.items():
+        if len(changed) > 1:
             for one, many in PLURALS:
                 words = words.replace(one, many, 1) if words.startswith(one) else words
-        messages.success(request, f"{named[0] if len(named) == 1 else counted(len(named), 'job')} {words}.")
+        named = changed[0].name if len(changed) == 1 else counted(len(changed), "job")
+        undo = undo_tags(changed) if action == "cancel" else ""
+        messages.success(request, f"{named} {words}.", extra_tags=undo)

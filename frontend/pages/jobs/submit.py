@@ -77,6 +77,11 @@ class Draft:
     foreign_error: str = ""
     template_error: str = ""
 
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether anything of what was sent could not be taken."""
+        return bool(self.form.errors or self.foreign_error or self.template_error)
+
     def show_errors(self, errors: list[FieldError]) -> None:
         """Put each error at its field; in a text, name its line."""
         if isinstance(self.form, SpecForm):
@@ -298,4 +303,4 @@ def _page(request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview 
         "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) and draft.data.get("command") else "",
         "once": request.POST.get("once", "")[:64] or secrets.token_hex(16),
     }
-    return render(request, "jobs/new.html", context)
+    return render(request, "jobs/new.html", context, status=422 if draft.is_wrong else 200)

@@ -3,10 +3,11 @@
 from django.urls import path
 
 from frontend.pages.jobs.job import SERVICES, job_action, job_log_download, job_page, profile_measure
-from frontend.pages.jobs.listing import BULK, jobs, jobs_act_on
+from frontend.pages.jobs.listing import jobs, jobs_act_on
 from frontend.pages.jobs.saved import template_remove, view_keep, view_remove
 from frontend.pages.jobs.submit import job_new
 from frontend.pages.jobs.unblock import job_unblock
+from scheduler.services.job_bulk import ACTIONS
 
 urlpatterns = [
     path("jobs", jobs, name="jobs"),
@@ -14,7 +15,7 @@ urlpatterns = [
     path("jobs/views", view_keep, name="view-keep"),
     path("jobs/views/<int:view>/remove", view_remove, name="view-remove"),
     path("jobs/templates/<int:template>/remove", template_remove, name="template-remove"),
-    *(path(f"jobs/{action}", jobs_act_on, {"action": action}, name=f"jobs-{action}") for action in BULK),
+    *(path(f"jobs/{action}", jobs_act_on, {"action": action}, name=f"jobs-{action}") for action in ACTIONS),
     path("jobs/<str:job>", job_page, name="job"),
     *(path(f"jobs/<str:job>/{action}", job_action, {"action": action}, name=f"job-{action}") for action in SERVICES),
     path("jobs/<str:job>/unblock", job_unblock, name="job-unblock"),

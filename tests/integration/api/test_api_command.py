@@ -106,6 +106,35 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out.splitlines()[-1] == f"{number}  cancelled"
 
 
+def test_cancel_of_a_waiting_job_is_taken_back(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command says how, and does it."""
+    main(["submit", "job.yaml"])
+    number = capsys.readouterr().out.split()[0]
+
+    assert main(["cancel", number]) == 0
+    assert f"clusterweb undo {number}" in capsys.readouterr().err
+    assert main(["undo", number]) == 0
+    assert capsys.readouterr().out == f"{number}  queued\n"
+
+
+def test_templates_are_kept_listed_printed_and_removed(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is printed is a spec that can be submitted again."""
+    assert main(["templates", "add", "job.yaml", "--queue", "vision", "--name", "nightly run"]) == 0
+    key = capsys.readouterr().out.split()[0]
+    assert main(["templates"]) == 0
+    assert "nightly run" in capsys.readouterr().out
+    assert main(["templates", "get", key]) == 0
+    Path("again.json").write_text(capsys.readouterr().out)
+    assert main(["submit", "again.json"]) == 0
+    assert capsys.readouterr().out.startswith("J-")
+    assert main(["templates", "rm", key]) == 0
+    assert main(["templates", "get", key]) == 2
+    assert main(["templates", "add", "job.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert f"There is no template {key}" in said
+    assert "--queue and --name" in said
+
+
 def test_quota_change_needs_a_reason_and_the_right(
     shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

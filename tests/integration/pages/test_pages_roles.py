@@ -45,7 +45,7 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "GET jobs": SIGNED_IN,
     "POST jobs": ONLY_READ,
     "GET job-new": SIGNED_IN,
-    "POST job-new": (302, 200, 200, 302, 302, 302),  # 200 is the form again, with what is wrong
+    "POST job-new": (302, 422, 422, 302, 302, 302),  # 422 is the form again, with what is wrong
     "GET jobs-cancel": ONLY_SENT,
     "POST jobs-cancel": (302, 404, 302, 302, 302, 302),
     "GET jobs-suspend": ONLY_SENT,
@@ -68,6 +68,10 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "POST job-cancel": GOES_BACK_IN_QUEUE,
     "GET job-suspend": (302, 404, 302, 200, 200, 200),
     "POST job-suspend": GOES_BACK_IN_QUEUE,
+    "GET jobs-restore": ONLY_SENT,
+    "POST jobs-restore": (302, 404, 302, 302, 302, 302),
+    "GET job-restore": GOES_BACK_IN_QUEUE,
+    "POST job-restore": GOES_BACK_IN_QUEUE,
     "GET job-resume": GOES_BACK_IN_QUEUE,
     "POST job-resume": GOES_BACK_IN_QUEUE,
     "GET job-log-download": IN_QUEUE,
@@ -188,7 +192,7 @@ def answered(world: World, key: str, role: str) -> int:
     method, name = key.split()[:2]
     path = page_path(name, page_arguments(world, role))
     form = dict(FORMS.get(key, {}))
-    if name in ("jobs-cancel", "jobs-suspend", "jobs-resume"):
+    if name in ("jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore"):
         form["job"] = world.job.pk
     with transaction.atomic():
         client = world.client(role)

@@ -1,0 +1,44 @@
+"""The cancel of a job that waited is taken back: the job keeps its number, its place and its checkpoint."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from scheduler.core.errors import Conflict
+from scheduler.core.lifecycle import JobState
+from scheduler.core.spec import JobSpec
+from scheduler.models import Job
+from scheduler.notify import request_round, touch_queue
+from scheduler.selectors.restoring import UNDO_S, WAITED, restored_state
+from scheduler.selectors.visibility import Actor
+from scheduler.services.job_check import spec_check
+from scheduler.services.job_state import job_transition
+from scheduler.services.jobs import job_locked
+from scheduler.services.permission import actor_name
+
+
+def job_restore(*, actor: Actor, job: Job, at: datetime) -> Job:
+    """Take the cancel of a job back; asking again changes nothing.
+
+    Raises:
+        NotFound: ``actor`` may not see it.
+        NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
+        Conflict: It was not cancelled while it waited, or too long ago.
+        SpecInvalid: Its owner could no longer submit it.
+    """
+    with transaction.atomic():
+        job = job_locked(actor, job)
+        if job.state in WAITED:
+            return job
+        to = restored_state(job, at)
+        if to is None:
+            raise Conflict(
+                f"J-{job.number} is {job.state}. Only a cancel of a job that waited can be taken back, "
+                f"within {UNDO_S / 60:.0f} min."
+            )
+        spec_check(actor=job.owner, spec=JobSpec.parse(job.spec))
+        wanted = "run" if to is JobState.QUEUED else "suspend"
+        job_transition(job=job, to=to, at=at, actor=actor_name(actor), reason="restore", changes={"wanted": wanted})
+        touch_queue(job.queue_id)
+        request_round("restore")
+    return job
