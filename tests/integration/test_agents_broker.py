@@ -16,17 +16,10 @@ import redis
 
 from agents.messages import AttemptReport, AttemptWanted, ServerReport
 from agents.protocol import Stamp, unseal
+from scheduler.management.broker_users import user_rules
 from tests.agent_server import KEY, SERVER_ID, AgentServer, marked, script, wait_for, wanted
 
 COUNTS = "import time\nn=0\nwhile True:\n  print(n,flush=True); n+=1; time.sleep(0.05)"
-COMMANDS = (
-    "+auth +hello +select +ping +client|setinfo +client|setname +multi +exec +discard +brpop +rpop +llen +sadd"
-    " +smembers +set"
-)
-KEYS = (
-    f"~server.{SERVER_ID}* ~_kombu.binding.server.{SERVER_ID} ~_kombu.binding_permanent.server.{SERVER_ID}"
-    f" ~hb:{SERVER_ID}"
-)
 
 
 def broker_binary() -> str:
@@ -49,7 +42,7 @@ class Broker:
         (path / "users").write_text(
             "user default off\n"
             "user scheduler on >schedulerpassword ~* &* +@all\n"
-            f"user agent on >agentpassword resetchannels -@all {COMMANDS} {KEYS} (%W~reports.{SERVER_ID} +lpush)\n"
+            f"user agent on >agentpassword {' '.join(user_rules(SERVER_ID))}\n"
         )
         self.client = redis.Redis(
             unix_socket_path=str(self.socket), username="scheduler", password="schedulerpassword", socket_timeout=5

@@ -5,10 +5,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduler.core.errors import SchedulerError
+from scheduler.management.broker_users import user_make
+from scheduler.models import Server
 from scheduler.ports import live_ports
 from scheduler.services.permission import OPERATOR
 from scheduler.services.servers import agent_config, server_register
@@ -59,11 +62,12 @@ class Command(BaseCommand):
             )
         except SchedulerError as error:
             raise CommandError(str(error)) from None
+        broker, rights = _broker(server, seen_at=options["redis_url"] or settings.REDIS_URL)
         write_private(
             path,
             agent_config(
                 server,
-                redis_url=options["redis_url"] or settings.REDIS_URL,
+                redis_url=broker,
                 shared_dir=str(options["shared_dir"] or settings.SHARED_DIR),
                 state_dir=str(options["state_dir"] or settings.VAR_DIR / "agents" / options["name"]),
                 cpu_slots=options["cpu_slots"],
@@ -73,3 +77,15 @@ class Command(BaseCommand):
             ),
         )
         self.stdout.write(f"{server.name} is registered. Start its agent: AGENT_CONFIG={path} python -m agents")
+        self.stdout.write(f"At the broker it {rights}")
+
+
+def _broker(server: Server, *, seen_at: str) -> tuple[str, str]:
+    """Return the broker's URL for the server, and in words which rights it has there."""
+    try:
+        own = user_make(server.pk, redis_url=settings.REDIS_URL, seen_at=seen_at)
+    except redis.RedisError as error:
+        return seen_at, f"has our rights: no user of its own could be made ({error})."
+    if not own:
+        return seen_at, "has our rights: no user of its own can be made where users are not kept in a file (aclfile)."
+    return own, "has a user of its own, for its own queue and reports alone."
