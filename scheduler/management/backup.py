@@ -4,6 +4,7 @@ A backup is made by the database itself, consistent while everything runs. A res
 know: its epoch is raised, so that they take its orders, and it starts paused, so that an admin looks before it acts.
 """
 
+import math
 import os
 import sqlite3
 import subprocess
@@ -31,10 +32,12 @@ def backup_write(path: Path) -> str:
     """Write the whole database to ``path`` and return what is in it.
 
     Raises:
-        BackupError: The file exists, or the database did not write it.
+        BackupError: The file exists, its directory cannot be written to, or the database did not write it.
     """
     if path.exists():
         raise BackupError(f"{path} exists already. A backup is never overwritten.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise BackupError(f"{path.parent} is not there, or may not be written to.")
     partial = path.with_name(f"{path.name}.partial")
     partial.unlink(missing_ok=True)
     if connection.vendor == "sqlite":
@@ -82,8 +85,12 @@ def _refuse_live(*, replace: bool, at: datetime) -> int:
     if cluster is None:
         return 0
     finished = cluster.round_finished_at
-    if finished is not None and at - finished < timedelta(seconds=LIVE_FOR_ROUNDS * settings.ROUND_S):
-        raise BackupError("A scheduler works on this database: stop everything but the database first.")
+    rest = timedelta() if finished is None else finished + timedelta(seconds=LIVE_FOR_ROUNDS * settings.ROUND_S) - at
+    if rest > timedelta():
+        raise BackupError(
+            "A scheduler works on this database: stop everything but the database first. "
+            f"Where that is done, repeat this in {math.ceil(rest.total_seconds())} s: no round may have ended since."
+        )
     if jobs and not replace:
         raise BackupError(f"The database holds {jobs} jobs. They are lost by a restore: say --replace.")
     return cluster.epoch

@@ -48,6 +48,7 @@ def test_restored_copy_lists_the_same_jobs_and_quotas(tmp_path: Path) -> None:
     before = run(first, "-c", SHOW).stdout.splitlines()
     made = run(first, "manage.py", "backup", str(file))
     again = run(first, "manage.py", "backup", str(file))
+    nowhere = run(first, "manage.py", "backup", str(tmp_path / "nowhere" / "file"))
     restored = run(second, "manage.py", "restore", str(file))
     refused = run(second, "manage.py", "restore", str(file))
     replaced = run(second, "manage.py", "restore", str(file), "--replace")
@@ -56,6 +57,8 @@ def test_restored_copy_lists_the_same_jobs_and_quotas(tmp_path: Path) -> None:
     assert "2 queues, 2 jobs" in made.stdout
     assert file.stat().st_mode & 0o777 == 0o600
     assert "exists already" in again.stderr
+    assert nowhere.stderr.startswith("CommandError")
+    assert "is not there" in nowhere.stderr
     assert "2 queues, 2 jobs" in restored.stdout, restored.stderr
     assert "They are lost by a restore" in refused.stderr
     assert replaced.returncode == 0, replaced.stderr
