@@ -1,10 +1,12 @@
 # One image for every process; docker-compose.yml says which command each container runs.
-FROM python:3.11-slim
+# Bookworm for its PostgreSQL client: backups need the release of the server, 15.
+FROM python:3.11-slim-bookworm
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PYTHON=python VAR_DIR=/var/lib/clusterweb
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends tini \
+    && apt-get install -y --no-install-recommends postgresql-client-15 tini \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --create-home --home-dir /var/lib/clusterweb clusterweb
+    && useradd --system --create-home --home-dir /var/lib/clusterweb clusterweb \
+    && install -d -o clusterweb -g clusterweb -m 700 /var/lib/clusterweb/shared /var/lib/clusterweb/agents
 WORKDIR /srv/clusterweb
 COPY requirements.txt .
 RUN pip install -r requirements.txt

@@ -1,5 +1,7 @@
 """Django settings. All that differs between machines comes from ``clusterweb.env``."""
 
+from urllib.parse import urlsplit
+
 import environ
 
 from clusterweb import env as clusterweb_env
@@ -112,6 +114,10 @@ STORAGES = {
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
+if ENV.site_url.startswith("https://"):
+    # TLS ends at a proxy, so requests look plain here: its address is what forms may come from, and cookies stay on it.
+    CSRF_TRUSTED_ORIGINS = ["https://" + urlsplit(ENV.site_url).netloc]
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
