@@ -24,6 +24,7 @@ class OptionField:
     checked: bool
     choices: list[str]
     help: str
+    range: str
     error: str
 
 
@@ -93,7 +94,22 @@ def option_fields(
                 checked=bool(value),
                 choices=parameter["choices"],
                 help=parameter["help"],
+                range=_range(parameter),
                 error=errors.get(parameter["name"], ""),
             )
         )
     return fields
+
+
+def _range(parameter: Parameter) -> str:
+    """Return in words what a number may be; empty where everything goes."""
+    if parameter["type"] in ("boolean", "choice"):
+        return ""
+    least, most = parameter["minimum"], parameter["maximum"]
+    if least is None and most is None:
+        return ""
+    if most is None:
+        return f"At least {option_text(least)}."
+    if least is None:
+        return f"At most {option_text(most)}."
+    return f"{option_text(least)} to {option_text(most)}."

@@ -1,18 +1,17 @@
 """The settings form, made from the registries' own descriptions: one section a kind, one block a choice.
 
-Nothing here knows the name of a policy. A value is read by the type its parameter declares; text that is no such value
-is passed on as it is, so that the service refuses it with its own sentence.
+Nothing here knows the name of a policy.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from frontend.components.devices import DeviceWord
+from frontend.components.option_fields import OptionField, option_fields, options_sent
 from scheduler.choices import Choice, choices
 from scheduler.core.errors import FieldError
 from scheduler.models import Cluster
-from scheduler.options import Parameter
 
 SECTIONS = (
     ("policy", "Policy", "policies"),
@@ -31,29 +30,13 @@ QUESTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldView:
-    """One option as the template shows it. ``value`` is text; ``checked`` counts for booleans alone."""
-
-    id: str
-    name: str
-    label: str
-    type: str
-    value: str
-    checked: bool
-    choices: list[str]
-    help: str
-    error: str
-    range: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceView:
     """One policy, locality or mechanism with its options."""
 
     name: str
     help: str
     chosen: bool
-    fields: list[FieldView]
+    fields: list[OptionField]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,37 +51,6 @@ class SectionView:
     choices: list[ChoiceView]
 
 
-def _text(value: Any) -> str:  # any JSON value of an option
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return ", ".join(_text(item) for item in value)
-    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 and value == round(value, 6) else str(value)
-
-
-def _value(parameter: Parameter, text: str | None) -> Any:  # any JSON value of an option
-    """Return what a form sent as the type of its parameter; text that does not fit stays text."""
-    if parameter["type"] == "boolean":
-        return text is not None
-    text = (text or "").strip()
-    if not text:
-        return parameter["default"]
-    if parameter["type"] == "choice":
-        return text
-    try:
-        if parameter["type"] == "integer":
-            return int(text)
-        if parameter["type"] == "numbers":
-            return [float(item) for item in text.replace(";", ",").split(",") if item.strip()]
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _field_name(kind: str, choice: str, parameter: str) -> str:
-    return f"{kind}.{choice}.{parameter}"
-
-
 def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
     """Return what a sent form asks for, as ``settings_change`` takes it."""
     changes: dict[str, Any] = {}
@@ -108,7 +60,7 @@ def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
     for kind, _, plural in SECTIONS:
         names = _chosen(kind, post)
         found = [choice for choice in every[plural] if choice["name"] in names]  # type: ignore[literal-required]
-        options = {choice["name"]: _options(kind, choice, post) for choice in found}
+        options = {choice["name"]: options_sent(choice, post, kind) for choice in found}
         if kind in MANY:
             changes[kind] = names
             changes[f"{kind}_options"] = {name: sent for name, sent in options.items() if sent}
@@ -131,16 +83,6 @@ def _chosen(kind: str, post: Mapping[str, str]) -> list[str]:
     if kind not in MANY:
         return [post.get(kind, "")]
     return [choice["name"] for choice in choices()["introspections"] if f"{kind}.{choice['name']}" in post]
-
-
-def _options(kind: str, choice: Choice, post: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of one choice. A default is not written down: a later release may have a better one."""
-    sent = {
-        parameter["name"]: _value(parameter, post.get(_field_name(kind, choice["name"], parameter["name"])))
-        for parameter in choice["parameters"]
-    }
-    defaults = {parameter["name"]: parameter["default"] for parameter in choice["parameters"]}
-    return {key: value for key, value in sent.items() if value != defaults[key]}
 
 
 def sections(
@@ -184,42 +126,22 @@ def _choice_view(
 ) -> ChoiceView:
     is_chosen = choice["name"] in chosen
     stored = getattr(cluster, f"{kind}_options")
-    if kind in MANY:
+    if post is not None and is_chosen:
+        stored = options_sent(choice, post, kind)
+    elif kind in MANY:
         stored = stored.get(choice["name"], {})
     elif choice["name"] != getattr(cluster, kind):
         stored = {}
     pointer = f"/{kind}_options/{choice['name']}" if kind in MANY else f"/{kind}_options"
-    fields = []
-    for parameter in choice["parameters"]:
-        name = _field_name(kind, choice["name"], parameter["name"])
-        value = stored.get(parameter["name"], parameter["default"])
-        sent = post is not None and is_chosen
-        fields.append(
-            FieldView(
-                id="id_" + name.replace(".", "_"),
-                name=name,
-                label=parameter["name"],
-                type=parameter["type"],
-                value=post.get(name, "") if sent and post is not None else _text(value),
-                checked=name in post if sent and post is not None else bool(value),
-                choices=parameter["choices"],
-                help=device.said(parameter["help"]),
-                error=_error_of(f"{pointer}/{parameter['name']}", details) if is_chosen else "",
-                range=_range(parameter),
-            )
-        )
-    return ChoiceView(name=choice["name"], help=device.said(choice["help"]), chosen=is_chosen, fields=fields)
-
-
-def _range(parameter: Parameter) -> str:
-    """Return in words what a number may be; empty where everything goes."""
-    if parameter["type"] in ("boolean", "choice"):
-        return ""
-    least, most = parameter["minimum"], parameter["maximum"]
-    if least is None and most is None:
-        return ""
-    words = f"At least {_text(least)}." if most is None else f"At most {_text(most)}." if least is None else ""
-    return words or f"{_text(least)} to {_text(most)}."
+    names = [parameter["name"] for parameter in choice["parameters"]]
+    errors = {name: _error_of(f"{pointer}/{name}", details) for name in names} if is_chosen else {}
+    fields = option_fields(choice, kind, stored=stored, errors=errors)
+    return ChoiceView(
+        name=choice["name"],
+        help=device.said(choice["help"]),
+        chosen=is_chosen,
+        fields=[replace(field, help=device.said(field.help)) for field in fields],
+    )
 
 
 def _error_of(pointer: str, details: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from scheduler.simulator.figures import Figures
 from scheduler.simulator.summary_text import METRICS, Metric, time_unit
 
 TIMES = "\u00d7"
-_TITLES = {
+TITLES = {
     "avg_jct_s": "Mean JCT",
     "p50_jct_s": "p50 JCT",
     "p99_jct_s": "p99 JCT",
@@ -20,7 +20,7 @@ _TITLES = {
     "preemptions": "Preempted",
     "max_rho": "Worst \u03c1",
 }
-_SHOWN = tuple(metric for key in _TITLES for metric in METRICS if metric.key == key)
+_SHOWN = tuple(metric for key in TITLES for metric in METRICS if metric.key == key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class FigureRow:
 
 def heads() -> list[str]:
     """Return the titles of the columns."""
-    return [_TITLES[metric.key] for metric in _SHOWN]
+    return [TITLES[metric.key] for metric in _SHOWN]
 
 
 def figure_rows(
@@ -84,11 +84,11 @@ def _units(results: Sequence[Figures]) -> dict[str, tuple[str, float]]:
 
 def _cell(metric: Metric, value: object, base: object, unit: tuple[str, float]) -> Cell:
     if not isinstance(value, int | float) or not math.isfinite(value):
-        return Cell(title=_TITLES[metric.key], text="none finished")
+        return Cell(title=TITLES[metric.key], text="none finished")
     change, tone = ("", "")
     if isinstance(base, int | float) and math.isfinite(base):
-        change, tone = _change(metric, float(value), float(base))
-    return Cell(title=_TITLES[metric.key], text=_text(metric, value, unit), change=change, tone=tone)
+        change, tone = change_said(float(value), float(base), kind=metric.kind, best=metric.best)
+    return Cell(title=TITLES[metric.key], text=_text(metric, value, unit), change=change, tone=tone)
 
 
 def _text(metric: Metric, value: float, unit: tuple[str, float]) -> str:
@@ -99,9 +99,14 @@ def _text(metric: Metric, value: float, unit: tuple[str, float]) -> str:
     return number(value) if metric.kind == "count" else number(value, 2)
 
 
-def _change(metric: Metric, value: float, base: float) -> tuple[str, str]:
-    """Return the change in words of the visual language, coloured where it is good or bad."""
-    if metric.kind == "share":
+def change_said(value: float, base: float, *, kind: str, best: str) -> tuple[str, str]:
+    """Return a change in words of the visual language, and its tone: coloured where it is good or bad.
+
+    Args:
+        kind: Of the metric; shares change by points, all others by per cent.
+        best: ``min`` where less is better, else ``max``.
+    """
+    if kind == "share":
         points = round(100 * (value - base))
         text = f"{'+' if points > 0 else MINUS}{abs(points)}" if points else ""
     elif base <= 0:
@@ -111,5 +116,5 @@ def _change(metric: Metric, value: float, base: float) -> tuple[str, str]:
     else:
         per_cent = round(100 * (value / base - 1))
         text = f"{'+' if per_cent > 0 else MINUS}{abs(per_cent)}{NBSP}%" if per_cent else ""
-    better = value < base if metric.best == "min" else value > base
+    better = value < base if best == "min" else value > base
     return text, ("ok" if better else "bad") if text else ""

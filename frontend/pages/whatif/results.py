@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.components.charts import Chart
-from frontend.components.formats import MINUS, NBSP, duration, number, percent
+from frontend.components.formats import NBSP, duration, number, percent
 from frontend.pages.simulation.comparison import Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
+from frontend.pages.simulation.figures_table import TITLES, change_said
 from frontend.pages.simulation.queue_waits import queue_waits_chart
 from frontend.pages.simulation.single import arm_charts
 from frontend.pages.whatif.title import best_variant, title_of
@@ -15,17 +16,6 @@ from scheduler.models.scenario import RunState
 from scheduler.simulator.figures import Figures, figures_from_json
 
 Row = dict[str, Any]  # selectors.whatif
-SHOWN = {
-    "avg_jct_s": "Mean JCT",
-    "p50_jct_s": "p50 JCT",
-    "p99_jct_s": "p99 JCT",
-    "avg_queueing_s": "Mean wait",
-    "makespan_s": "Makespan",
-    "avg_useful_gpu": "Useful",
-    "preemptions": "Preempted",
-    "max_rho": "Worst \u03c1",
-}
-TIMES = "\u00d7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +94,7 @@ def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row]
     by_queue = queue_waits_chart(figures, names, drawn)
     return Shown(
         title=title_of(by_key["avg_jct_s"], figures, names, chosen),
-        heads=list(SHOWN.values()),
+        heads=list(TITLES.values()),
         rows=_rows(by_key, names, drawn, chosen),
         chosen=chosen,
         charts=[
@@ -127,7 +117,7 @@ def _rows(metrics: dict[str, Row], names: Sequence[str], drawn: Sequence[Stroke]
     rows = []
     for at, name in enumerate(names):
         left = metrics["unfinished"]["variants"][at]
-        cells = [_cell(metrics[key], title, at) for key, title in SHOWN.items()]
+        cells = [_cell(metrics[key], title, at) for key, title in TITLES.items()]
         rows.append(
             VariantRow(
                 name=name,
@@ -145,7 +135,9 @@ def _cell(metric: Row, title: str, at: int) -> Cell:
     wins = metric["winner"] == at
     if not own["seeds"]:
         return Cell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
-    change, tone = _change(metric, own["mean"], base["mean"]) if at and base["seeds"] else ("", "")
+    change, tone = "", ""
+    if at and base["seeds"]:
+        change, tone = change_said(own["mean"], base["mean"], kind=metric["kind"], best=metric["best"])
     spread = f"\u00b1{NBSP}{_text(metric, own['half_width'])}" if own["seeds"] > 1 and own["half_width"] else ""
     return Cell(
         title=title,
@@ -164,19 +156,3 @@ def _text(metric: Row, value: float) -> str:
     if metric["kind"] == "share":
         return percent(value, 1)
     return number(value) if metric["kind"] == "count" else number(value, 2)
-
-
-def _change(metric: Row, value: float, base: float) -> tuple[str, str]:
-    """Return the change against the baseline in words of the visual language, coloured where it is good or bad."""
-    if metric["kind"] == "share":
-        points = round(100 * (value - base))
-        text = f"{'+' if points > 0 else MINUS}{abs(points)}" if points else ""
-    elif base <= 0:
-        return "", ""
-    elif value / base >= 1.95:
-        text = f"{value / base:.1f}{NBSP}{TIMES}"
-    else:
-        per_cent = round(100 * (value / base - 1))
-        text = f"{'+' if per_cent > 0 else MINUS}{abs(per_cent)}{NBSP}%" if per_cent else ""
-    better = value < base if metric["best"] == "min" else value > base
-    return text, ("ok" if better else "bad") if text else ""
