@@ -7,11 +7,11 @@ from typing import Any
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import data_size, duration, number, percent
+from frontend.components.reason_names import reason_name
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
 from frontend.pages.jobs.subject import in_words
-from frontend.pages.jobs.why import WORDS
 from scheduler.core.reasons import sentence
 
 _UNITS: dict[str, Callable[[float], str]] = {"_s": duration, "_bytes": data_size, "_frac": percent}
@@ -53,7 +53,7 @@ def _words(row: Row) -> tuple[str, str, str]:
         state = look(row["new_state"])
         return state.tone, state.icon, _moved(row, state.word)
     if row["kind"] == "job_wait":
-        words, tone = WORDS.get(row["reason"], ("", "mute"))
+        words, tone = reason_name(row["reason"])
         return tone, "hourglass", _wait_sentence(row) or words
     if row["kind"] == "job_wanted":
         return "mute", "user", f"{row['actor']} {DONE.get(row['reason'], row['reason'])}"

@@ -7,6 +7,7 @@ from typing import Any
 from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, duration, number
 from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
+from frontend.components.reason_names import reason_name
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.subject import Subject, whole_s
 from scheduler.core.plan import WaitReason
@@ -25,22 +26,6 @@ OF_PLACE = frozenset(
         WaitReason.RECONFIGURING,
     }
 )
-WORDS: dict[str, tuple[str, str]] = {
-    WaitReason.NEW: ("Not looked at yet", "mute"),
-    WaitReason.QUEUE_QUOTA: ("Quota of the queue", "mute"),
-    WaitReason.QUEUE_MAX: ("Limit of the queue", "mute"),
-    WaitReason.NO_CAPACITY: ("Too few free", "warn"),
-    WaitReason.BEHIND_POLICY_ORDER: ("Behind other jobs", "info"),
-    WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),
-    WaitReason.CPU_OR_MEMORY: ("Cores or memory", "warn"),
-    WaitReason.NEVER_FEASIBLE: ("Never fits", "bad"),
-    WaitReason.NO_SERVER: ("No server", "bad"),
-    WaitReason.RECONFIGURING: ("Waits for another to leave", "teal"),
-    WaitReason.BACKOFF: ("Pause after a failure", "mute"),
-    WaitReason.HELD: ("Suspended", "warn"),
-    WaitReason.POLICY_PAUSED: ("Scheduling paused", "mute"),
-    WaitReason.SCHEDULER_STALE: ("No round", "bad"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +125,7 @@ def pieces_of(subject: Subject) -> tuple[list[Piece], str]:
     made: list[Piece] = []
     whole_s = sum(entry["duration_s"] for entry in waits)
     for entry in waits:
-        words, tone = WORDS.get(entry["reason"], (entry["reason"].replace("_", " "), "mute"))
+        words, tone = reason_name(entry["reason"])
         start = subject.time(entry["start"])
         if start is None:
             continue

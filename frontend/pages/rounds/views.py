@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
 from frontend.components.errors import page
+from frontend.components.reason_names import reason_name
 from frontend.components.trials import trial_words
 from frontend.pages.rounds.words import pace, preemption_words, seat_words, trigger_words, wait_words, what_it_did
 from scheduler.selectors.rounds import round_detail, round_list, round_row
@@ -58,7 +59,7 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         "num_kept": len(kept),
         "waiting": [{**entry, "words": wait_words(entry, device)} for entry in row["waiting"][:SHOWN_MOST]],
         "reasons": [
-            {"code": code, "count": count}
+            {"code": code, "name": reason_name(code)[0], "count": count}
             for code, count in sorted(row["waiting_by_reason"].items(), key=lambda i: -i[1])
         ],
     }

@@ -1,8 +1,10 @@
-"""Form for a new token."""
+"""Forms for a new token and a new password."""
 
 from datetime import timedelta
+from typing import Any
 
 from django import forms
+from django.contrib.auth.forms import PasswordChangeForm
 
 from scheduler.services.tokens import SCOPES
 
@@ -30,3 +32,12 @@ class TokenForm(forms.Form):
     def lasts(self) -> timedelta:
         """Return how long the token is to be good for."""
         return timedelta(days=int(self.cleaned_data["lifetime"]))
+
+
+class PasswordForm(PasswordChangeForm):
+    """The old password and the new one, twice."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # Django's own signature
+        super().__init__(*args, **kwargs)
+        again = self.fields["new_password2"]
+        again.label, again.help_text = "New password again", ""

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from frontend.components.viewer import THEME_COOKIE, THEMES, now_utc, viewer_theme
 from frontend.pages.signin import failures
-from frontend.pages.signin.forms import TokenForm
+from frontend.pages.signin.forms import PasswordForm, TokenForm
 from scheduler.core.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
 from scheduler.selectors.notices import NOTICES, OF_A_JOB
@@ -112,7 +112,7 @@ def password(request: HttpRequest) -> HttpResponseBase:
     if not (isinstance(request.user, User) and request.user.has_usable_password()):
         messages.error(request, "You sign in by a provider: there is no password here.")
         return redirect("me")
-    form = PasswordChangeForm(request.user, request.POST or None)
+    form = PasswordForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         password_change(user=request.user, password=form.cleaned_data["new_password1"], at=now_utc())
         update_session_auth_hash(request, request.user)

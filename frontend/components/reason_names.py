@@ -1,0 +1,25 @@
+"""The reasons of waiting in two or three words, each with its tone."""
+
+from scheduler.core.plan import WaitReason
+
+REASON_NAMES: dict[str, tuple[str, str]] = {
+    WaitReason.NEW: ("Not looked at yet", "mute"),
+    WaitReason.QUEUE_QUOTA: ("Quota of the queue", "mute"),
+    WaitReason.QUEUE_MAX: ("Limit of the queue", "mute"),
+    WaitReason.NO_CAPACITY: ("Too few free", "warn"),
+    WaitReason.BEHIND_POLICY_ORDER: ("Behind other jobs", "info"),
+    WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),
+    WaitReason.CPU_OR_MEMORY: ("Cores or memory", "warn"),
+    WaitReason.NEVER_FEASIBLE: ("Never fits", "bad"),
+    WaitReason.NO_SERVER: ("No server", "bad"),
+    WaitReason.RECONFIGURING: ("Waits for another to leave", "teal"),
+    WaitReason.BACKOFF: ("Pause after a failure", "mute"),
+    WaitReason.HELD: ("Suspended", "warn"),
+    WaitReason.POLICY_PAUSED: ("Scheduling paused", "mute"),
+    WaitReason.SCHEDULER_STALE: ("No round", "bad"),
+}
+
+
+def reason_name(reason: str) -> tuple[str, str]:
+    """Return what a reason is called, and its tone."""
+    return REASON_NAMES.get(reason, (reason.replace("_", " "), "mute"))
