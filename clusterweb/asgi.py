@@ -6,6 +6,7 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
+from django.urls import reverse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
 django_application = get_asgi_application()
@@ -13,6 +14,9 @@ django_application = get_asgi_application()
 from clusterweb.body_limit import limit_body  # noqa: E402
 from frontend.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
 from scheduler.api.uploads import body_bytes_allowed  # noqa: E402
+
+# Loads all pages and routes now: half a second that else the first request waits for.
+reverse("sign-in")
 
 application = ProtocolTypeRouter(
     {

@@ -4,15 +4,17 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import get_resolver
+from django.utils import timezone
 
 from scheduler import notify
-from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, Webhook
+from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, StartEstimate, Webhook
 from scheduler.services.settings import cluster_row
 from scheduler.services.tokens import token_create
 from tests.factories import AT, job_make, queue_make, user_make
@@ -279,3 +281,28 @@ def test_password_change_ends_other_sessions_and_tokens() -> None:
     assert there.get("/me").status_code == 302
     assert Client().get("/api/v1/me", headers={"Authorization": f"Bearer {text}"}).status_code == 401
     assert Event.objects.filter(kind="user", reason="password", actor="mia").count() == 1
+
+
+def test_admin_sees_how_good_estimates_of_starts_were(ada: Client) -> None:
+    """On the admin page in words, in ``/metrics`` as a histogram; nothing is claimed before a start was checked."""
+    queue = queue_make("vision")
+    assert "No estimate of a start could be checked yet" in ada.get("/admin").content.decode()
+    now = timezone.now()
+    for error_s in (-60.0, 120.0, 4_000.0):
+        started_at, first_at = now - timedelta(hours=1), now - timedelta(hours=3)
+        p50_at = started_at - timedelta(seconds=error_s)
+        StartEstimate.objects.create(
+            job=job_make(queue), round_number=1, made_at=first_at, closed_at=started_at,
+            first_made_at=first_at, first_p50_at=p50_at, first_p90_at=p50_at + timedelta(seconds=600),
+            started_at=started_at, error_s=error_s,
+        )  # fmt: skip
+
+    page = ada.get("/admin").content.decode().replace("\u00a0", " ")
+    metrics = ada.get("/metrics").content.decode()
+
+    assert "67 % started by their p90" in page
+    assert "First estimates of 3 jobs that waited" in page
+    assert "<dt>Off by, median</dt><dd>2 min</dd>" in page
+    assert 'clusterweb_eta_error_seconds_bucket{le="60.0"} 1.0' in metrics
+    assert "clusterweb_eta_error_seconds_count 3.0" in metrics
+    assert "clusterweb_eta_error_seconds_sum 4180.0" in metrics
