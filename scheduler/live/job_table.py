@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from scheduler.core.lifecycle import PLANNABLE, JobState
 from scheduler.core.profile import Profile as Curves
-from scheduler.core.tables import JobTable, OptionalColumns, optional_columns
+from scheduler.core.tables import NO_ROW, JobTable, OptionalColumns, optional_columns
 from scheduler.live.demand import UNKNOWN, curves_read, job_demand
 from scheduler.live.retry import BACKOFF_MOST_S
 from scheduler.live.smoke import smoke_sized
@@ -161,7 +161,11 @@ def table_of(
     columns["owner"] = np.array([row["owner_id"] or 0 for row in rows], dtype=np.int64)
     columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
     columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
-    return JobTable(**columns)
+    # Of what was measured, only how a job scales with its GPUs: the rest is in its demand already.
+    known = {pk: Curves(scaling=found.scaling) for pk, found in sorted(curves.items()) if found.scaling}
+    row_of = {pk: row for row, pk in enumerate(known)}
+    columns["profile"] = np.array([row_of.get(row["profile_id"], NO_ROW) for row in rows], dtype=np.int64)
+    return JobTable(**columns, profiles=tuple(known.values()))
 
 
 def _job_row(

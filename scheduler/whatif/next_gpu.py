@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.core.config import SharePolicy
 from scheduler.core.curves import Curves, curves_of
 from scheduler.core.round import plan_round
-from scheduler.core.tables import IntArray, Snapshot
+from scheduler.core.tables import NO_ROW, IntArray, Snapshot
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.whatif.present import Present, present_read
@@ -30,7 +30,8 @@ def next_gpu(user: Actor, job: Job, at: datetime) -> Row | None:
 
     Keys: ``policy``, ``winner`` (a row, or None: nobody gains), ``why`` (shortness, efficiency or empty) and ``rows``,
     one an elastic running job: name as far as it may be seen, ``num_gpus``, ``change`` with the next GPU, ``gain_frac``
-    and ``loss_frac`` (speed with one GPU more and fewer), ``remaining_s`` and whether it ``is_own``.
+    and ``loss_frac`` (speed with one GPU more and fewer, in proportion unless it ``is_measured``), ``remaining_s`` and
+    whether it ``is_own``.
     """
     present = present_read(at)
     tables, policy = present.tables, present.config.policy
@@ -82,6 +83,7 @@ def _row(present: Present, user: Actor, row: int, curves: Curves, held: IntArray
         "change": change,
         "gain_frac": float(speed[gpus + 1] / speed[gpus] - 1.0) if gpus < present.tables.jobs.max_gpus[row] else None,
         "loss_frac": float(1.0 - speed[gpus - 1] / speed[gpus]) if gpus > present.tables.jobs.min_gpus[row] else None,
+        "is_measured": bool(present.tables.jobs.profile[row] != NO_ROW),
         "remaining_s": remaining_s if math.isfinite(remaining_s) else None,
         "is_own": is_own,
     }

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Cluster, Job, Queue
+from scheduler.models import Cluster, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.services.settings import cluster_row
 from scheduler.whatif.next_gpu import next_gpu
@@ -50,6 +50,27 @@ def test_shorter_job_wins_where_both_gain_alike() -> None:
     assert found["winner"] == own
     assert found["why"] == "shortness"
     assert long.number != short.number
+
+
+def test_gain_is_that_of_the_measured_curve() -> None:
+    """The job whose speed was measured gains little, so that the next GPU goes to the one taken to scale linearly."""
+    policy("afs-l")
+    vision = queue_make("vision", quota_gpus=4)
+    flat, linear = elastic(vision, 1_000), elastic(vision, 1_000)
+    curve = Profile.objects.create(fingerprint="auto-flat", scaling=[[1, 1.0], [2, 1.5], [3, 1.65], [4, 1.7]])
+    Job.objects.filter(pk=flat.pk).update(profile=curve)
+    flat.refresh_from_db()
+
+    found = next_gpu(member_make(vision, Role.MEMBER), flat, NOW)
+
+    assert found is not None
+    own, other = found["rows"]
+    assert (own["is_measured"], other["is_measured"]) == (True, False)
+    assert own["gain_frac"] == pytest.approx(0.1)
+    assert own["loss_frac"] == pytest.approx(1 / 3)
+    assert other["gain_frac"] == 0.5
+    assert found["winner"]["number"] == linear.number
+    assert found["why"] == "efficiency"
 
 
 def test_nothing_is_told_where_gpus_are_not_shared_out() -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from frontend.components.formats import counted, number, percent
-from frontend.pages.jobs.subject import Subject
-from scheduler.core.profile import locality, parse_profile
+from frontend.pages.jobs.subject import Row, Subject
+from scheduler.core.profile import Profile, locality, parse_profile
 
 SMALL_LOSS_FRAC = 0.05
 
@@ -24,7 +24,7 @@ def verdict_of(subject: Subject) -> Verdict | None:
     gpus = int(resources["max_gpus"] or resources["gpus"])
     if gpus < 2:
         return None
-    known = parse_profile({**subject.profile, "relative_speed": []}) if subject.profile else None
+    known = _known(subject.profile) if subject.profile else None
     most = max(2, min(int(resources["max_servers"]), gpus))
     if known is None or (known.skew is None and not known.spread):
         return Verdict(title="What several servers cost it is not known", sub=_unknown(subject, most), rows=[])
@@ -37,6 +37,10 @@ def verdict_of(subject: Subject) -> Verdict | None:
         sub=f"{source} {relaxes}",
         rows=[(counted(servers, "server"), f"{number(speed, 2)} of its speed") for servers, speed in speeds.items()],
     )
+
+
+def _known(profile: Row) -> Profile:
+    return parse_profile({name: profile[name] for name in ("skew", "spread")})
 
 
 def _unknown(subject: Subject, most: int) -> str:

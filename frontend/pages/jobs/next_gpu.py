@@ -56,12 +56,13 @@ def next_gpu_of(subject: Subject) -> NextGpu | None:
 
 def _line(row: dict[str, Any]) -> Line:
     change = row["change"]
+    assumed = "" if row["is_measured"] else ", assumed linear"
     return Line(
         name=row["name"],
         href=f"/jobs/J-{row['number']}" if row["number"] else "",
         gpus=number(row["num_gpus"]),
-        more="at its most" if row["gain_frac"] is None else f"{percent(row['gain_frac'])} faster",
-        fewer="at its least" if row["loss_frac"] is None else f"{percent(row['loss_frac'])} slower",
+        more="at its most" if row["gain_frac"] is None else f"{percent(row['gain_frac'])} faster{assumed}",
+        fewer="at its least" if row["loss_frac"] is None else f"{percent(row['loss_frac'])} slower{assumed}",
         left=duration(row["remaining_s"]) if row["remaining_s"] is not None else "not known",
         change=f"{change:+d}" if change else "as now",
         is_own=row["is_own"],
