@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from frontend.pages.jobs.tabs import TABS
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Cluster, Job, Round, Scenario, ScenarioRun
+from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
 from scheduler.services.settings import cluster_row
 from scheduler.whatif import child
@@ -41,7 +41,9 @@ def full_world(folder: Path) -> World:
     owner, begun = world.users["member"], now - timedelta(hours=1)
     for state in set(JobState) - {JobState.RUNNING}:
         job_make(world.vision, state=state, owner=owner, at=begun, name=f"resnet-{state}")
-    Job.objects.filter(state=JobState.RUNNING).update(step=40, total_steps=100, steps_per_s=2.5, loss=0.7)
+    at_work = {"step": 40, "total_steps": 100, "steps_per_s": 2.5, "loss": 0.7}
+    Job.objects.filter(state=JobState.RUNNING).update(**at_work, idle_since=now - timedelta(hours=2))
+    Queue.objects.filter(pk=world.vision.pk).update(idle_action="suspend")
     for minutes in range(50, 0, -5):
         at, running = now - timedelta(minutes=minutes), world.job.pk
         sample_make("queue", world.vision.pk, at, held_gpus=3, quota_gpus=2)

@@ -152,6 +152,7 @@ class LoanRow(Shape):
     is_lent = yes("Whether this queue is the lender.")
     gpu_hours = real()
     gpus_now = real()
+    ends_at = moment("When the borrower's jobs that run now are expected to have ended; null where that is not known.")
     recalls = whole("Jobs of the borrower that were stopped because the lender took its quota back.")
 
 

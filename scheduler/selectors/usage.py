@@ -13,8 +13,9 @@ import numpy as np
 from django.db.models import Q
 
 from scheduler.core.ledger import Holdings, Loans, gpu_seconds, held_over_time, loans, means_between, steps_at
+from scheduler.core.lifecycle import HOLDING
 from scheduler.core.tables import FloatArray
-from scheduler.models import Attempt, Event, Gpu, Lease, Queue, Round, UsageHour
+from scheduler.models import Attempt, Event, Gpu, Job, Lease, Queue, Round, UsageHour
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
 from scheduler.selectors.queues import names_below
@@ -164,6 +165,7 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
             key = (NOBODY if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
             before, now = sums[key], float(found.now_gpus[lender, borrower])
             sums[key] = (before[0] + gpu_s, before[1] + now, before[2] + times)
+    ends = _last_ends([row.pk for row in queues if names[row.pk] != ANOTHER], until)
     rows: list[Row] = [
         {
             "lender": lender,
@@ -171,6 +173,7 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
             "is_lent": is_lent,
             "gpu_hours": round(gpu_s / HOUR_S, 6),
             "gpus_now": round(now, 3),
+            "ends_at": iso(ends.get(borrower)) if now > 0 else None,
             "recalls": times,
         }
         for (lender, borrower, is_lent), (gpu_s, now, times) in sorted(
@@ -182,6 +185,24 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
         for side, is_lent in (("lent_gpus", True), ("borrowed_gpus", False))
     }
     return {"since": iso(since), "until": iso(until), "now": now_gpus, "rows": rows}
+
+
+def _last_ends(queue_pks: Sequence[int], at: datetime) -> dict[str, datetime]:
+    """Return when the last of the jobs that run now in each queue is expected to end, by its name.
+
+    As they report their steps; a queue of which one job tells too little is left out.
+    """
+    running = Job.objects.filter(queue_id__in=queue_pks, state__in=sorted(HOLDING))
+    found: dict[str, datetime] = {}
+    unknown: set[str] = set()
+    columns = ("queue__name", "step", "total_steps", "steps_per_s", "progress_at")
+    for name, step, total_steps, steps_per_s, told_at in running.values_list(*columns):
+        if step is None or not total_steps or not steps_per_s or told_at is None:
+            unknown.add(name)
+            continue
+        end = told_at + timedelta(seconds=max(0, total_steps - step) / steps_per_s)
+        found[name] = max(end, at, found.get(name, at))
+    return {name: end for name, end in found.items() if name not in unknown}
 
 
 def lent_now(at: datetime) -> dict[str, float]:

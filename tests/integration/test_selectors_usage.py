@@ -14,8 +14,9 @@ from hypothesis.extra.django import TestCase
 
 from scheduler.core.lifecycle import JobState
 from scheduler.live.use import Use
-from scheduler.models import Lease, Queue, UsageHour
+from scheduler.models import Job, Lease, Queue, UsageHour
 from scheduler.models.queue import Role
+from scheduler.selectors.times import iso
 from scheduler.selectors.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
 from scheduler.services.queues import queue_change_quota
 from tests.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
@@ -128,8 +129,20 @@ def test_ledger_tells_lender_borrower_and_what_is_lent_now() -> None:
 
     assert found["now"] == {"lent_gpus": 1.0, "borrowed_gpus": 0}
     assert found["rows"] == [
-        {"lender": "speech", "borrower": "vision", "is_lent": True, "gpu_hours": 2.0, "gpus_now": 1.0, "recalls": 0}
+        {
+            "lender": "speech",
+            "borrower": "vision",
+            "is_lent": True,
+            "gpu_hours": 2.0,
+            "gpus_now": 1.0,
+            "ends_at": None,  # its jobs do not say how far they are
+            "recalls": 0,
+        }
     ]
+    Job.objects.filter(queue=vision).update(step=40, total_steps=100, steps_per_s=0.01, progress_at=AT)
+    lent = loan_ledger(lea, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]
+    assert lent["ends_at"] == iso(AT + timedelta(seconds=6_000))
+    assert loan_ledger(oz, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]["ends_at"] is None
     assert {(row["lender"], row["gpu_hours"]) for row in vision_side["rows"]} == {(NOBODY, 2.0), ("speech", 2.0)}
     # A viewer does not learn whose they are: only leads decide about loans.
     assert loan_ledger(oz, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]["borrower"] == ANOTHER
