@@ -38,6 +38,7 @@ class Env:
         debug: Django's debug pages; loopback only.
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
         demo_jobs: Whether the first start submits the eight jobs of the demo.
+        fairness_limit: Mean finish-time fairness of a queue beyond which it is told of; 0 for never.
         lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
         site_url: How people reach the web server; for links in mails and the way back from a sign-in provider.
         webhook_networks: Networks to which webhooks may lead although they are not public, by plain HTTP as well.
@@ -58,6 +59,7 @@ class Env:
     debug: bool
     lease_ttl_s: float
     lost_grace_s: float
+    fairness_limit: float
     demo_jobs: bool
     site_url: str
     webhook_networks: tuple[Network, ...]
@@ -162,5 +164,6 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         debug=debug,
         lease_ttl_s=_parsed(source, "LEASE_TTL_S", "30", _number(2, 3600), "a number of seconds from 2 to 3600"),
         demo_jobs=_parsed(source, "DEMO_JOBS", "1", _flag, "0 or 1"),
+        fairness_limit=_parsed(source, "FAIRNESS_LIMIT", "2", _number(0, 1000), "a number from 0 to 1000"),
         lost_grace_s=_parsed(source, "LOST_GRACE_S", "15", _number(1, 3600), "a number of seconds from 1 to 3600"),
     )

@@ -154,6 +154,7 @@ else:
 ROUND_S = ENV.round_s
 LEASE_TTL_S = ENV.lease_ttl_s
 LOST_GRACE_S = ENV.lost_grace_s
+FAIRNESS_LIMIT = ENV.fairness_limit  # mean finish-time fairness of a queue beyond which it is told of; 0: never
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -81,6 +81,8 @@ def _queued(row: Row) -> str:
     lost = f", {duration(lost_s)} of work lost" if lost_s else ""
     if not row["old_state"]:
         return f"was submitted by {row['actor']}."
+    if row["old_state"] == JobState.CANCELLED:
+        return f"waits again: {row['actor']} took its cancel back."
     if reason == EndCause.PREEMPTED:
         return f"was preempted{lost}."
     if reason in CAUSES:
@@ -142,6 +144,12 @@ def _idle_rule(row: Row) -> Said:
     acts = {"suspend": "suspends", "cancel": "cancels"}.get(after.get("idle_action", ""), "tells of")
     what = f"{acts} jobs that use no GPU for {duration(after_s)}" if after_s else "no longer looks for idle jobs"
     return "info", "hourglass", f"{what}, set by {row['actor']}{told}."
+
+
+def _fairness_over(row: Row) -> Said:
+    rho, limit = row["data"].get("rho"), row["data"].get("limit")
+    words = f"fares worse than it may: its jobs take {rho:.3g} times as long as on an equal share, limit {limit:g}."
+    return "warn", "triangle-alert", words
 
 
 def _job_idle(row: Row) -> Said:
@@ -222,6 +230,8 @@ _WORDS: dict[str, Callable[[Row], Said]] = {
     "user_limits": _user_limits,
     "idle_rule": _idle_rule,
     "job_idle": _job_idle,
+    "fairness_over": _fairness_over,
+    "fairness_again": lambda row: ("ok", "check", "fares within the limit of fairness again."),
     "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),
     "membership": _membership,
     "settings": _settings,

@@ -14,6 +14,7 @@ from scheduler.core.lifecycle import JobState
 from scheduler.core.plan import WaitReason
 from scheduler.live.desired import desired_send
 from scheduler.live.early import EVERY_S, early_check
+from scheduler.live.fairness import Fairness
 from scheduler.live.frames import Frames
 from scheduler.live.idle import Idle
 from scheduler.live.intake import Taken, refusals_record, reports_open
@@ -42,6 +43,7 @@ class Engine:
         self.telemetry = Telemetry()
         self.frames = Frames(ports.frames)
         self.idle = Idle()
+        self.fairness = Fairness()
         self._checked_s = self._renewed_s = self._settled_s = -1e18
 
     def server_ids(self) -> list[str]:
@@ -110,6 +112,7 @@ class Engine:
             self._settled_s = now_s
             self._tell(early_check(at=at))
         self.idle.check(at=at, now_s=now_s)
+        self.fairness.check(at=at, now_s=now_s)
         if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
             self._renewed_s = now_s
             self._tell(self._present(now_s=now_s))

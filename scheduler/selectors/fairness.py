@@ -27,6 +27,9 @@ JOBS_RATED = 500
 RATED_WITHIN = timedelta(days=1)
 LEAST_RUN_S = 1.0  # a job that has hardly run says nothing about fairness
 
+# Kinds of the events of a queue that fares worse than the limit allows, and of one that no longer does.
+UNFAIR, FAIR = "fairness_over", "fairness_again"
+
 Row = dict[str, Any]  # JSON
 
 
@@ -69,9 +72,13 @@ def fairness(user: Actor, at: datetime | None = None) -> Row:
     return {"jobs": rows, "jain_index": _jain(rows)}
 
 
-def mean_rho_by_queue(jobs: QuerySet[Job], at: datetime) -> dict[str, float]:
-    """Return the mean rho of each queue over those of ``jobs`` that completed within a day or run now."""
-    return {name: sum(values) / len(values) for name, values in _by_queue(_rows(jobs, at)).items()}
+def mean_rho_by_queue(jobs: QuerySet[Job], at: datetime, *, least_jobs: int = 1) -> dict[str, float]:
+    """Return the mean rho of each queue over those of ``jobs`` that completed within a day or run now.
+
+    Queues with fewer than ``least_jobs`` of them are left out.
+    """
+    by_queue = _by_queue(_rows(jobs, at))
+    return {name: sum(values) / len(values) for name, values in by_queue.items() if len(values) >= least_jobs}
 
 
 def _rows(jobs: QuerySet[Job], now: datetime) -> list[Row]:

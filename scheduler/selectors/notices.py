@@ -15,6 +15,7 @@ NOTICES = {
     "job.cancelled": "Somebody has cancelled a job.",
     "job.preempted": "A job must make room for another one.",
     "job.idle": "A job holds GPUs for longer than its queue allows without using them.",
+    "fairness.over": "The jobs of a queue take longer than the limit times what an equal share would give them.",
     "quota.changed": "The quota of a queue was changed.",
     "server.drained": "A server is taken out of use.",
     "server.lost": "A server does not report any more.",
@@ -22,11 +23,11 @@ NOTICES = {
     "settings.changed": "An admin has changed how rounds decide, or paused them.",
     "round.refused": "A plan broke a rule and was not applied.",
 }
-OF_A_QUEUE = tuple(name for name in NOTICES if name.startswith(("job.", "quota.")))
+OF_A_QUEUE = tuple(name for name in NOTICES if name.startswith(("job.", "quota.", "fairness.")))
 OF_A_JOB = tuple(name for name in NOTICES if name.startswith("job."))
 TEST = "test"
 # Kinds of events that can be notices at all.
-KINDS = ("job_state", "job_idle", "quota", "server_state", "settings", "plan_refused")
+KINDS = ("job_state", "job_idle", "fairness_over", "quota", "server_state", "settings", "plan_refused")
 
 _JOB_ENTERS = {
     JobState.PREEMPTING: "job.preempted",
@@ -37,6 +38,7 @@ _JOB_ENTERS = {
 _SERVER_ENTERS = {"draining": "server.drained", "lost": "server.lost", "up": "server.up"}
 _OTHERS = {
     "job_idle": "job.idle",
+    "fairness_over": "fairness.over",
     "quota": "quota.changed",
     "settings": "settings.changed",
     "plan_refused": "round.refused",

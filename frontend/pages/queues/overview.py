@@ -4,13 +4,13 @@ from datetime import timedelta, tzinfo
 from typing import Any
 
 from frontend.components.devices import DeviceWord
-from frontend.components.happenings import happenings
+from frontend.components.happenings import Happening, happenings
 from frontend.components.times import Range, series_in
 from frontend.pages.queues.figures import fairness_chart, share_chart
 from scheduler.core.lifecycle import JobState
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
-from scheduler.selectors.fairness import fairness
+from scheduler.selectors.fairness import FAIR, UNFAIR, fairness
 from scheduler.selectors.jobs import JobFilters, job_list, job_row
 from scheduler.selectors.queues import names_below
 from scheduler.selectors.usage import loan_ledger, share_series
@@ -44,5 +44,12 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
         "fair": fairness_chart(queue.name, queue.color_slot, [row["rho"] for row in rated]),
         "loans_now": loan_ledger(user, queue, since=range_.until - MOMENT, until=range_.until)["now"],
         "unused_gpus": sum(job.num_gpus for job in job_list(user, JobFilters(queue=queue.name, is_idle=True))),
+        "unfair": _unfair(queue),
         "feed": happenings([event_row(event) for event in events[:FEED_MOST]]),
     }
+
+
+def _unfair(queue: Queue) -> Happening | None:
+    """Return the alert that the queue fares too badly; None while it does not."""
+    told = events_joined(Event.objects.filter(queue=queue, kind__in=(UNFAIR, FAIR))).order_by("-id").first()
+    return happenings([event_row(told)])[0] if told is not None and told.kind == UNFAIR else None

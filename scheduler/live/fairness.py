@@ -1,0 +1,45 @@
+"""Watches that no queue fares far worse than on an equal share: tells when it begins, and when it is over."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+
+from scheduler.models import Event, Job, Queue
+from scheduler.notify import touch_queue
+from scheduler.selectors.fairness import FAIR, UNFAIR, mean_rho_by_queue
+
+EVERY_S = 60.0
+LEAST_JOBS = 3  # one job alone says little about a queue
+
+
+@dataclass(slots=True)
+class Fairness:
+    """``checked_s``: when it was looked at last, seconds of the monotonic clock."""
+
+    checked_s: float = -1e18
+
+    def check(self, *, at: datetime, now_s: float) -> None:
+        """Compare the mean finish-time fairness of each queue with ``FAIRNESS_LIMIT``; 0 looks at nothing."""
+        if not settings.FAIRNESS_LIMIT or now_s - self.checked_s < EVERY_S:
+            return
+        self.checked_s = now_s
+        means = mean_rho_by_queue(Job.objects.all(), at, least_jobs=LEAST_JOBS)
+        for queue in Queue.objects.order_by("pk"):
+            _tell(queue, means.get(queue.name), at=at)
+
+
+def _tell(queue: Queue, rho: float | None, *, at: datetime) -> None:
+    told = Event.objects.filter(queue=queue, kind__in=(UNFAIR, FAIR)).order_by("-id").first()
+    was_over, is_over = told is not None and told.kind == UNFAIR, rho is not None and rho > settings.FAIRNESS_LIMIT
+    if was_over == is_over:
+        return
+    Event.objects.create(
+        at=at,
+        kind=UNFAIR if is_over else FAIR,
+        actor="scheduler",
+        queue=queue,
+        reason="rho",
+        data={"rho": None if rho is None else round(rho, 3), "limit": settings.FAIRNESS_LIMIT},
+    )
+    touch_queue(queue.pk)
