@@ -49,6 +49,11 @@ def embedded_url(env: Env) -> str:
     return f"unix://:{password}@{socket_path(env.var_dir)}"
 
 
+def made_url(env: Env) -> str:
+    """Return the URL of the embedded server of this state directory; empty when none was ever started there."""
+    return embedded_url(env) if (env.var_dir / "redis" / "password").exists() else ""
+
+
 def write_configuration(env: Env) -> Path:
     """Write the server's configuration (mode 0600, it holds the password) and return its path."""
     directory = env.var_dir / "redis"

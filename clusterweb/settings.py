@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import environ
 
 from clusterweb import env as clusterweb_env
+from clusterweb.broker import made_url
 from clusterweb.logging import LOGGING  # noqa: F401  (read by Django)
 
 ENV = clusterweb_env.load()
@@ -124,7 +125,8 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 # Broker, channel layer, agents.
-REDIS_URL = ENV.redis_url or "redis://127.0.0.1:6379/0"
+# Commands beside a running `make run` reach its broker, too.
+REDIS_URL = ENV.redis_url or made_url(ENV) or "redis://127.0.0.1:6379/0"
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

@@ -1,0 +1,48 @@
+"""Settings that follow from others: behind a TLS proxy, and beside a broker of our own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusterweb.broker import embedded_url
+from clusterweb.env import BASE_DIR, load
+
+
+def shown(names: list[str], **environ: str) -> object:
+    """Return settings as a process of its own has them."""
+    code = f"import json\nfrom django.conf import settings\nprint(json.dumps([getattr(settings, n) for n in {names}]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=BASE_DIR,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "clusterweb.settings", **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("site_url", "expected"),
+    [
+        ("https://cluster.example.org/", [["https://cluster.example.org"], True, True]),
+        ("", [[], False, False]),
+    ],
+)
+def test_address_of_the_proxy_decides(tmp_path: Path, site_url: str, expected: list[object]) -> None:
+    """Without it Django takes each form for one of another site, since its own connection is plain."""
+    names = ["CSRF_TRUSTED_ORIGINS", "SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE"]
+
+    assert shown(names, VAR_DIR=str(tmp_path), SITE_URL=site_url) == expected
+
+
+def test_commands_reach_the_broker_of_their_state_directory(tmp_path: Path) -> None:
+    """What ``make run`` has started there, with no variable set by hand."""
+    url = embedded_url(load({"VAR_DIR": str(tmp_path)}))
+
+    assert shown(["REDIS_URL"], VAR_DIR=str(tmp_path)) == [url]
