@@ -8,7 +8,7 @@ from pathlib import Path
 from scheduler.core.profile import Profile, sensitivity
 from scheduler.core.tables import QueueTable, ServerTable
 from scheduler.simulator.arms import Arm
-from scheduler.simulator.cluster import Cluster, QueueSpec, queue_table, server_table
+from scheduler.simulator.cluster import GB, Cluster, QueueSpec, queue_table, server_table
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob
@@ -136,6 +136,7 @@ def prepare(study: Study, *, seed: int) -> Prepared:
     cluster_gpus = int(servers.num_gpus.sum())
     trace = _shaped(trace, workload, cluster_gpus)
     _check_widths(trace, cluster_gpus)
+    trace = replace(trace, warnings=(*trace.warnings, *_scarcer_than_gpus(trace.jobs, servers)))
     if workload.mix:
         trace = replace(trace, jobs=_profiled(trace.jobs, servers, workload.mix, seed))
     trace, queues, names = _queued(study, trace, cluster_gpus)
@@ -156,6 +157,24 @@ def _check_widths(trace: Trace, cluster_gpus: int) -> None:
         f"{len(wide):,} of {len(trace.jobs):,} jobs need up to {max(each.num_gpus for each in wide):,}. "
         "Take a larger cluster, or leave them out of the trace."
     )
+
+
+def _scarcer_than_gpus(jobs: Sequence[SimJob], servers: ServerTable) -> list[str]:
+    """Return warnings where jobs insist on more than comes with their GPUs, as when servers are told too small."""
+    gpus, warnings = float(servers.num_gpus.sum()), []
+    insisting = [job for job in jobs if job.min_cpus or job.min_memory_bytes]
+    for name, amount, least in (
+        ("cores", float(servers.num_cpus.sum()), [job.min_cpus for job in insisting]),
+        ("GB of memory", float(servers.memory_bytes.sum()) / GB, [job.min_memory_bytes / GB for job in insisting]),
+    ):
+        share = amount / gpus * (1 + 1e-9)
+        more = sum(own > share * job.num_gpus for job, own in zip(insisting, least, strict=True))
+        if more:
+            warnings.append(
+                f"{more:,} of {len(jobs):,} jobs insist on more than the {share:,.4g} {name} that come with a GPU "
+                "here: GPUs may stay idle for want of them; check what the servers have"
+            )
+    return warnings
 
 
 def replay(

@@ -17,6 +17,11 @@ from scheduler.simulator.outcome import Summary
 from tests.simulations import BUSY, ROOT, figures, simulate, stable
 
 TRACE = str(ROOT / "fixtures/traces/tiresias_60_job.csv")
+PROMISED = {
+    *("jobs", "finished", "unfinished", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s"),
+    *("avg_queueing_s", "avg_gpu_occupancy", "avg_useful_gpu", "preemptions", "avg_rho", "p99_rho", "max_rho"),
+    *("jain_index", "rounds", "cpu_s", "peak_rss_bytes", "plan_hash"),
+}
 SMALL = ("--servers", "4", "--gpus", "4", "--cpus", "12", "--memory-gb", "250")
 
 
@@ -42,7 +47,8 @@ def test_json_has_the_promised_keys() -> None:
     """All figures by their names, and the setting that gave them."""
     found = figures(TRACE, "--policy", "fifo", *SMALL)
 
-    assert set(Summary.__annotations__) <= set(found)
+    assert set(Summary.__annotations__) == PROMISED
+    assert set(found) >= PROMISED
     assert found["arm"] == "fifo:consolidate+proportional"
     assert (found["jobs"], found["finished"], found["unfinished"]) == (60, 60, 0)
     assert {"trace", "format", "cluster", "gpus", "seed", "version", "round_s"} <= set(found)
@@ -230,6 +236,19 @@ def test_a_cluster_file_and_its_queues_decide(tmp_path: Path) -> None:
     assert stable(from_file) == stable(figures(TRACE, "--policy", "srtf", *SMALL))
     with pytest.raises(CommandError, match="does not name as queues"):
         simulate(TRACE, "--policy", "srtf", "--cluster", str(cluster))
+
+
+def test_servers_told_too_small_are_noticed(tmp_path: Path) -> None:
+    """A history insists on its cores and memory: where they are used up before the GPUs, a warning says so."""
+    trace = tmp_path / "t.csv"
+    trace.write_text("arrival_s,num_gpus,run_s,min_cpus,min_memory_bytes\n0,2,60,16,8e9\n0,1,60,3,200e9\n0,1,60,3,0\n")
+
+    small = figures(str(trace), "--policy", "fifo")["warnings"]
+    assert [str(text).split(":")[0] for text in small] == [  # type: ignore[attr-defined]  # a JSON list
+        "1 of 3 jobs insist on more than the 3 cores that come with a GPU here",
+        "1 of 3 jobs insist on more than the 62.5 GB of memory that come with a GPU here",
+    ]
+    assert figures(str(trace), "--policy", "fifo", "--cpus", "64", "--memory-gb", "1600")["warnings"] == []
 
 
 def test_a_queue_for_each_of_the_trace() -> None:

@@ -93,6 +93,8 @@ def test_the_way_a_file_was_saved_does_not_matter(content: bytes, tmp_path: Path
         (b"arrival_s,num_gpus,run_s\n0,1,60\n0,1,\xff\n", 3, "not UTF-8"),
         (b"\xff\xfea\x00r\x00r\x00", 1, "no format"),
         (b'arrival_s,num_gpus,run_s\n0,1,60\n0,1,"60\n', 3, "cannot be split"),
+        (CSV.replace("\n", "\r").encode(), 1, "a carriage return ends a line alone"),
+        (b"arrival_s,num_gpus,run_s,name\n0,1,60,a\n0,1,60,b\0\n", 3, "holds NUL bytes"),
         (b"arrival_s,num_gpus,run_s\n0,1," + b"6" * 200_000 + b"\n", 2, "cannot be split"),
         (gzip.compress(CSV.encode() * 1000, mtime=0)[:60], None, "cannot be read to its end"),
         (b"\x1f\x8bnonsense", None, "cannot be read to its end"),

@@ -122,6 +122,9 @@ def test_errors_are_at_their_place() -> None:
     length = refusal_of(HEADER + row(times="2024-01-02T03:00:00|2024-01-02T03:10:00|Unknown|two hours"))
     amount = refusal_of(HEADER + row(tres="gres/gpu=two"))
     memory = refusal_of(HEADER + row(tres="gres/gpu=2,mem=64X"))
+    no_amounts = [refusal_of(HEADER + row(tres=text)) for text in ("soon", "8", "1.5", "gres/gpu=2,8")]
+    no_gres = refusal_of("JobID|Submit|Start|Elapsed|AllocGRES\n1|2024-01-02T03:00:00|2024-01-02T03:10:00|01:00|8\n")
+    headers_twice = refusal_of(HEADER + row("1") + HEADER + row("2"))
     date = refusal_of(HEADER + row(times="Tuesday|2024-01-02T03:10:00|Unknown|00:01:00"))
     resources = refusal_of("JobID|Submit|Start|End\n1|2024-01-02T03:00:00|2024-01-02T03:10:00|2024-01-02T03:20:00\n")
     end = "JobID|Submit|Start|End|AllocTRES\n1|2024-01-02T03:00:00|2024-01-02T03:10:00|2024-01-02T03:00:00|gres/gpu=1\n"
@@ -129,6 +132,9 @@ def test_errors_are_at_their_place() -> None:
     assert (length.line, length.column) == (2, "Elapsed")
     assert amount.column == "AllocTRES"
     assert memory.column == "AllocTRES"
+    assert {error.column for error in no_amounts} == {"AllocTRES"}
+    assert no_gres.column == "AllocGRES"
+    assert headers_twice.line == 3
     assert date.column == "Submit"
     assert "AllocTRES, ReqTRES" in resources.problem
     assert refusal_of(end).column == "End"

@@ -22,6 +22,7 @@ _UNIX_FROM_S, _UNIX_TO_S = 631_152_000.0, 4_102_444_800.0
 _ELAPSED = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,3}):)?(\d{1,2}):(\d{1,2})(?:\.\d+)?", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTPE]?)", re.ASCII)
 _COUNT = re.compile(r"\d{1,15}", re.ASCII)
+_TRES = "name=count with commas between them, such as cpu=8,gres/gpu=2,mem=64G,node=1"
 # Slurm's letters are powers of 1024; without one it is megabytes.
 _UNIT_BYTES = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
@@ -138,7 +139,9 @@ def _of_tres(row: Row, column: str, text: str) -> Resources:
     """
     untyped, typed, cpus, memory_bytes = None, 0, 0, 0.0
     for part in text.split(","):
-        name, _, amount = part.partition("=")
+        name, told, amount = part.partition("=")
+        if part and not told:
+            row.refuse(column, _TRES)
         if name == "cpu":
             cpus = _count(row, column, amount)
         elif name == "mem":
@@ -155,7 +158,7 @@ def _of_tres(row: Row, column: str, text: str) -> Resources:
 
 def _count(row: Row, column: str, amount: str) -> int:
     if not _COUNT.fullmatch(amount):
-        row.refuse(column, "name=count with commas between them, such as cpu=8,gres/gpu=2,mem=64G,node=1")
+        row.refuse(column, _TRES)
     return int(amount)
 
 
@@ -172,6 +175,8 @@ def _of_gres(row: Row, column: str, text: str) -> Resources:
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
         words = part.removeprefix("gres:").replace("gres/", "").split(":")
         if words[0] != "gpu":
+            if words[0][:1].isdigit():
+                row.refuse(column, "name:count with commas between them, such as gpu:2 or gpu:a100:2")
             continue
         count += _count(row, column, words[-1] if len(words) > 1 else "1")
     nodes = next((name for name in ("AllocNodes", "NNodes", "ReqNodes") if row.text(name) not in _MISSING), None)

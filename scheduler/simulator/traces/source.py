@@ -63,11 +63,15 @@ class Source:
         """Yield the lines with their ends, decoded.
 
         Raises:
-            TraceError: If a line is not UTF-8, or the compressed file is broken.
+            TraceError: If a line is no text in UTF-8, or the compressed file is broken.
         """
         number = 0
         try:
             for number, line in enumerate(self._raw, start=1):
+                if b"\0" in line:
+                    raise TraceError(
+                        file=self.name, line=number, problem="holds NUL bytes: the file is damaged, or no text"
+                    )
                 yield (line.removeprefix(_BOM) if number == 1 else line).decode()
         except UnicodeDecodeError as error:
             bad = error.object[error.start : error.start + 4]
@@ -103,7 +107,8 @@ class Source:
             except StopIteration:
                 return
             except csv.Error as error:
-                raise TraceError(file=self.name, line=before + 1, problem=f"cannot be split: {error}") from error
+                problem = "a carriage return ends a line alone" if "new-line" in str(error) else str(error)
+                raise TraceError(file=self.name, line=before + 1, problem=f"cannot be split: {problem}") from error
             if cells:
                 yield before + 1, cells
             before = reader.line_num
