@@ -85,6 +85,15 @@ def _bid(job: Elastic, case: Case, holds: int, left: int) -> Bid:
     return {count: 1 / _rho(job, case, holds + count) if holds + count else NOTHING for count in counts}
 
 
+def strawman(case: Case, num_gpus: int) -> list[int]:
+    """Return the GPUs of each job when the worst-off one takes all it can use, then the next."""
+    jobs = jobs_of(case)
+    given = [job.held if job.held and _lease_goes_on(job, case) else 0 for job in jobs]
+    for job in sorted(jobs, key=lambda job: (-_rho(job, case, max(1, given[job.at])), job.row.arrival_s, job.at)):
+        given[job.at] += max(0, min(_peak(job) - given[job.at], num_gpus - sum(given)))
+    return given
+
+
 def themis(case: Case, num_gpus: int) -> list[int]:
     """Return the GPUs of each job; raises TiedError when several divisions are equally good."""
     jobs = jobs_of(case)

@@ -32,7 +32,7 @@ class Order:
         return sorted(range(len(rows)), key=lambda at: (keys[at], rows[at].first_start_s, rows[at].arrival_s, at))
 
 
-def _each(key: Callable[[JobRow, Case], Key], *, preemptive: bool) -> Order:
+def each(key: Callable[[JobRow, Case], Key], *, preemptive: bool) -> Order:
     """Return the order by a key that looks at one job at a time."""
     return Order(keys=lambda case: [key(job, case) for job in case.jobs], preemptive=preemptive)
 
@@ -84,7 +84,7 @@ def _fair(case: Case) -> list[Key]:
     return [keys[at] for at in range(len(jobs))]
 
 
-def _relative(job: JobRow, case: Case) -> list[Fraction]:
+def relative(job: JobRow, case: Case) -> list[Fraction]:
     """Return the parts of the GPUs, cores and bytes of the cluster that a job asks for, its share where unknown."""
     part = Fraction(job.num_gpus, case.num_gpus)
     cpus = sum(Fraction(server.num_cpus) for server in case.servers)
@@ -96,38 +96,43 @@ def _relative(job: JobRow, case: Case) -> list[Fraction]:
     ]
 
 
-def _drf(case: Case) -> list[Key]:
-    """Return the turn of each job when the user with the smallest dominant share always has the next turn.
+def held_before(case: Case) -> list[Fraction]:
+    """Return the dominant share of each job's user just before the job, the user's jobs taken one by one.
 
-    A user's jobs come running ones first, then those that started first, arrived first.
+    Running ones come first, then those that started first, arrived first.
     """
-    jobs, keys = case.jobs, {}
+    jobs, shares = case.jobs, {}
     held = {job.owner: [Fraction(0)] * 3 for job in jobs}
     in_line = sorted(
         range(len(jobs)), key=lambda at: (not jobs[at].seats, jobs[at].first_start_s, jobs[at].arrival_s, at)
     )
     for at in in_line:
         job = jobs[at]
-        keys[at] = (max(held[job.owner]),)
-        more = [part / Fraction(job.weight) for part in _relative(job, case)]
+        shares[at] = max(held[job.owner])
+        more = [part / Fraction(job.weight) for part in relative(job, case)]
         held[job.owner] = [have + part for have, part in zip(held[job.owner], more, strict=True)]
-    return [keys[at] for at in range(len(jobs))]
+    return [shares[at] for at in range(len(jobs))]
+
+
+def _drf(case: Case) -> list[Key]:
+    """Return the turn of each job when the user with the smallest dominant share always has the next turn."""
+    return [(share,) for share in held_before(case)]
 
 
 def _tetris(job: JobRow, case: Case) -> Key:
     """Return the remaining work: time times the parts of all resources."""
-    return (Fraction(job.remaining_s) * sum(_relative(job, case)),)
+    return (Fraction(job.remaining_s) * sum(relative(job, case)),)
 
 
 ORDERS: dict[str, Order] = {
-    "fifo": _each(lambda job, case: (job.arrival_s,), preemptive=False),
-    "priority": _each(lambda job, case: (-job.priority,), preemptive=False),
-    "srtf": _each(lambda job, case: (job.remaining_s,), preemptive=True),
-    "srsf": _each(lambda job, case: (job.num_gpus * job.remaining_s,), preemptive=True),
-    "las": _each(lambda job, case: (_las_level(job),), preemptive=True),
-    "gittins": _each(_gittins, preemptive=True),
-    "ftf": _each(_ftf, preemptive=True),
+    "fifo": each(lambda job, case: (job.arrival_s,), preemptive=False),
+    "priority": each(lambda job, case: (-job.priority,), preemptive=False),
+    "srtf": each(lambda job, case: (job.remaining_s,), preemptive=True),
+    "srsf": each(lambda job, case: (job.num_gpus * job.remaining_s,), preemptive=True),
+    "las": each(lambda job, case: (_las_level(job),), preemptive=True),
+    "gittins": each(_gittins, preemptive=True),
+    "ftf": each(_ftf, preemptive=True),
     "drf": Order(keys=_drf, preemptive=False),
-    "tetris": _each(_tetris, preemptive=True),
+    "tetris": each(_tetris, preemptive=True),
     "fair": Order(keys=_fair, preemptive=False),
 }

@@ -36,7 +36,7 @@ def _curve(rng: Random) -> Profile:
     return Profile(scaling=tuple(points))
 
 
-def _elastic_case(rng: Random) -> Case:
+def elastic_case(rng: Random) -> Case:
     """Return up to twelve jobs that can all run on one GPU, on one server of up to 16 GPUs."""
     case = random_case(rng, most_servers=1)
     size = rng.choice([1, 2, 4, 6, 8, 12, 16])
@@ -87,7 +87,7 @@ def test_shares(name: str) -> None:
 
     tied = 0
     for _ in range(CASES):
-        case = _elastic_case(rng)
+        case = elastic_case(rng)
         try:
             different = differs(case)
         except TiedError:
@@ -106,7 +106,7 @@ def test_on_one_server_every_share_is_seated(name: str) -> None:
     """Where a share never meets a border between servers, the round gives just what the policy says."""
     rng = Random(f"seated-{name}")
     for _ in range(CASES // 4):
-        case = _elastic_case(rng)
+        case = elastic_case(rng)
         case = replace(case, jobs=tuple(replace(job, preemptible=True) for job in case.jobs))
         plan = plan_round(case.snapshot(), config_of(name, "consolidate", "proportional"))
 
