@@ -32,6 +32,8 @@ MOST_CPU_S = 2.0
 HORIZON_S = 7 * 86_400.0
 LATELY = timedelta(days=7)
 MOST_LATELY = 2_000
+# A cluster that is younger than this is not thought to go on as busily as it began.
+LEAST_OVER_S = 86_400.0
 MOST_JOBS = 1_000
 REST_TIMES = 4
 LEAST_FUTURES = 8
@@ -125,8 +127,9 @@ def submitted_lately(live: LiveSnapshot, at: datetime) -> Submitted | None:
     )
     if not rows:
         return None
+    over_s = (at - rows[-1][3]).total_seconds()
     return Submitted(
-        over_s=(at - rows[-1][3]).total_seconds(),
+        over_s=over_s if len(rows) == MOST_LATELY else max(over_s, LEAST_OVER_S),
         queue=np.array([row_of[row[0]] for row in rows], dtype=np.int64),
         owner=np.array([row[1] for row in rows], dtype=np.int64),
         num_gpus=np.array([row[2] for row in rows], dtype=np.int64),

@@ -22,7 +22,6 @@ from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues import Move, Quota, quota_problems
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.forecast import Forecast, QueueFigures, forecast
-from scheduler.simulator.futures import Submitted
 from scheduler.simulator.run_times import ended_of
 from scheduler.simulator.variants import ARM_FIELDS
 from scheduler.whatif.estimates import submitted_lately
@@ -34,8 +33,6 @@ CPU_S = 1.2
 MOST_CPU_S = 8.0
 MOST_JOBS = 5_000
 WAIT_S = 20.0
-# A cluster that is younger than this is not thought to go on as busily as it began.
-LEAST_OVER_S = 86_400.0
 
 Row = dict[str, Any]  # JSON
 
@@ -82,18 +79,13 @@ def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetim
         changed=changed,
         owner=np.array(owners_of(live), dtype=np.int64),
         ended=ended_of(ended_rows(live.tables.queues)),
-        submitted=_submitted(live, at),
+        submitted=submitted_lately(live, at),
         futures=FUTURES,
         horizon_s=HORIZON_S,
         cpu_s=CPU_S,
         most_cpu_s=MOST_CPU_S,
         seed=live.round_number,
     )
-
-
-def _submitted(live: LiveSnapshot, at: datetime) -> Submitted | None:
-    submitted = submitted_lately(live, at)
-    return replace(submitted, over_s=max(submitted.over_s, LEAST_OVER_S)) if submitted else None
 
 
 def _changed(queues: QueueTable, queue: Queue, after: Quota, moves: Sequence[Move]) -> QueueTable:

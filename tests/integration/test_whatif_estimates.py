@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Cluster, Queue, StartEstimate
+from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.settings import cluster_row
 from scheduler.whatif.estimates import Estimator, estimates_close, estimates_make
@@ -44,6 +44,20 @@ def test_waiting_job_gets_the_time_at_which_the_running_one_ends() -> None:
     assert found.p90_at is not None
     assert NOW + timedelta(seconds=700) < found.p50_at < found.p90_at < NOW + timedelta(seconds=1_600)
     assert found.first_p50_at == found.p50_at
+
+
+def test_young_cluster_is_not_thought_to_go_on_as_busily_as_it_began() -> None:
+    """Ten jobs in its first two minutes are no thirty thousand in a week: the start is simulated, and known."""
+    queue, owner = full_cluster()
+    for n in range(8):
+        ended = job_make(queue, owner=owner, state=JobState.COMPLETED, at=NOW - timedelta(seconds=120), step_s=1.0)
+        Job.objects.filter(pk=ended.pk).update(executed_s=float(n + 1))
+    Job.objects.filter(submitted_at__lt=NOW - timedelta(seconds=120)).update(submitted_at=NOW - timedelta(seconds=120))
+    job = job_make(queue, owner=owner, num_gpus=2, at=NOW - timedelta(seconds=60))
+
+    estimates_make(cluster_row(), at=NOW)
+
+    assert estimate_row(estimate_of(job))["known"]
 
 
 def test_what_cannot_be_known_is_not_made_up() -> None:
