@@ -7,8 +7,9 @@ from django.contrib.auth.models import User
 
 from scheduler.core.errors import SpecInvalid
 from scheduler.core.idle import IdleAction
-from scheduler.core.spec_units import parse_duration_s
+from scheduler.core.spec_units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
+from scheduler.services.queue_idle import AFTER_S
 
 
 class ReasonedForm(forms.Form):
@@ -89,6 +90,10 @@ class IdleForm(ReasonedForm):
             after_s = parse_duration_s(text)
         except ValueError:
             raise forms.ValidationError(f"Write a number with a unit, such as 30m or 2h, not {text}.") from None
+        low, high = AFTER_S
+        if not low <= after_s <= high:
+            between = f"between {format_duration(low)} and {format_duration(high)}"
+            raise forms.ValidationError(f"It must be {between}. You asked for {text}.")
         return int(after_s)
 
     def add_errors(self, error: SpecInvalid) -> None:
