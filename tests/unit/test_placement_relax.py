@@ -143,6 +143,7 @@ def test_philly_example_4() -> None:
         return float(records.queueing_s[8]) / 3600, float(records.jct_s[8] - records.queueing_s[8]) / 3600
 
     assert times_h("any") == pytest.approx((0.0, 15.29), abs=0.01)
+    assert 16 * (times_h("any")[1] - 10) == pytest.approx(84.6, abs=0.05)  # more GPU-hours for the earlier end
     assert times_h("relax") == pytest.approx((2 * 810 / 3600, 15.29), abs=0.01)
     patient = build_config(
         policy="fifo", locality="relax", locality_options={"tries_per_level": 100}, mechanism="proportional"

@@ -38,7 +38,11 @@ def _fits(cpus: float, memory: float, remaining_s: float = math.inf, owner: int 
 
 def _two_servers(jobs: list[JobRow]) -> Snapshot:
     """Return servers of (8, 24, 500) with (4, 20, 100) and (4, 6, 400) free, as in the example of alignment."""
-    holders = [JobRow(num_gpus=4, max_servers=1, seats=((server, 4),)) for server in (0, 1)]
+    held = ((4.0, 400 * GB), (18.0, 100 * GB))
+    holders = [
+        JobRow(num_gpus=4, max_servers=1, seats=((server, 4),), demand_cpus=cpus, demand_memory_bytes=memory)
+        for server, (cpus, memory) in enumerate(held)
+    ]
     snapshot = snapshot_of([*jobs, *holders], [ServerRow()] * 2)
     snapshot.held.cpus[:] = [4.0, 18.0]
     snapshot.held.memory_bytes[:] = [400 * GB, 100 * GB]
@@ -55,7 +59,10 @@ def test_the_best_fit_goes_first_and_nobody_is_stopped() -> None:
     assert keys[3] == math.inf  # 21 cores are free nowhere
     assert not policy.preemptive
     config = build_config(policy="tetris", policy_options={"score": "alignment"}, mechanism="greedy")
-    assert plan_round(snapshot, config).order[2:4] == [2, 1]
+    plan = plan_round(snapshot, config)
+    assert plan.order[2:4] == [2, 1]
+    at = dict(zip(plan.grants.job.tolist(), plan.grants.server.tolist(), strict=True))
+    assert (at[1], at[2]) == (0, 1)  # the image job where cores are free, the speech job where memory is
 
 
 def test_epsilon_trades_fit_for_short_work() -> None:

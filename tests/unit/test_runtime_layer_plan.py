@@ -1,12 +1,15 @@
 """Where to cut a network between the ranks and the one that computes the rest: the figures of VGG16, and all sides."""
 
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.runtime.layer_plan import Layer, Setting, best_cut, best_sides, bytes_per_worker, step_s
+from scheduler.placement.skew import Skew
 
 # Of VGG16 after pool1 ... pool5, fc6, fc7, fc8: parameters, activation of one sample, GMAC forward of one sample.
 VGG16 = [
@@ -71,7 +74,7 @@ def test_best_cut_depends_on_who_computes_the_rest(server_gmac_s: float, cut: in
 
 
 def test_network_with_little_weight_is_left_alone() -> None:
-    """ResNet-50 at 56 Gbit/s: 188.5 instead of 204.8 MB a worker saves less than 3 % of a step."""
+    """ResNet-50 at 56 Gbit/s: 188.5 instead of 204.4 MB a worker saves less than 3 % of a step."""
     link = 7e9
     layers = [
         Layer(weight_bytes=4 * 23.5e6, activation_bytes=4 * 2048, worker_s=3 * 32 * 4.1 / 5_000, server_s=0.3),
@@ -80,10 +83,30 @@ def test_network_with_little_weight_is_left_alone() -> None:
     fast = Setting(workers=1, batch=32, worker_bytes_per_s=link, server_bytes_per_s=link)
 
     assert best_cut(layers, fast) == len(layers)
+    megabytes = [bytes_per_worker(layers, cut, batch=32) / 1e6 for cut in (1, 2)]
+    assert megabytes == pytest.approx([188.5, 204.4], abs=0.1)
+
+
+@pytest.mark.parametrize(("workers", "plain_s", "cut_s"), [(2, 1.77, 0.20), (4, 3.54, 0.40), (8, 7.08, 0.79)])
+def test_the_servers_link_carries_what_all_workers_send(workers: int, plain_s: float, cut_s: float) -> None:
+    """VGG16 at 10 Gbit/s: a step is as long as workers times their bytes take over one link, were computing free."""
+    layers = [replace(layer, worker_s=0.0, server_s=0.0) for layer in vgg16(5_000)]
+
+    assert step_s(layers, WHOLE, setting(workers)) == pytest.approx(plain_s, abs=0.005)
+    assert step_s(layers, POOL5, setting(workers)) == pytest.approx(cut_s, abs=0.005)
+
+
+def test_without_its_heavy_layers_a_network_need_not_be_consolidated() -> None:
+    """Of VGG16 cut after pool5 the largest tensor is 9.4 of 58.9 MB: a skew of .16, below .3; before it was .74."""
+    largest_bytes, conv_bytes = 4.0 * 512 * 512 * 9, sum(layer.weight_bytes for layer in vgg16(5_000)[:POOL5])
+
+    assert (largest_bytes / 1e6, conv_bytes / 1e6) == pytest.approx((9.4, 58.9), abs=0.05)
+    assert largest_bytes / conv_bytes == pytest.approx(0.16, abs=0.005)
+    assert largest_bytes / conv_bytes < Skew().pack_limit < 0.74
 
 
 def test_three_layers_by_hand() -> None:
-    """All on the worker 4.14 s, the last one moved 2.18 s."""
+    """All on the worker 4.14 s, the last one moved 2.18 s, the last two 4.28 s."""
     layers = [
         Layer(weight_bytes=1e6, activation_bytes=8e6, worker_s=1.0, server_s=3.0),
         Layer(weight_bytes=1e6, activation_bytes=2e6, worker_s=1.0, server_s=3.0),
@@ -95,32 +118,32 @@ def test_three_layers_by_hand() -> None:
 
     assert seconds == pytest.approx(2.18)
     assert on_workers == (True, True, False)
-    assert step_s(layers, 3, one) == pytest.approx(4.14)
+    assert [step_s(layers, cut, one) for cut in (1, 3)] == pytest.approx([4.28, 4.14])
 
 
 sizes = st.floats(0.0, 1e8)
 times = st.floats(0.0, 5.0)
 layers_of = st.lists(
-    st.builds(Layer, weight_bytes=sizes, activation_bytes=sizes, worker_s=times, server_s=times), min_size=1, max_size=8
+    st.builds(Layer, weight_bytes=sizes, activation_bytes=sizes, worker_s=times, server_s=times),
+    min_size=1,
+    max_size=12,
 )
 
 
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(layers=layers_of, workers=st.integers(1, 8), batch=st.integers(1, 4))
 def test_any_number_of_cuts_is_as_good_as_trying_all(layers: list[Layer], workers: int, batch: int) -> None:
-    """Dynamic programming against all sides of up to eight layers."""
+    """Dynamic programming against all sides of up to twelve layers."""
     where = Setting(workers=workers, batch=batch, worker_bytes_per_s=1e8, server_bytes_per_s=1e8)
     link = workers / 1e8
+    sides = np.array(list(product((True, False), repeat=len(layers))))
+    on_worker = np.array([layer.worker_s + 2 * layer.weight_bytes * link for layer in layers])
+    crossing = np.array([2 * batch * layer.activation_bytes * link for layer in layers[:-1]])
+    # The data are on the workers and cost nothing to fetch from there.
+    seconds = np.where(sides, on_worker, [layer.server_s for layer in layers]).sum(axis=1)
+    seconds += ((sides[:, 1:] != sides[:, :-1]) * crossing).sum(axis=1)
 
-    def cost(sides: tuple[bool, ...]) -> float:
-        total, before = 0.0, True
-        crossing = 0.0
-        for layer, on_worker in zip(layers, sides, strict=True):
-            total += layer.worker_s + 2 * layer.weight_bytes * link if on_worker else layer.server_s
-            total += crossing if on_worker != before else 0.0
-            before, crossing = on_worker, 2 * batch * layer.activation_bytes * link
-        return total
-
-    assert best_sides(layers, where)[0] == pytest.approx(min(map(cost, product((True, False), repeat=len(layers)))))
+    assert best_sides(layers, where)[0] == pytest.approx(float(seconds.min()))
 
 
 def test_another_number_of_workers_moves_the_cut() -> None:
