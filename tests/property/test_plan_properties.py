@@ -55,13 +55,8 @@ def _used(snapshot: Snapshot, server: IntArray, amounts: FloatArray | IntArray) 
     return np.bincount(server, weights=amounts, minlength=len(snapshot.servers)).astype(np.float64)
 
 
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_capacity_holds_and_gangs_are_whole(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def _capacity_holds_and_gangs_are_whole(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
     """No server gives more GPUs, cores or bytes than it has; a granted job gets all its GPUs on few enough servers."""
-    plan = plan_round(snapshot, config)
-
     grants, servers, jobs = plan.grants, snapshot.servers, snapshot.jobs
     assert (_used(snapshot, grants.server, grants.num_gpus) <= servers.num_gpus).all()
     assert (_used(snapshot, grants.server, grants.cpus) <= servers.num_cpus * (1 + 1e-6)).all()
@@ -73,13 +68,8 @@ def test_capacity_holds_and_gangs_are_whole(config: SchedulerConfig, snapshot: S
     assert ((seats <= jobs.max_servers) | (jobs.max_servers == 0)).all()
 
 
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_everybody_has_one_answer_and_waiting_has_numbers(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def _everybody_has_one_answer_and_waiting_has_numbers(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
     """Every job is granted or waits with one reason and its numbers; places in the line count the waiting jobs."""
-    plan = plan_round(snapshot, config)
-
     waiting = [entry.job for entry in plan.waiting]
     assert sorted([*waiting, *set(plan.grants.job.tolist())]) == list(range(len(snapshot.jobs)))
     assert all(entry.evidence and entry.reason for entry in plan.waiting)
@@ -87,13 +77,8 @@ def test_everybody_has_one_answer_and_waiting_has_numbers(config: SchedulerConfi
     assert waiting == [row for row in plan.order if row in set(waiting)]
 
 
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_nobody_is_preempted_without_a_beneficiary(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def _nobody_is_preempted_without_a_beneficiary(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
     """A preempted job makes room for one that newly runs on its servers, or in a queue that could hold no more."""
-    plan = plan_round(snapshot, config)
-
     tree = queue_tree(snapshot.queues)
     granted = _granted(snapshot, plan)
     servers_of: dict[int, set[int]] = {}
@@ -115,25 +100,15 @@ def test_nobody_is_preempted_without_a_beneficiary(config: SchedulerConfig, snap
         assert servers_of[by_job] & left[preemption.job] or common & capped
 
 
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_only_preemptive_policies_stop_jobs_by_order(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def _only_preemptive_policies_stop_jobs_by_order(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
     """The order stops nobody under a policy that is not preemptive, and never a job that is not preemptible."""
-    plan = plan_round(snapshot, config)
-
     by_order = [p.job for p in plan.preemptions if p.rule == PreemptRule.POLICY_ORDER]
     assert config.policy.preemptive or not by_order
     assert snapshot.jobs.preemptible[by_order].all()
 
 
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_queues_stay_within_what_they_may_hold(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def _queues_stay_within_what_they_may_hold(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
     """No queue holds more than its maximum, nor more than its quota where it may not borrow, unless it did before."""
-    plan = plan_round(snapshot, config)
-
     tree = queue_tree(snapshot.queues)
     running = snapshot.jobs.running
     before = subtree_sums(tree, snapshot.jobs.queue[running], snapshot.jobs.num_gpus[running])
@@ -141,6 +116,39 @@ def test_queues_stay_within_what_they_may_hold(config: SchedulerConfig, snapshot
     assert (after <= np.maximum(snapshot.queues.max_gpus, before)).all()
     strict = ~snapshot.queues.may_borrow
     assert (after <= np.maximum(tree.quota, before))[strict].all()
+
+
+def _nobody_gets_less_than_the_share(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
+    """Every granted job has its GPU-proportional cores and memory, or all it can use."""
+    jobs, servers, grants = snapshot.jobs, snapshot.servers, plan.grants
+    for amounts, capacity, demand in (
+        (grants.cpus, servers.num_cpus, jobs.demand_cpus),
+        (grants.memory_bytes, servers.memory_bytes, jobs.demand_memory_bytes),
+    ):
+        share = grants.num_gpus * capacity[grants.server] / servers.num_gpus[grants.server]
+        usable = demand[grants.job] * grants.num_gpus / jobs.num_gpus[grants.job]
+        assert (amounts >= np.minimum(share, usable) * (1 - 1e-6)).all()
+
+
+PROMISES = (
+    _capacity_holds_and_gangs_are_whole,
+    _everybody_has_one_answer_and_waiting_has_numbers,
+    _nobody_is_preempted_without_a_beneficiary,
+    _only_preemptive_policies_stop_jobs_by_order,
+    _queues_stay_within_what_they_may_hold,
+    _nobody_gets_less_than_the_share,
+)
+
+
+@every_config
+@quick
+@given(snapshot=snapshots())
+def test_a_round_keeps_its_promises(config: SchedulerConfig, snapshot: Snapshot) -> None:
+    """What holds of every single plan is asked of one and the same: drawing and planning cost most of the time."""
+    plan = plan_round(snapshot, config)
+
+    for promise in PROMISES:
+        promise(config, snapshot, plan)
 
 
 @every_config
@@ -233,23 +241,6 @@ def _would_help(snapshot: Snapshot, plan: Plan, tree: QueueTree, held: IntArray,
     free = snapshot.servers.num_gpus - _used(snapshot, plan.grants.server, plan.grants.num_gpus)
     mine = plan.grants.job == runs
     return bool((free + _used(snapshot, plan.grants.server[mine], plan.grants.num_gpus[mine])).max() >= gpus)
-
-
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_tune_never_gives_less_than_the_share(config: SchedulerConfig, snapshot: Snapshot) -> None:
-    """Every granted job has its GPU-proportional cores and memory, or all it can use."""
-    plan = plan_round(snapshot, config)
-
-    jobs, servers, grants = snapshot.jobs, snapshot.servers, plan.grants
-    for amounts, capacity, demand in (
-        (grants.cpus, servers.num_cpus, jobs.demand_cpus),
-        (grants.memory_bytes, servers.memory_bytes, jobs.demand_memory_bytes),
-    ):
-        share = grants.num_gpus * capacity[grants.server] / servers.num_gpus[grants.server]
-        usable = demand[grants.job] * grants.num_gpus / jobs.num_gpus[grants.job]
-        assert (amounts >= np.minimum(share, usable) * (1 - 1e-6)).all()
 
 
 @every_config
