@@ -79,6 +79,7 @@ def test_errors_name_the_line_of_the_job() -> None:
 
     assert refusal_of(f"[{good},\n{backwards}]").line == 2
     assert refusal_of(f"[{good},\n{backwards}]").column == "end_time"
+    assert "in job 'x', expected" in refusal_of(f"[{good}, {backwards}]").problem
     assert refusal_of(f"[{good},\n\n{dateless}]").line == 3
     assert "status, jobid" in refusal_of(f"[{good},\n{short}]").problem
     assert refusal_of(f"[{good},\n{good[:-5]}").line == 2

@@ -74,9 +74,9 @@ class _Job:
 
     def refuse(self, field: str, wanted: str, found: object = None) -> NoReturn:
         found = self.fields.get(field) if found is None else found
-        raise TraceError(
-            file=self.file, line=self.line, column=field, problem=f"found {shown(found)}, expected {wanted}"
-        )
+        # All jobs may stand in one line.
+        problem = f"found {shown(found)} in job {shown(self.fields.get('jobid'))}, expected {wanted}"
+        raise TraceError(file=self.file, line=self.line, column=field, problem=problem)
 
     def text(self, field: str) -> str:
         value = self.fields.get(field)
