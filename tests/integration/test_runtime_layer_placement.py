@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from agents.runtime.layer_placement import SplitTraining, measure_layers
+from agents.runtime.layer_plan import bytes_per_worker
 from tests.split_ranks import BATCH, model
 
 STEPS = 12
@@ -64,6 +65,40 @@ def test_layers_are_measured_as_they_are() -> None:
     assert [layer.weight_bytes for layer in layers] == [4 * 13 * 16, 0, 4 * 17 * 64, 0, 4 * 65 * 5]
     assert [layer.activation_bytes for layer in layers] == [64, 64, 256, 256, 20]
     assert all(layer.server_s == 3 * layer.worker_s > 0 for layer in layers)
+
+
+@pytest.mark.parametrize("cut", [2, 4, 5])
+def test_a_step_sends_what_the_plan_says(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of the lower layers both ways, the activation of the cut up and its gradient down; labels apart."""
+    sent: list[int] = []
+
+    def count(tensor: torch.Tensor, *, times: int = 1) -> None:
+        if tensor.dim() and tensor.is_floating_point():  # neither the loss nor the labels
+            sent.append(times * tensor.numel() * tensor.element_size())
+
+    def gather(tensor: torch.Tensor, parts: list[torch.Tensor], dst: int) -> None:
+        count(tensor)
+        parts[0].copy_(tensor)
+
+    def scatter(tensor: torch.Tensor, parts: list[torch.Tensor], src: int) -> None:
+        count(tensor)
+        tensor.copy_(parts[0])
+
+    fakes = {
+        "get_world_size": lambda: 1,
+        "get_rank": lambda: 0,
+        "gather": gather,
+        "scatter": scatter,
+        "all_reduce": lambda tensor: count(tensor, times=2),
+        "broadcast": lambda tensor, src: None,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.distributed, name, fake)
+    training = SplitTraining(model(), cut=cut, loss=cross_entropy, optimizer=lambda some: torch.optim.SGD(some, lr=0.1))
+    training.step(torch.randn(BATCH, 12), torch.randint(5, (BATCH,)))
+
+    layers = measure_layers(model(), torch.randn(BATCH, 12), workers=1)
+    assert sum(sent) == bytes_per_worker(layers, cut, batch=BATCH)
 
 
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d(16), nn.Dropout()])

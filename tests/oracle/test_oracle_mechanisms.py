@@ -62,28 +62,29 @@ def test_amounts_by_job_and_server(mechanism: str) -> None:
             pytest.fail(f"{policy} {locality} {mechanism}\n{least.told()}\n{differs(least)}")
 
 
-def _tuned(case: Case, plan: Plan) -> Amounts:
+def _tuned(case: Case, plan: Plan, *, sort: bool) -> Amounts:
     """Return what Tune gives to the jobs of the plan; raises CornerError when it is stuck."""
     seats = seats_of(plan)
     stay = {job: at for job, at in seats.items() if job in plan.kept or len(at) > 1}
     start = [job for job in seats if job not in stay]
-    given = Tune(case, stay=stay, start=start, order=plan.order).run()
+    given = Tune(case, stay=stay, start=start, order=plan.order).run(sort=sort)
     return {
         (one.job, one.server): (round(one.gpus * one.cpus, 6), round(one.gpus * one.memory / MIB, 3)) for one in given
     }
 
 
-def test_tune() -> None:
+@pytest.mark.parametrize("sort", [True, False])
+def test_tune(*, sort: bool) -> None:
     """Servers, cores and memory of every job are those of the published steps, where nobody is displaced."""
     rng = Random("tune")
     corners = 0
     for number in range(3 * CASES):
         _, locality = _policy_and_place(rng)
-        config = config_of("fifo", locality, "tune")
+        config = replace(config_of("fifo", locality, "tune"), mechanism=TuneMechanism(sort_by_demand=sort))
 
         def differs(case: Case) -> object:
             plan = plan_round(case.snapshot(), config)  # noqa: B023  (called in this turn of the loop)
-            wanted = _tuned(case, plan)
+            wanted = _tuned(case, plan, sort=sort)
             return _given(plan) != wanted and (_given(plan), wanted)
 
         case = random_case(rng, wide=number % 2 == 1)

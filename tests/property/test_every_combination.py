@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +130,16 @@ def test_each_combination_plans() -> None:
     for number, chosen in enumerate(NAMES):
         snapshot = _dressed(EXAMPLES[number % len(EXAMPLES)], int(find.integers(0, 1_000)), elastic=bool(number % 2))
         _is_safe(snapshot, plan_round(snapshot, _config(chosen)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "20")), derandomize=True)
+@given(snapshot=clusters())
+def test_no_combination_is_left_out(policy: str, snapshot: Snapshot) -> None:
+    """On every drawn cluster a policy is safe with every locality and every mechanism, not only with those drawn."""
+    for where, mechanism in product(LOCALITIES, MECHANISMS):
+        _is_safe(snapshot, plan_round(snapshot, _config((policy, where, mechanism))))
 
 
 @hunt
