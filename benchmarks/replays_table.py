@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance.md from benchmarks/results: replays, elastic shares, rounds, comparisons.
+"""Write the tables of docs/performance.md from benchmarks/results: replays, shares, rounds, comparisons, many queues.
 
 python -m benchmarks.replays_table
 """
@@ -97,12 +97,28 @@ def compare(measured: Measured) -> list[str]:
     return [*_lines(head, rows), "", f"{_when(measured)}: two processes took {share:.2f} of the time of one."]
 
 
+def queues(measured: Measured) -> list[str]:
+    """Return what replays of many queues cost."""
+    head = ("policy", "mechanism", "CPU s", "target", "ms per planned round", "of a bare loop", "preemptions")
+    target_s = measured["result"]["target_cpu_s"]
+    rows = [
+        (
+            *(one["policy"], one["mechanism"], f"{one['cpu_s']:.1f}", f"{target_s:g}"),
+            *(f"{one['cpu_ms_per_planned']:.2f}", f"{one['times_bare_loop']:.0f}", f"{one['preemptions']:,}"),
+        )
+        for one in measured["result"]["replays"]
+    ]
+    load = measured["machine"]["load_1min"]
+    return [*_lines(head, rows), "", f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before."]
+
+
 # Marker on the page, file of results, and what stands there.
 TABLES: tuple[tuple[str, str, Callable[[Measured], list[str]]], ...] = (
     ("replays", "sim", replays),
     ("elastic", "elastic", elastic),
     ("rounds", "round", rounds),
     ("compare", "compare", compare),
+    ("queues", "queues", queues),
 )
 
 
