@@ -79,7 +79,7 @@ def _add_job_verbs(
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")
     verb.set_defaults(run=jobs.submit)
 
-    verb = verbs.add_parser("import", parents=[shared], help="a batch script of Slurm or a Kubernetes Job as a spec")
+    verb = verbs.add_parser("import", parents=[shared], help="a job of Slurm, Kubernetes, SkyPilot or dstack as a spec")
     verb.add_argument("file", help="script or YAML file; - for standard input")
     verb.add_argument("--queue", help="where the job is to wait")
     verb.set_defaults(run=foreign.import_)

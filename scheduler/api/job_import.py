@@ -19,7 +19,9 @@ class ImportBody(Body):
     """What to translate."""
 
     text = serializers.CharField(
-        max_length=MAX_CHARS, trim_whitespace=False, help_text="A batch script of Slurm, or a Job of Kubernetes."
+        max_length=MAX_CHARS,
+        trim_whitespace=False,
+        help_text="A batch script of Slurm, a Job of Kubernetes, a task of SkyPilot or of dstack.",
     )
     queue = serializers.CharField(required=False, allow_blank=True, max_length=120, help_text="Where it is to wait.")
 
@@ -42,7 +44,7 @@ class SpecProblemDocument(Shape):
 class ImportDocument(Shape):
     """What a foreign job became."""
 
-    kind = word(["sbatch", "kubernetes"])
+    kind = word(["sbatch", "kubernetes", "skypilot", "dstack"])
     spec = SpecDocument(help_text="For `POST /jobs`, once it has no problems.")
     unmapped = UnmappedDocument(many=True)
     problems = SpecProblemDocument(many=True)
@@ -61,7 +63,7 @@ class JobImport(ApiView):
         responses={200: ImportDocument},
     )
     def post(self, request: Request) -> Response:
-        """Return the spec that does what a batch script of Slurm or a Job of Kubernetes asks for; nothing is stored.
+        """Return the spec that does what a job of Slurm, Kubernetes, SkyPilot or dstack asks for; nothing is stored.
 
         What has no counterpart here is listed with what to do about it.
         """

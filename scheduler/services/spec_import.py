@@ -1,9 +1,10 @@
-"""Jobs written for other schedulers (batch scripts of Slurm, Jobs of Kubernetes) become specs. Nothing is stored."""
+"""Jobs written for other schedulers (Slurm, Kubernetes, SkyPilot, dstack) become specs. Nothing is stored."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
 from scheduler.core.foreign.kubernetes import from_kubernetes
 from scheduler.core.foreign.sbatch import from_sbatch
 from scheduler.core.foreign.translation import Translation, Unmapped
@@ -11,7 +12,8 @@ from scheduler.core.spec import JobSpec
 from scheduler.services.spec_text import spec_from_text
 
 MAX_CHARS = 200_000
-EXAMPLES = "a batch script with lines that begin with #SBATCH, or a Job of Kubernetes as YAML or JSON"
+EXAMPLES = "a batch script with lines that begin with #SBATCH, a Job of Kubernetes, or a task of SkyPilot or dstack"
+Kinds = Literal["sbatch", "kubernetes", "skypilot", "dstack"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Imported:
         problems: What of it is not right yet, such as a queue that is missing.
     """
 
-    kind: Literal["sbatch", "kubernetes"]
+    kind: Kinds
     spec: dict[str, Any]  # JSON
     unmapped: list[Unmapped]
     problems: list[FieldError]
@@ -43,17 +45,21 @@ def spec_import(text: str, *, queue: str) -> Imported:
     if not text.strip() or len(text) > MAX_CHARS:
         raise _refused("length", f"Paste {EXAMPLES}, of at most {MAX_CHARS:,} characters.")
     is_script = text.lstrip().startswith("#!") or any(line.strip().startswith("#SBATCH") for line in text.splitlines())
-    made = from_sbatch(text, queue=queue) if is_script else _from_object(text, queue)
+    kind, made = ("sbatch", from_sbatch(text, queue=queue)) if is_script else _from_object(text, queue)
     if not made.spec.get("queue"):
         made.spec.pop("queue", None)
     _, problems = JobSpec.read(made.spec)
-    kind: Literal["sbatch", "kubernetes"] = "sbatch" if is_script else "kubernetes"
     return Imported(kind=kind, spec=made.spec, unmapped=made.unmapped, problems=problems)
 
 
-def _from_object(text: str, queue: str) -> Translation:
+def _from_object(text: str, queue: str) -> tuple[Kinds, Translation]:
     try:
-        return from_kubernetes(spec_from_text(text), queue=queue)
+        data = spec_from_text(text)
+        if is_skypilot(data):
+            return "skypilot", from_skypilot(data, queue=queue)
+        if is_dstack(data):
+            return "dstack", from_dstack(data, queue=queue)
+        return "kubernetes", from_kubernetes(data, queue=queue)
     except SpecInvalid as invalid:
         raise _refused("syntax", f"It cannot be read: {invalid.errors[0].detail} Paste {EXAMPLES}.") from None
     except (ValueError, TypeError) as error:

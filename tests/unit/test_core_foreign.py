@@ -1,9 +1,10 @@
-"""Batch scripts of Slurm and Jobs of Kubernetes become specs that are accepted, and nothing is dropped in silence."""
+"""Jobs of Slurm, Kubernetes, SkyPilot and dstack become specs that are accepted; nothing is dropped in silence."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.core.foreign.commands import from_dstack, from_skypilot
 from scheduler.core.foreign.kubernetes import from_kubernetes
 from scheduler.core.foreign.sbatch import from_sbatch
 from scheduler.core.foreign.translation import Translation
@@ -133,3 +134,68 @@ def test_any_text_is_a_script(lines: list[str]) -> None:
     text = "".join(f"#SBATCH {line}\n" for line in lines)
 
     assert from_sbatch(text, queue="q").spec["files"]["job.sh"] == text
+
+
+SKYPILOT = """
+name: finetune
+workdir: .
+num_nodes: 2
+resources: {accelerators: "A100:4", cpus: 8+, memory: 64+, use_spot: true, disk_size: 100}
+envs: {SEED: 1}
+file_mounts: {/data: s3://bucket}
+setup: pip install -r requirements.txt
+run: |
+  python train.py --epochs 3
+"""
+DSTACK = """
+type: task
+name: finetune
+image: example.org/train:1
+env: [SEED=1, TOKEN]
+commands:
+  - pip install -r requirements.txt
+  - python train.py
+resources: {gpu: "H100:80GB:2", cpu: "8..", memory: 32GB.., disk: 100GB}
+max_duration: 48h
+priority: 70
+retry: true
+"""
+
+
+def test_task_of_skypilot() -> None:
+    """Set-up and run become one script; servers become the sum of their GPUs, and what is not here is listed."""
+    made = from_skypilot(spec_from_text(SKYPILOT), queue="vision")
+    spec = JobSpec.parse(made.spec).to_json()
+
+    assert (spec["name"], spec["command"]) == ("finetune", ["bash", "run.sh"])
+    assert "pip install -r requirements.txt\npython train.py --epochs 3" in spec["files"]["run.sh"]
+    asked = {name: spec["resources"][name] for name in ("gpus", "cpus", "memory", "disk")}
+    assert asked == {"gpus": 8, "cpus": 16, "memory": "128GiB", "disk": "100GiB"}
+    assert spec["env"] == {"SEED": "1"}
+    for source in ("workdir", "num_nodes: 2", "accelerators: A100", "use_spot", "file_mounts"):
+        assert source in sources(made)
+
+
+def test_task_of_dstack() -> None:
+    """Lines become a script that ends at the first failure; ranges become their lower end."""
+    made = from_dstack(spec_from_text(DSTACK), queue="vision")
+    spec = JobSpec.parse(made.spec).to_json()
+
+    assert spec["files"]["run.sh"].splitlines() == [
+        *("#!/bin/bash", "set -e", "pip install -r requirements.txt", "python train.py")
+    ]
+    assert (spec["resources"]["gpus"], spec["resources"]["cpus"]) == (2, 8)
+    assert spec["schedule"] == {"priority": 70, "preemptible": True, "max_duration": "48h"}
+    assert spec["env"] == {"SEED": "1"}
+    for source in ("image", "gpu: H100", "gpu: 80GB", "env: TOKEN"):
+        assert source in sources(made)
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"), [(None, 1), (4, 4), ("24GB", 1), ("A100:2", 2), ({"count": 3, "memory": "40GB"}, 3)]
+)
+def test_gpus_of_dstack(asked: object, gpus: int) -> None:
+    """Every way to write them."""
+    made = from_dstack({"type": "task", "commands": ["true"], "resources": {"gpu": asked}}, queue="q")
+
+    assert made.spec["resources"]["gpus"] == gpus

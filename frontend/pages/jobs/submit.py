@@ -40,6 +40,12 @@ from scheduler.services.spec_import import spec_import
 from scheduler.services.spec_text import spec_from_text
 
 ROUTE = "page /jobs/new"
+ORIGINS = {
+    "sbatch": "batch script",
+    "kubernetes": "Kubernetes Job",
+    "skypilot": "SkyPilot task",
+    "dstack": "dstack task",
+}
 Json = dict[str, Any]  # a spec, not yet parsed
 
 
@@ -258,8 +264,7 @@ def _imported(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
         return draft
     found.spec.setdefault("queue", _likely_queue(request, offer))
     filled = _fields_draft(request, offer, found.spec)
-    origin = "batch script" if found.kind == "sbatch" else "Kubernetes Job"
-    filled.note = f"Filled from your {origin}. Nothing is submitted yet."
+    filled.note = f"Filled from your {ORIGINS[found.kind]}. Nothing is submitted yet."
     filled.unmapped = found.unmapped
     return filled
 

@@ -11,14 +11,14 @@ from clusterweb.cli.main import main
 from scheduler.models import Job
 from scheduler.services.tokens import token_create
 from tests.integration.api.conftest import World, world_make
-from tests.unit.test_core_foreign import JOB, SCRIPT
+from tests.unit.test_core_foreign import DSTACK, JOB, SCRIPT, SKYPILOT
 
 
 def test_script_and_object_become_specs_and_nothing_is_stored(world: World) -> None:
     """Each answer is a spec that the submit takes, with the list of what is not in it."""
     client, before = world.client("member"), Job.objects.count()
     answers = {}
-    for text in (SCRIPT, JOB):
+    for text in (SCRIPT, JOB, SKYPILOT, DSTACK):
         body = {"text": text, "queue": "vision"}
         answer = client.post("/api/v1/jobs/import", json.dumps(body), content_type="application/json").json()
         answers[answer["kind"]] = answer
@@ -26,7 +26,7 @@ def test_script_and_object_become_specs_and_nothing_is_stored(world: World) -> N
     taken = client.post("/api/v1/jobs", json.dumps(answers["sbatch"]["spec"]), content_type="application/json")
 
     assert stored == before
-    assert answers.keys() == {"sbatch", "kubernetes"}
+    assert answers.keys() == {"sbatch", "kubernetes", "skypilot", "dstack"}
     assert all(not answer["problems"] for answer in answers.values())
     assert all(entry["source"] and entry["why"] for answer in answers.values() for entry in answer["unmapped"])
     assert answers["kubernetes"]["spec"]["resources"]["gpus"] == 2
