@@ -267,3 +267,19 @@ def test_an_admin_sets_how_long_smoke_runs_are(world: World) -> None:
 
     assert response.status_code == 422
     assert b"smoke_run_s must be a number of seconds" in response.content
+
+
+def test_admin_makes_the_first_queue_and_one_below_it(world: World) -> None:
+    """From an empty list to a team's queue by the pages alone; what is wrong stands at its field."""
+    client = world.client("admin")
+    made = client.post("/queues", {"name": "research", "parent": "", "quota_gpus": "4"})
+    below = client.post("/queues", {"name": "research/nlp", "parent": "research", "quota_gpus": "2"})
+    too_much = client.post("/queues", {"name": "research/cv", "parent": "research", "quota_gpus": "3"})
+    again = client.post("/queues", {"name": "research", "parent": "", "quota_gpus": "x"})
+
+    assert made.headers["Location"] == "/queues/research?tab=members"
+    assert below.status_code == 302
+    assert Queue.objects.get(name="research/nlp").parent == Queue.objects.get(name="research")
+    assert (too_much.status_code, again.status_code) == (422, 422)
+    assert 'value="research/cv"' in too_much.content.decode()
+    assert not Queue.objects.filter(name="research/cv").exists()

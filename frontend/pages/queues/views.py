@@ -4,11 +4,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.viewer import QUEUE_COOKIE, viewer_zone
+from frontend.pages.queues.creation import queue_form, queue_sent
 from frontend.pages.queues.members import member_removed, member_sent, members_context
 from frontend.pages.queues.overview import overview_context
 from frontend.pages.queues.quota import idle_sent, limits_sent, quota_context, quota_sent
@@ -40,20 +41,25 @@ def _device(request: HttpRequest) -> DeviceWord:
     return device_word(server["device_kind"] for server in server_list(request.user))
 
 
-@require_safe
-def queues(request: HttpRequest) -> HttpResponse:
-    """Show every queue in which the reader has a role."""
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def queues(request: HttpRequest) -> HttpResponseBase:
+    """Show every queue in which the reader has a role; POST makes one, for admins alone."""
+    device = _device(request)
+    sent = queue_sent(request, device) if request.method == "POST" else Sent(context={"form": queue_form(request)})
+    if sent.to:
+        return sent.to
     rows = queue_list(request.user)
     scale = max((max(row["held_gpus"], row["quota_gpus"]) for row in rows), default=1)
     context = {
         "rows": rows,
         "scale_gpus": scale + max(1, scale // 6),
-        "device": _device(request),
+        "device": device,
         "held": sum(row["held_gpus"] for row in rows if not row["parent"]),
         "waiting": sum(row["waiting_jobs"] for row in rows if not row["parent"]),
         "groups": ["cluster", *(f"queue.{row['id']}" for row in rows[:50])],
     }
-    return render(request, "queues/queues.html", context)
+    return render(request, "queues/queues.html", {**context, **sent.context}, status=sent.status)
 
 
 @page
