@@ -6,6 +6,7 @@ environment that they are made from.
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits what the main process has set here
@@ -18,8 +19,19 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits what the main p
         os.environ.pop(_name, None)
 
 import django
+import pytest
 from django.conf import settings
 
 django.setup()
 
+from tests.notices import Receiver  # noqa: E402  (needs the app registry)
+
 assert str(settings.VAR_DIR) == os.environ["VAR_DIR"], "the settings were loaded before this file"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Return an HTTP server on this machine that takes webhooks."""
+    made = Receiver()
+    yield made
+    made.close()

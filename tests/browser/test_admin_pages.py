@@ -4,16 +4,13 @@ With ``PICTURES=1`` the pictures of ``docs/admins.md`` are taken on the way.
 """
 
 import os
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
 from tests.e2e.stack import ROOT, Stack, wait_for
+from tests.notices import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "import time; time.sleep(2)"]}
@@ -26,27 +23,7 @@ def picture(page: Page, name: str) -> None:
         page.screenshot(path=str(ROOT / "docs" / "pictures" / f"admin-{name}.png"))
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    """An address on this machine that takes every message."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/rooms/training"
-    server.shutdown()
-    server.server_close()
-
-
-def test_admin_looks_after_the_cluster(admin: Watched, demo: Stack, address: str) -> None:
+def test_admin_looks_after_the_cluster(admin: Watched, demo: Stack, receiver: Receiver) -> None:
     """Each step by the pages alone; the audit list has all of them with their reasons."""
     client = demo.client("admin")
     page = admin.open("/admin/shadow")
@@ -57,7 +34,7 @@ def test_admin_looks_after_the_cluster(admin: Watched, demo: Stack, address: str
 
     page = admin.open("/webhooks")
     page.fill("[name=name]", "team chat")
-    page.fill("[name=url]", address)
+    page.fill("[name=url]", receiver.url)
     for notice in ("job.started", "job.finished", "job.preempted"):
         page.check(f"input[name=notices][value='{notice}']")
     page.click("button:has-text('Create webhook')")

@@ -3,37 +3,14 @@
 import hashlib
 import hmac
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from tests.e2e.stack import Client, Stack, wait_for
+from tests.notices import Receiver
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def told() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
-    """An address on this machine, and what is posted to it."""
-    found: list[tuple[dict[str, str], bytes]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            found.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/hook", found
-    server.shutdown()
-    server.server_close()
 
 
 def made(client: Client, path: str, body: object) -> Any:
@@ -43,13 +20,13 @@ def made(client: Client, path: str, body: object) -> Any:
     return answer.json
 
 
-def test_a_webhook_is_told_of_a_job_from_start_to_end(
-    stack: Stack, told: tuple[str, list[tuple[dict[str, str], bytes]]]
-) -> None:
+def test_a_webhook_is_told_of_a_job_from_start_to_end(stack: Stack, receiver: Receiver) -> None:
     """Signed with the secret that was shown once, each event once, in seconds."""
-    url, found = told
+    found = receiver.requests
     admin = stack.client("admin")
-    hook = made(admin, "/api/v1/webhooks", {"name": "all", "url": url, "notices": ["job.started", "job.finished"]})
+    hook = made(
+        admin, "/api/v1/webhooks", {"name": "all", "url": receiver.url, "notices": ["job.started", "job.finished"]}
+    )
     job_id = stack.client("member").submit(name="told", queue="vision", command=["true"], retry={"max": 0})
     stack.client("member").wait_state(job_id, "completed")
     wait_for("two messages", lambda: len(found) >= 2, within_s=20)
