@@ -48,16 +48,18 @@ class Slicing:
         before = next((trial for trial in scene.trials if trial.kind is TrialKind.SLICE), None)
         turns_over = before is None or snapshot.now_s >= before.until_s - _EARLY_S
         began_s = snapshot.now_s if before is None or turns_over else before.began_s
+        homes, joined_s = _homes(snapshot, before), _joined(jobs, before)
+        away = [] if before is None or turns_over else _away(jobs, before)
         memory = Trial(
             kind=TrialKind.SLICE,
-            jobs=tuple(jobs.job_id.tolist()),
-            servers=_homes(snapshot, before),
-            values=_joined(jobs, before),
+            jobs=(*jobs.job_id.tolist(), *(job for job, _, _ in away)),
+            servers=(*homes, *(home for _, home, _ in away)),
+            values=(*joined_s, *(joined for _, _, joined in away)),
             began_s=began_s,
             until_s=began_s + self.quantum_s,
         )
         by_id = np.argsort(jobs.job_id, kind="stable")
-        virtual_s = np.array(memory.values) + jobs.executed_s / jobs.weight
+        virtual_s = np.array(joined_s) + jobs.executed_s / jobs.weight
         policy = _Turns(
             base=scene.config.policy,
             job_id=jobs.job_id[by_id],
@@ -66,7 +68,7 @@ class Slicing:
         config = replace(
             scene.config,
             policy=policy,
-            locality=_at_home(scene, memory.servers),
+            locality=_at_home(scene, homes),
             preempt=True,
             min_run_s=scene.config.min_run_s if turns_over else math.inf,
         )
@@ -93,6 +95,17 @@ def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:
     if least_s is None:  # nobody has had a turn yet: all begin with the time that they had before
         return (0.0,) * len(ids)
     return tuple(known[job] if job in known else least_s - ran_s[row] for row, job in enumerate(ids))
+
+
+def _away(jobs: JobTable, before: Trial) -> list[tuple[int, int, float]]:
+    """Return what is known of jobs that are not here now: number, home, virtual time at which it joined.
+
+    A job on its way off its GPUs is not here for a moment. Forgotten it would come back as a newcomer, who owes nothing
+    for the turn that it just had. So nobody is forgotten inside a quantum.
+    """
+    here = set(jobs.job_id.tolist())
+    known = zip(before.jobs, before.servers, before.values, strict=True)
+    return [(job, home, joined_s) for job, home, joined_s in known if job not in here]
 
 
 def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:

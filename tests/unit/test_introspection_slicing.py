@@ -1,13 +1,13 @@
 """Time slicing: turns by virtual time."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scheduler.core.tables import Snapshot
+from scheduler.core.tables import JobTable, Snapshot
 from scheduler.introspection.slicing import Slicing
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 from tests.turns import Clock, introspective
@@ -86,6 +86,33 @@ def test_who_comes_later_is_owed_nothing() -> None:
         clock.tick()
 
     assert clock.ran_s == {0: 240.0, 1: 240.0, 2: 240.0}
+
+
+def test_who_is_on_its_way_off_still_owes_for_its_turn() -> None:
+    """While a job is being stopped it is in no round; the next turn goes to the one that has had none."""
+    clock = Clock(_cluster([JobRow()] * 3, 1), introspective(Slicing()))
+    clock.tick()
+    clock.tick(20.0)
+    whole = clock.snapshot
+    clock.snapshot = without_first(whole)
+    clock.tick(20.0)
+    clock.snapshot = replace(whole, now_s=clock.snapshot.now_s + 20.0, trials=clock.snapshot.trials)
+    third = clock.tick()
+
+    assert whole.jobs.running.tolist() == [False, True, False]
+    assert third.grants.job.tolist() == [2]
+
+
+def without_first(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot without its first job, which holds nothing."""
+    jobs, held = snapshot.jobs, snapshot.held
+    columns: dict[str, Any] = {name: getattr(jobs, name)[1:] for name in vars_of(jobs)}  # Any: as above
+    return replace(snapshot, jobs=replace(jobs, **columns), held=replace(held, job=held.job - 1))
+
+
+def vars_of(jobs: JobTable) -> list[str]:
+    """Return the names of the columns of a table."""
+    return [field.name for field in fields(jobs) if field.name != "profiles"]
 
 
 def test_a_suspended_job_comes_back_to_its_server() -> None:
