@@ -97,7 +97,7 @@ def explain(given: Namespace) -> int:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")
     lines += when_lines(found.get("estimate"))
-    lines += [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in found["checks"]]
+    lines += [f"{'ok' if check['ok'] else 'NO'}  {check['name']}: {check['text']}" for check in found["checks"]]
     if found["ahead"]:
         heads = ("AHEAD", "GPUS", "WHY IT WAITS")
         rows = [(_name(job), job["num_gpus"], job["sentence"]) for job in found["ahead"]]
@@ -133,7 +133,8 @@ def act(given: Namespace) -> int:
             continue
         answers.append(job)
         if given.output == "text":
-            state = job["state"] if job["state"] in TERMINAL or job["wanted"] == "run" else f"{job['state']}, ending"
+            is_there = job["state"] in {*TERMINAL, "suspended"} or job["wanted"] == "run"
+            state = job["state"] if is_there else f"{job['state']}, ending"
             say(f"J-{job['number']}  {state}")
             if "restore" in job["actions"]:
                 print(f"To take it back within 10 min: clusterweb undo J-{job['number']}", file=sys.stderr)

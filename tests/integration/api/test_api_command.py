@@ -95,10 +95,13 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["get", number]) == 0
     assert "vision" in capsys.readouterr().out
     assert main(["explain", number]) == 0
-    assert "No round has looked at it yet." in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "No round has looked at it yet." in said
+    assert "GPUs in the cluster: " in said
     assert main(["logs", number]) == 0
     assert "has not started" in capsys.readouterr().err
     assert main(["pause", number]) == 0
+    assert capsys.readouterr().out == f"{number}  suspended\n"
     assert main(["resume", number]) == 0
     assert main(["cancel", "J-999999", number]) == 1
     captured = capsys.readouterr()
