@@ -9,6 +9,8 @@ from scheduler.models import Queue
 from scheduler.selectors.usage import loan_ledger, usage
 from scheduler.selectors.visibility import Actor
 
+LEAST_GPU_HOURS = 1 / 3600
+
 Context = dict[str, Any]  # of a template
 
 
@@ -40,7 +42,8 @@ def usage_context(user: Actor, queue: Queue, range_: Range) -> Context:
 
 
 def _card(queue: Queue, rows: list[Context], *, is_lent: bool) -> tuple[str, list[Context], str]:
-    """Return the title, the rows and the side of one card of the ledger."""
+    """Return the title, the rows and the side of one card of the ledger; what is less than a second is left out."""
+    rows = [row for row in rows if row["gpu_hours"] >= LEAST_GPU_HOURS or row["gpus_now"] or row["recalls"]]
     hours = significant(sum(row["gpu_hours"] for row in rows))
     verb = "lent" if is_lent else "borrowed"
     return (f"{queue.name} {verb} {hours} GPU-hours" if rows else f"{queue.name} {verb} nothing", rows, verb)
