@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from frontend.components.formats import clock, duration
+from frontend.components.formats import clock, duration, percent
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.idle import GPU_BELOW_FRAC, IdleAction, IdleRule
 from scheduler.core.lifecycle import JobState
@@ -33,7 +33,7 @@ def unused_of(subject: Subject) -> Unused | None:
     begun = clock(since, subject.at, subject.zone)
     return Unused(
         title=f"It holds {held} and has not used them for {duration((subject.at - since).total_seconds())}",
-        sentence=f"Used less than {GPU_BELOW_FRAC:.0%} since {begun}. {_then(subject)}",
+        sentence=f"Used less than {percent(GPU_BELOW_FRAC)} since {begun}. {_then(subject)}",
     )
 
 
