@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ def simulate(
     costs: Costs | None = None,
     retries: Retries | None = None,
     until_s: float = math.inf,
+    until_started: Iterable[int] = (),
     skip: bool = True,
     series: bool = False,
     stays: bool = False,
@@ -65,6 +66,7 @@ def simulate(
         costs: What starts and resizes cost instead of ``restart_s``.
         retries: What happens after a failed attempt; without it the job joins the line again at once.
         until_s: The replay stops here at the latest.
+        until_started: Rows of jobs; it stops when the last of them has been given its place. None for no such stop.
         skip: Whether rounds that cannot change anything are left out, and the others are made from what changed where
             that can be done. Without it every round is planned from scratch. The outcome is the same.
         series: Whether the cluster over time is noted.
@@ -107,6 +109,7 @@ def simulate(
         checkpoint_s=checkpoint_s,
         costs=costs,
         retries=retries,
+        round_s=round_s,
     )
     whole = WholeRounds(servers, queues, config)
     planner: Planner = whole
@@ -125,7 +128,7 @@ def simulate(
         replay.restore(continue_from, states.setting)
     if begun:
         replay.begin(begun, tally)
-    replay.run(until_s, progress, states)
+    replay.run(until_s, set(until_started), progress, states)
     num_gpus = int(servers.num_gpus.sum())
     return Outcome(
         records=records_of(columns, world.now_s, num_gpus=num_gpus, waits=tally.waits),
@@ -204,8 +207,12 @@ class _Replay:
         self._round_at_s = self._world.now_s
         self._planner.restore(self._world)
 
-    def run(self, until_s: float, progress: Callable[[int, int], None] | None, states: _States) -> None:
-        """Plan round after round until nothing is left, nothing will change any more, or ``until_s`` has come."""
+    def run(
+        self, until_s: float, pending: set[int], progress: Callable[[int, int], None] | None, states: _States
+    ) -> None:
+        """Plan round after round until nothing is left, nothing will change any more, ``until_s`` has come, or all
+        rows of ``pending`` have started.
+        """
         world, planner = self._world, self._planner
         while self._round_at_s <= until_s and self._round_at_s < math.inf:
             world.advance(self._round_at_s)
@@ -214,6 +221,10 @@ class _Replay:
             if changes:
                 self.digest = changes.digest(self.digest, world.now_s)
                 world.carry_out(changes)
+                if pending:
+                    pending.difference_update(changes.started)
+                    if not pending:
+                        return
             if self._noted:
                 waits, whole = self._noted
                 waits.planned(whole.waiting, world.now_s)

@@ -23,9 +23,6 @@ from scheduler.simulator.run_times import Ended, RunTimes
 LEAST_SUBMITTED = 5
 # Later ones hardly matter to who waits now, and cost time.
 MOST_ARRIVALS = 400
-# A future is simulated this far first, and so many times farther as long as somebody who waits now has not started.
-FIRST_HORIZON_S = 60.0
-FARTHER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,17 +110,13 @@ def outlook(
         return Outlook(rows=waiting, starts_s=none, unknown=not run_times.is_known.all(), cut=False)
     until_s = time.thread_time() + cpu_s
     found: list[FloatArray] = []
-    near_s = min(FIRST_HORIZON_S, horizon_s)
     for future in range(futures):
         left_s = run_times.draw(Draws(seed, f"time left {future}"))
         draws = Draws(seed, f"arrivals {future}")
         own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
         coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
         try:
-            starts_s = _starts(snapshot, config, own_s, coming, near_s, until_s)[waiting]
-            while near_s < horizon_s and not np.isfinite(starts_s).all():
-                near_s = min(FARTHER * near_s, horizon_s)  # later futures begin with what this one needed
-                starts_s = _starts(snapshot, config, own_s, coming, near_s, until_s)[waiting]
+            starts_s = _starts(snapshot, config, own_s, coming, horizon_s, until_s)[waiting]
         except _OutOfTime:
             break
         found.append(starts_s)
@@ -177,7 +170,6 @@ def _starts(
     until_s: float,
 ) -> FloatArray:
     """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none so soon."""
-    coming = [job for job in coming if job.arrival_s < snapshot.now_s + horizon_s]
 
     def stop_in_time(_done: int, _total: int) -> None:
         if time.thread_time() >= until_s:
@@ -189,6 +181,7 @@ def _starts(
         snapshot.queues,
         config,
         until_s=snapshot.now_s + horizon_s,
+        until_started=np.flatnonzero(~snapshot.jobs.running).tolist(),
         stays=True,
         progress=stop_in_time,
         begun=Begun(snapshot=snapshot, remaining_s=left_s),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.planning import held_of, renumbered
 from scheduler.simulator.run_times import LEAST_ENDED, Ended, RunTimes
 from scheduler.simulator.saving import load
@@ -164,7 +166,12 @@ def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: 
         return found.starts_s
 
     short = [seen(none, None), seen(ended, lately)]
-    monkeypatch.setattr("scheduler.simulator.futures.FIRST_HORIZON_S", 7 * DAY_S)
+
+    def whole(*given: Any, until_started: list[int], **named: Any) -> Outcome:
+        assert until_started
+        return simulate(*given, **named)
+
+    monkeypatch.setattr("scheduler.simulator.futures.simulate", whole)
 
     assert np.array_equal(short, [seen(none, None), seen(ended, lately)])
     assert np.isfinite(short).all()
