@@ -1,5 +1,8 @@
 """An admin asks what would happen, watches, and applies the winner."""
 
+import re
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -48,3 +51,38 @@ def test_what_if_reads_without_scripts_and_fits_a_phone(browser: Browser, demo: 
         assert overflow <= 0, path
     small.close()
     assert not watched.errors
+
+
+def test_upload_shows_bytes_and_can_be_cancelled(admin: Watched, browser: Browser, demo: Stack, tmp_path: Path) -> None:
+    """A slow upload says how far it is, cancelled it keeps nothing; then it is in the list. No scripts, no bar."""
+    file = tmp_path / "autumn.csv"
+    file.write_text("arrival_s,run_s,num_gpus\n" + "".join(f"{row},100,1\n" for row in range(200_000)))
+    page = admin.open("/whatif")
+    network = page.context.new_cdp_session(page)
+    speed = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    network.send("Network.enable")
+    network.send("Network.emulateNetworkConditions", {**speed, "uploadThroughput": 300_000})
+    page.set_input_files("#id_trace_upload", str(file))
+    page.click(".trace-upload button[type=submit]")
+    expect(page.locator(".upload [role=progressbar]")).to_have_attribute("aria-valuenow", re.compile("^[1-9]"))
+    expect(page.locator(".upload")).to_contain_text("of 2.4 MiB")
+    page.click("text=Cancel upload")
+    expect(page.locator("#id_trace_upload_note")).to_have_text("The upload is cancelled. Nothing is kept.")
+    assert "autumn.csv" not in page.inner_text("#traces")
+
+    network.send("Network.emulateNetworkConditions", {**speed, "uploadThroughput": -1})
+    page.click(".trace-upload button[type=submit]")
+    expect(page.locator("#traces tbody")).to_contain_text("autumn.csv")
+    file.write_text("no trace at all")
+    page.set_input_files("#id_trace_upload", str(file))
+    page.click(".trace-upload button[type=submit]")
+    expect(page.locator("#id_trace_upload_note")).to_contain_text("begins like none of the formats")
+    admin.errors.clear()  # the refusal, which the console calls an error
+
+    plain = browser.new_context(java_script_enabled=False)
+    page = Watched(plain, demo, "admin").open("/whatif")
+    file.write_text("arrival_s,run_s,num_gpus\n0,100,1\n")
+    page.set_input_files("#id_trace_upload", str(file))
+    page.click(".trace-upload button[type=submit]")
+    assert "autumn.csv is kept" in page.inner_text("body")
+    plain.close()

@@ -160,7 +160,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
     found = require_scenario(request.user, scenario)
     if request.method == "POST":
         return _act(request, found)
-    at, names = now_utc(), names_of(found)
+    at, names, about = now_utc(), names_of(found), found.about.get("text", "")
     progress, metrics = scenario_progress(found, at), scenario_metrics(found)
     figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else []
     cluster = cluster_row()
@@ -172,8 +172,8 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "progress": progress,
         "bars": [{**run, "name": dict(enumerate(names)).get(run["variant"], "as it was")} for run in progress["runs"]],
         "is_open": found.state in SCENARIO_OPEN,
-        "words": start_words(found.start),
-        "about": found.about.get("text", ""),
+        "words": start_words(found.start, about),
+        "about": about,
         "warnings": found.about.get("warnings", []),
         "fidelity": fidelity_view(found.about.get("fidelity")),
         "shown": shown(found, figures, metrics, names) if figures and found.state == ScenarioState.COMPLETED else None,

@@ -1,4 +1,4 @@
-/* Progress of one scenario: frames as they come, and a look at the API every second in case none does. */
+/* Progress of one scenario: frames as they come, and a look at the API where none has come for most of a second. */
 "use strict";
 
 (() => {
@@ -24,7 +24,8 @@
       Shell.setBadge(row.querySelector("[data-run-state]"), run.state);
       bar(row.querySelector(".bar"), run.frac);
       row.querySelector("[data-run-percent]").textContent = Shell.percent(run.frac);
-      if (run.num_jobs) row.querySelector("[data-run-jobs]").textContent = `${Shell.number(run.done_jobs)} of ${Shell.number(run.num_jobs)}`;
+      const jobs = run.num_jobs ? `${Shell.number(run.done_jobs)} of ${Shell.number(run.num_jobs)}` : run.state === "running" ? "being read" : "";
+      row.querySelector("[data-run-jobs]").textContent = jobs;
     }
     if (!isOver && data.state !== "queued" && data.state !== "running") {
       isOver = true;
@@ -34,8 +35,9 @@
 
   Live.connect([`scenario.${id}`], (kind, data) => { if (kind === "scenario" && data.id === id) take(data); });
   setInterval(async () => {
-    if (isOver || document.hidden || Date.now() - heardAt < 950) return;
+    if (isOver || document.hidden || Date.now() - heardAt < 700) return;
+    heardAt = Date.now(); // or about to hear
     const response = await fetch(`/api/v1/whatif/${id}`, { headers: { Accept: "application/json" } }).catch(() => null);
     if (response?.ok) take((await response.json()).progress);
-  }, 1000);
+  }, 200);
 })();
