@@ -26,7 +26,6 @@ FIELDS = (
     "miss_bytes",
     "miss_ns",
     "decode_ns",
-    "decode_cpu_ns",
 )
 ACCOUNT = struct.Struct(f"<{len(FIELDS)}q")
 ACCOUNT_FILE, ALIVE_FILE = ".account", ".alive"

@@ -87,10 +87,9 @@ class CachedDataset(Dataset[Item]):
                 continue
             try:
                 content = self._here().get(key, partial(self._read, key))
-                began_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
+                began_ns = time.perf_counter_ns()
                 item = self._decode(content)
-                took_ns, cpu_ns = time.perf_counter_ns() - began_ns, time.thread_time_ns() - cpu_ns
-                self._here().decoded(took_ns=took_ns, cpu_ns=cpu_ns)
+                self._here().decoded(took_ns=time.perf_counter_ns() - began_ns)
                 return item
             except Exception as error:
                 self._mark_bad(key, error)

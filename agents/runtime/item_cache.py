@@ -45,7 +45,7 @@ class CacheFigures:
         misses: Reads that did not.
         hit_bytes, hit_s: Of all hits: bytes, and seconds that the reading processes spent, in sum.
         miss_bytes, miss_s: The same of all misses.
-        decode_s, decode_cpu_s: Seconds that they spent on decoding items, and of these on a core.
+        decode_s: Seconds that they spent on decoding items, in sum.
     """
 
     budget_bytes: int
@@ -57,7 +57,6 @@ class CacheFigures:
     miss_bytes: int
     miss_s: float
     decode_s: float
-    decode_cpu_s: float
 
 
 class ItemCache:
@@ -123,13 +122,12 @@ class ItemCache:
             miss_bytes=account["miss_bytes"],
             miss_s=account["miss_ns"] / 1e9,
             decode_s=account["decode_ns"] / 1e9,
-            decode_cpu_s=account["decode_cpu_ns"] / 1e9,
         )
 
-    def decoded(self, *, took_ns: int, cpu_ns: int) -> None:
-        """Note how long it took to decode an item, by the clock and on a core."""
+    def decoded(self, *, took_ns: int) -> None:
+        """Note how long it took to decode an item."""
         with self._locked():
-            self._count(decode_ns=took_ns, decode_cpu_ns=cpu_ns)
+            self._count(decode_ns=took_ns)
 
     def resize(self, budget_bytes: int) -> int:
         """Set the budget; return the bytes freed. What does not fit any more goes at once, highest hash first."""

@@ -26,9 +26,11 @@ PUBLISHED_CORES = 24
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 WORKLOADS = ("resnet", "lstm")
 ITEMS, STORAGE_BYTES_PER_S, PREP_ROUNDS = 320, 6e6, 8
-CACHES = (0.0, 0.3, 0.6, 1.0)
+CACHES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+# Both sides of a comparison alternate, so that what else the machine does meets both.
+REPEATS = 3
 # Of a point of the sweep: seconds after the first step that do not count, and that do.
-SETTLING_S, COUNTING_S = 2.0, 5.0
+SETTLING_S, COUNTING_S = 1.5, 5.0
 NO_LIMIT_BYTES = 1 << 40
 
 
@@ -152,31 +154,44 @@ def _swept(command: list[str], *, cores: int, memory_bytes: int, settling_s: flo
 
 
 def _workloads() -> list[Figure]:
-    errors: dict[str, float] = {}
+    errors: dict[str, list[float]] = {}
+    of_sweep: list[float] = []
     ours_s = sweep_s = 0.0
     for name in WORKLOADS:
         command = [sys.executable, "-m", f"agents.workloads.{name}", "--steps", "1000000", "--write-steps", "steps"]
-        told, took_s = _optimistic(command)
-        ours_s += took_s
-        truth = {}
-        for cores in range(1, len(CORES) + 1):
-            truth[cores], took_s = _swept(command, cores=cores, memory_bytes=NO_LIMIT_BYTES, settling_s=SETTLING_S)
-            sweep_s += took_s
-        rates = dict(told.rates)
-        errors[name] = max(
-            abs((rates[cores] / rates[len(CORES)]) / (truth[cores] / truth[len(CORES)]) - 1) for cores in truth
-        )
-    worst = ", ".join(f"{name} {error:.1%}" for name, error in errors.items())
+        told: list[Measured] = []
+        swept: dict[int, list[float]] = {cores: [] for cores in range(1, len(CORES) + 1)}
+        for _ in range(REPEATS):
+            measured, took_s = _optimistic(command)
+            told.append(measured)
+            ours_s += took_s / REPEATS
+            for cores, rates in swept.items():
+                rate, took_s = _swept(command, cores=cores, memory_bytes=NO_LIMIT_BYTES, settling_s=SETTLING_S)
+                rates.append(rate)
+                sweep_s += took_s / REPEATS
+        truth = {cores: median(rates) for cores, rates in swept.items()}
+        errors[name] = [_relative_error(dict(one.rates), truth) for one in told]
+        for repeat in range(REPEATS):
+            of_sweep.append(_relative_error({cores: rates[repeat] for cores, rates in swept.items()}, truth))
+    every = [error for each in errors.values() for error in each]
+    of_each = "; ".join(f"{name} " + ", ".join(f"{error:.1%}" for error in each) for name, each in errors.items())
     return [
         Figure(
             name="error of the relative speed of real workloads against a process of its own for each core count",
             target="median at most 3 %",
-            value=f"median {median(errors.values()):.1%}: {worst}",
-            is_met=median(errors.values()) <= 0.03,
-            setting=f"agents.workloads on 1 to {len(CORES)} cores; {ours_s:.0f} s against {sweep_s:.0f} s",
-            note="Both sides are measured once beside whatever else ran on the machine; see the load above.",
+            value=f"median {median(every):.1%} ({max(every):.1%})",
+            is_met=median(every) <= 0.03,
+            setting=f"agents.workloads on 1 to {len(CORES)} cores, each measured {REPEATS} times against the median of "
+            f"as many processes: {of_each}; {ours_s:.0f} s against {sweep_s:.0f} s each time",
+            note=f"One pass of the sweep differs from their median by {median(of_sweep):.1%} ({max(of_sweep):.1%}).",
         )
     ]
+
+
+def _relative_error(rates: Mapping[int, float], truth: Mapping[int, float]) -> float:
+    """Return the largest error of a speed relative to that on all cores."""
+    most = len(CORES)
+    return max(abs((rates[cores] / rates[most]) / (truth[cores] / truth[most]) - 1) for cores in truth)
 
 
 def _reading() -> list[Figure]:

@@ -65,7 +65,7 @@ def test_published_curves_are_found_within_three_percent(model: str) -> None:
 
 
 def test_meter_walks_down_and_tells_the_rates() -> None:
-    """A job that needs two cores: each point is measured after some steps are dropped, and all cores are tried."""
+    """A job that needs two cores: each point is measured after some steps are dropped, all cores are tried, twice."""
     pinned: list[tuple[int, ...]] = []
     meter = CoreMeter((0, 1, 2, 3), lambda cores: pinned.append(tuple(cores)))
     now_s = 0.0
@@ -73,7 +73,7 @@ def test_meter_walks_down_and_tells_the_rates() -> None:
         now_s += 0.1 if len(pinned[-1]) >= 2 else 0.2
         meter.step(now_s)
 
-    assert pinned == [(0, 1, 2, 3), (0, 1), (0,)]
+    assert pinned == [(0, 1, 2, 3), (0, 1), (0,), (0,), (0, 1), (0, 1, 2, 3)]
     assert meter.rates == {4: pytest.approx(10.0), 2: pytest.approx(10.0), 1: pytest.approx(5.0)}
 
 
@@ -89,7 +89,7 @@ def test_meter_begins_a_point_anew_when_cores_are_taken_away() -> None:
         now_s += 0.5
         meter.step(now_s)
 
-    assert pinned == [(0, 1), (0,)]
+    assert pinned == [(0, 1), (0,), (0,)]
     assert meter.rates == {1: pytest.approx(2.0)}
 
 
@@ -103,6 +103,25 @@ def test_slow_start_of_a_job_does_not_count() -> None:
 
     assert meter.rates == {1: pytest.approx(1000.0, rel=0.01)}
     assert 3.0 <= ends_s[-1] <= 3.2
+
+
+def test_machine_that_slows_down_does_so_for_all_counts() -> None:
+    """Each second a step takes longer; what one core does beside two is still told within a hundredth."""
+    cores: list[int] = []
+    meter, now_s = CoreMeter((0, 1), lambda held: cores.append(len(held))), 0.0
+    while not meter.is_done:
+        now_s += 0.01 * (1 + 0.05 * now_s) * (1 if cores[-1] == 2 else 2)
+        meter.step(now_s)
+
+    assert meter.rates[1] / meter.rates[2] == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("cut", range(8))
+def test_readers_that_hand_over_together_are_measured_wherever_it_begins(cut: int) -> None:
+    """Eight mini-batches at a moment: the first and the last bunch may be cut anywhere."""
+    marks_s = [(step + cut) // 8 * 0.8 for step in range(100)]
+
+    assert step_s(marks_s, readers=8) == pytest.approx(0.1, rel=0.01)
 
 
 def test_burst_of_a_neighbour_does_not_count() -> None:
