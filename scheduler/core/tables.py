@@ -18,6 +18,8 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 NO_ROW = -1
+# Between two rounds where a shell says nothing else, seconds.
+DEFAULT_ROUND_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,7 @@ class Snapshot:
             ``servers`` (it comes free soon), and the live shell waits for it before it launches on it.
             ``job`` is NO_ROW in every row.
         trials: What introspection remembers: the ``trials`` of the plan before.
+        round_s: Seconds between two rounds when nothing happens: what ended less than so long ago ended since the last.
     """
 
     now_s: float
@@ -224,6 +227,7 @@ class Snapshot:
     held: Placements = field(default_factory=Placements.none)
     releasing: Placements = field(default_factory=Placements.none)
     trials: tuple[Trial, ...] = ()
+    round_s: float = DEFAULT_ROUND_S
 
 
 def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:

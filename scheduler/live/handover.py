@@ -38,7 +38,7 @@ def shadow_offer(snapshot: Snapshot, *, number: int, at: datetime) -> None:
 
 def snapshot_pack(snapshot: Snapshot) -> bytes:
     """Return every column of a snapshot as one archive; what introspection remembers is left out."""
-    arrays: dict[str, Any] = {"now_s": np.array(snapshot.now_s)}
+    arrays: dict[str, Any] = {"now_s": np.array(snapshot.now_s), "round_s": np.array(snapshot.round_s)}
     for name in _TABLES:
         table = getattr(snapshot, name)
         for field in fields(table):
@@ -64,7 +64,7 @@ def snapshot_unpack(data: bytes) -> Snapshot:
                     Profile(**{key: _tuples(value) for key, value in row.items()}) for row in rows
                 )
             tables[name] = shape(**columns)
-        return Snapshot(now_s=float(arrays["now_s"]), **tables)
+        return Snapshot(now_s=float(arrays["now_s"]), round_s=float(arrays["round_s"]), **tables)
 
 
 def _tuples(value: Any) -> Any:  # JSON lists, nested

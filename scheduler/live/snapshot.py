@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from django.conf import settings
 from django.db.models import Count, Q
 
 from scheduler.core.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
@@ -79,6 +80,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         held=_placements([(job_rows[h.job_pk], h) for h in staying], server_rows),
         releasing=_placements([(NO_ROW, h) for h in leaving if h.server_pk in server_rows], server_rows),
         trials=trials_read(jobs),
+        round_s=settings.ROUND_S,
     )
     parked_on: dict[int, tuple[str, ...]] = {}
     for lease in parked:

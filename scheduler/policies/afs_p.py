@@ -13,6 +13,8 @@ from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Sna
 from scheduler.core.undisturbed import undisturbed_shares
 
 _RULE = Rule(shrinking=False, ties_to_later=True)
+# Times of rounds are sums of floats.
+_DUST_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +35,6 @@ class AfsP:
         default=7_200.0,
         metadata={"help": "A job keeps its share at least so long when GPUs are short, seconds.", "minimum": 1.0},
     )
-    late_s: float = field(
-        default=60.0,
-        metadata={"help": "A slice that ended at most so long ago ends in this round, seconds.", "minimum": 0.0},
-    )
     guess: bool = field(
         default=False,
         metadata={"help": "Draw which of two jobs counts as the shorter; off: the one with less attained service."},
@@ -48,13 +46,14 @@ class AfsP:
         jobs = snapshot.jobs
         curves = curves_of(jobs)
         before = undisturbed_shares(snapshot, curves, num_gpus)
-        if before is not None and not (self._at_end(jobs) & jobs.running).any():
+        at_end = self._at_end(jobs, snapshot.round_s)
+        if before is not None and not (at_end & jobs.running).any():
             return before
         kept = np.zeros(len(jobs), dtype=np.int64)
         if len(jobs) >= num_gpus:
             held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs))
             inside = (held >= jobs.min_gpus) & (held <= jobs.max_gpus)
-            kept = np.where(jobs.running & inside & ~self._at_end(jobs), held, 0).astype(np.int64)
+            kept = np.where(jobs.running & inside & ~at_end, held, 0).astype(np.int64)
             if int(kept.sum()) > num_gpus:  # servers were lost
                 kept[:] = 0
         turn = np.lexsort((jobs.job_id, jobs.arrival_s, jobs.first_start_s, self.slices(jobs)))
@@ -77,9 +76,10 @@ class AfsP:
         """Return (n,) whole slices that each job has used."""
         return np.floor(jobs.executed_s / self.slice_s + 1e-9).astype(np.int64)
 
-    def _at_end(self, jobs: JobTable) -> BoolArray:
+    def _at_end(self, jobs: JobTable, round_s: float) -> BoolArray:
         since_s = jobs.executed_s - self.slices(jobs) * self.slice_s
-        ended: BoolArray = (self.slices(jobs) > 0) & (since_s <= min(self.late_s, self.slice_s / 2))
+        # A slice that ended a whole round ago was dealt with then.
+        ended: BoolArray = (self.slices(jobs) > 0) & (since_s < min(round_s, self.slice_s / 2) - _DUST_S)
         return ended
 
     def _lengths(self, jobs: JobTable) -> FloatArray:

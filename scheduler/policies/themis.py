@@ -10,6 +10,9 @@ from scheduler.core.auction import NOTHING, Bid, award, levels
 from scheduler.core.curves import SpeedTable, speed_table
 from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable, Snapshot
 
+# Times of rounds are sums of floats.
+_DUST_S = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Themis:
@@ -34,10 +37,6 @@ class Themis:
     lease_s: float = field(
         default=1_200.0, metadata={"help": "How long a job holds GPUs before it must win again, seconds.", "minimum": 1}
     )
-    late_s: float = field(
-        default=60.0,
-        metadata={"help": "A lease that ended at most so long ago ends in this round, seconds.", "minimum": 0.0},
-    )
     auction: bool = field(
         default=True,
         metadata={"help": "Off: no auction, everything to the worst-off job, then to the next (the strawman)."},
@@ -49,7 +48,7 @@ class Themis:
         market = Market.of(snapshot, num_gpus)
         held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs))
         inside = jobs.running & (held >= jobs.min_gpus) & (held <= jobs.max_gpus)
-        shares = np.where(inside & ~self._at_end(jobs, snapshot.now_s), held, 0).astype(np.int64)
+        shares = np.where(inside & ~self._at_end(jobs, snapshot), held, 0).astype(np.int64)
         if int(shares.sum()) > num_gpus:  # servers were lost
             shares[:] = 0
         worst_first = np.lexsort((jobs.job_id, jobs.arrival_s, -market.rho(np.maximum(shares, jobs.min_gpus))))
@@ -67,10 +66,11 @@ class Themis:
             shares[row] += more if shares[row] + more >= jobs.min_gpus[row] else 0
         return shares
 
-    def _at_end(self, jobs: JobTable, now_s: float) -> BoolArray:
-        since_s = np.where(jobs.running, now_s - jobs.held_at_s, 0.0)
-        over_s = np.where(since_s >= self.lease_s - 1e-9, np.mod(since_s + 1e-9, self.lease_s), np.inf)
-        ended: BoolArray = over_s <= min(self.late_s, self.lease_s / 2)
+    def _at_end(self, jobs: JobTable, snapshot: Snapshot) -> BoolArray:
+        since_s = np.where(jobs.running, snapshot.now_s - jobs.held_at_s, 0.0) + _DUST_S
+        over_s = np.where(since_s >= self.lease_s, np.mod(since_s, self.lease_s), np.inf)
+        # A lease that ended a whole round ago was dealt with then.
+        ended: BoolArray = over_s < min(snapshot.round_s, self.lease_s / 2)
         return ended
 
     def priority(self, snapshot: Snapshot) -> FloatArray:

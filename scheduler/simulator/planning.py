@@ -97,6 +97,7 @@ class WholeRounds:
             queues=self._queues,
             held=renumbered(held, np.searchsorted(rows, held.job)),
             trials=self._trials.trials if self._trials else (),
+            round_s=world.round_s,
         )
         self._trials = plan = plan_round(snapshot, config)
         changes = changes_of(plan, snapshot.held, num_jobs=len(rows))

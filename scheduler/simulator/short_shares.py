@@ -19,7 +19,16 @@ from scheduler.core.packing.shelf import ShareShelf
 from scheduler.core.packing.space import Fits, Site, Space
 from scheduler.core.plan import PreemptRule
 from scheduler.core.queues import queue_tree
-from scheduler.core.tables import NO_ROW, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import (
+    DEFAULT_ROUND_S,
+    NO_ROW,
+    IntArray,
+    JobTable,
+    Placements,
+    QueueTable,
+    ServerTable,
+    Snapshot,
+)
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.world import World
 
@@ -90,7 +99,7 @@ class ShortShares:
         jobs: JobTable,
         shelf: ShareShelf,
     ) -> None:
-        self.unsettled = False
+        self.unsettled, self._round_s = False, DEFAULT_ROUND_S
         self._drifts = not isinstance(policy, ChangesBySelf)
         self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
         self._shelf, self._capacity = shelf, int(servers.num_gpus.sum())
@@ -107,6 +116,7 @@ class ShortShares:
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
         floor, columns, now_s = self._floor, self._columns, world.now_s
+        self._round_s = world.round_s
         for row in world.released:
             floor.leave(row)
         world.released.clear()
@@ -176,6 +186,7 @@ class ShortShares:
                 cpus=nothing,
                 memory_bytes=nothing,
             ),
+            round_s=self._round_s,
         )
 
     def restore(self, world: World) -> None:

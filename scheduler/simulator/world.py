@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.core.changes import Changes, Grant
 from scheduler.core.profile import Profile, packed, speed
-from scheduler.core.tables import NO_ROW, Placements
+from scheduler.core.tables import DEFAULT_ROUND_S, NO_ROW, Placements
 from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.tally import Tally
@@ -45,6 +45,7 @@ class World:
         columns: The jobs.
         now_s: The present.
         seats: What each running job holds, by row.
+        round_s: Seconds between rounds, as of a ``Snapshot``.
         arrived: Rows that joined the line since they were last taken from here.
         released: Rows that left their seats by ending or failing since they were last taken from here.
     """
@@ -60,8 +61,10 @@ class World:
         checkpoint_s: float = math.inf,
         costs: Costs | None = None,
         retries: Retries | None = None,
+        round_s: float | None = None,
     ) -> None:
         """Begin before the first arrival."""
+        self.round_s = DEFAULT_ROUND_S if round_s is None else round_s
         self._jobs = jobs
         self._tally = tally if tally.notes else None
         self._restart_s, self._resume_s, self._checkpoint_s = restart_s, resume_s, checkpoint_s

@@ -75,7 +75,7 @@ def _peak(job: Elastic) -> int:
 
 def _lease_goes_on(job: Elastic, case: Case) -> bool:
     since_s = case.now_s - job.row.held_at_s
-    return since_s < LEASE_S or since_s % LEASE_S > LATE_S
+    return since_s < LEASE_S or since_s % LEASE_S >= LATE_S
 
 
 def _bid(job: Elastic, case: Case, holds: int, left: int) -> Bid:

@@ -10,6 +10,8 @@ from scheduler.core.profile import Profile
 from tests.oracle.cases import Case
 from tests.strategies import JobRow
 
+# GPUs of each job of a case, given those of the cluster.
+Shares = Callable[[Case, int], list[int]]
 SLICE_S = 7_200.0
 LATE_S = 60.0
 
@@ -161,7 +163,7 @@ def _slices(job: Elastic) -> int:
 
 def _slice_ends(job: Elastic) -> bool:
     """Return whether a time slice ended just now."""
-    return _slices(job) > 0 and job.row.executed_s - _slices(job) * SLICE_S <= LATE_S
+    return _slices(job) > 0 and job.row.executed_s - _slices(job) * SLICE_S < LATE_S
 
 
 def _gain(job: Elastic, given: list[int]) -> Fraction:
@@ -193,7 +195,7 @@ def _spread(pool: list[Elastic], given: list[int], spare: int, beats: Callable[[
             pool.remove(champion)
 
 
-SHARES: dict[str, Callable[[Case, int], list[int]]] = {
+SHARES: dict[str, Shares] = {
     "maxmin": maxmin,
     "optimus": optimus,
     "afs-l": afs_l,

@@ -62,12 +62,16 @@ def test_planning_from_what_changed_gives_the_same_history(
     assert np.isfinite(short.records.end_s).all()
 
 
-@pytest.mark.parametrize("policy", ["afs-l", "afs-p"])
+@pytest.mark.parametrize(
+    ("policy", "round_s"), [("afs-l", 300.0), ("afs-p", 300.0), pytest.param("afs-p", 60.0, marks=pytest.mark.slow)]
+)
 @settings(deadline=None, max_examples=10, derandomize=True)
 @given(jobs=st.lists(elastic_jobs(), min_size=1, max_size=14), servers=st.integers(1, 3))
-def test_rounds_in_which_nothing_happened_may_be_left_out(policy: str, jobs: list[SimJob], servers: int) -> None:
-    """Asked in every round of five minutes or after events alone: nobody is resized in between."""
-    asked, skipped = (_replay(jobs, servers, policy, round_s=300.0, skip=skip) for skip in (False, True))
+def test_rounds_in_which_nothing_happened_may_be_left_out(
+    policy: str, round_s: float, jobs: list[SimJob], servers: int
+) -> None:
+    """Asked in every round of one or five minutes or after events alone: nobody is resized in between."""
+    asked, skipped = (_replay(jobs, servers, policy, round_s=round_s, skip=skip) for skip in (False, True))
 
     assert asked.plan_hash == skipped.plan_hash
     assert asked.records.end_s.tolist() == skipped.records.end_s.tolist()

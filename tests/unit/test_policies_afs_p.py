@@ -64,13 +64,18 @@ def test_a_share_is_held_until_its_slice_ends() -> None:
     """Short of GPUs a running job keeps its share inside a slice, and competes again when the slice is over."""
     rows = [elastic_job(work_s=1.0, max_gpus=2, arrival_s=float(number)) for number in range(3)]
 
-    def shares(executed_s: float) -> list[int]:
+    def shares(executed_s: float, *, round_s: float = 60.0) -> list[int]:
         jobs = [replace(rows[0], executed_s=executed_s), *rows[1:]]
-        return [int(share) for share in AfsP().shares(holding(snapshot_of(jobs, [ServerRow()]), [2, 0, 0]), 2)]
+        snapshot = replace(holding(snapshot_of(jobs, [ServerRow()]), [2, 0, 0]), round_s=round_s)
+        return [int(share) for share in AfsP().shares(snapshot, 2)]
 
     assert shares(7_100.0) == [2, 0, 0]
     assert shares(7_200.0) == [0, 1, 1]
     assert shares(7_300.0) == [2, 0, 0]
+    # Rounds come when they come: a slice ends in the first one after its end, and only there.
+    for round_s in (10.0, 60.0, 300.0):
+        assert shares(7_199.9, round_s=round_s) == shares(7_200.0 + round_s, round_s=round_s) == [2, 0, 0]
+        assert shares(7_199.9 + round_s, round_s=round_s) == [0, 1, 1]
 
 
 def test_nobody_starves() -> None:

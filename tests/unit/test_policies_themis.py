@@ -175,13 +175,17 @@ def test_a_lease_is_kept_until_it_ends_and_won_again_without_a_change() -> None:
     ]
     snapshot = holding(snapshot_of(jobs, [ServerRow(num_gpus=4)]), [4, 0])
 
-    def shares(since_s: float) -> list[int]:
+    def shares(since_s: float, *, round_s: float = 60.0) -> list[int]:
         held_at = np.array([NOW_S - since_s, np.inf])
-        aged = replace(snapshot, jobs=replace(snapshot.jobs, held_at_s=held_at))
+        aged = replace(snapshot, jobs=replace(snapshot.jobs, held_at_s=held_at), round_s=round_s)
         return [int(share) for share in Themis().shares(aged, 4)]
 
     assert shares(600.0) == [4, 0]
     assert shares(1_200.0) != [4, 0]
+    # Rounds come when they come: a lease ends in the first one after its end, and only there.
+    for round_s in (10.0, 60.0, 300.0):
+        assert shares(1_199.9, round_s=round_s) == shares(1_200.0 + round_s, round_s=round_s) == [4, 0]
+        assert shares(1_199.9 + round_s, round_s=round_s) != [4, 0]
     alone = replace(snapshot_of(jobs[:1], [ServerRow(num_gpus=4)]))
     renewed = holding(alone, [4])
     renewed = replace(renewed, jobs=replace(renewed.jobs, held_at_s=np.array([NOW_S - 1_200.0])))
