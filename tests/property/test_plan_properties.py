@@ -34,6 +34,7 @@ EVERY = {
 BY_GPUS_ALONE = {name: config for name, config in EVERY.items() if not config.mechanism.insists}
 # Localities that may let a job wait although it would fit somewhere.
 MAY_WAIT = {"relax", "skew"}
+SELECTIVE = {name: config for name, config in EVERY.items() if config.locality.name in MAY_WAIT}
 every_config = pytest.mark.parametrize("config", EVERY.values(), ids=EVERY)
 by_gpus_alone = pytest.mark.parametrize("config", BY_GPUS_ALONE.values(), ids=BY_GPUS_ALONE)
 # Few by default, so that the suite stays quick; set PROPERTY_EXAMPLES for a longer hunt.
@@ -130,38 +131,8 @@ def _nobody_gets_less_than_the_share(config: SchedulerConfig, snapshot: Snapshot
         assert (amounts >= np.minimum(share, usable) * (1 - 1e-6)).all()
 
 
-PROMISES = (
-    _capacity_holds_and_gangs_are_whole,
-    _everybody_has_one_answer_and_waiting_has_numbers,
-    _nobody_is_preempted_without_a_beneficiary,
-    _only_preemptive_policies_stop_jobs_by_order,
-    _queues_stay_within_what_they_may_hold,
-    _nobody_gets_less_than_the_share,
-)
-
-
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_a_round_keeps_its_promises(config: SchedulerConfig, snapshot: Snapshot) -> None:
-    """What holds of every single plan is asked of one and the same: drawing and planning cost most of the time."""
-    plan = plan_round(snapshot, config)
-
-    for promise in PROMISES:
-        promise(config, snapshot, plan)
-
-
-@every_config
-@quick
-@given(snapshot=snapshots())
-def test_free_gpus_are_not_left_to_jobs_that_fit(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def _free_gpus_are_not_left_to_jobs_that_fit(config: SchedulerConfig, snapshot: Snapshot, plan: Plan) -> None:
     """A job that its queues allow and that fits on what is free after the round does not wait (work conservation)."""
-    if config.locality.name in MAY_WAIT:
-        # On one server nobody waits for a better place.
-        one_server = np.where(snapshot.jobs.running, snapshot.jobs.max_servers, 1)
-        snapshot = replace(snapshot, jobs=replace(snapshot.jobs, max_servers=one_server))
-    plan = plan_round(snapshot, config)
-
     tree = queue_tree(snapshot.queues)
     held = _held_by_queue(snapshot, plan, tree)
     room = _room_after(snapshot, plan, config.mechanism)
@@ -205,6 +176,63 @@ def _room_after(snapshot: Snapshot, plan: Plan, mechanism: Mechanism) -> Callabl
     return room
 
 
+def _shuffled(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
+    job_at, server_at = rng.permutation(len(snapshot.jobs)), rng.permutation(len(snapshot.servers))
+    job_now, server_now = np.argsort(job_at), np.argsort(server_at)
+
+    def rows(table: Any, at: IntArray) -> Any:  # any table of columns
+        columns = [field.name for field in fields(table) if field.name != "profiles"]
+        return replace(table, **{name: getattr(table, name)[at] for name in columns})
+
+    held = replace(snapshot.held, job=job_now[snapshot.held.job], server=server_now[snapshot.held.server])
+    return replace(
+        snapshot,
+        jobs=rows(snapshot.jobs, job_at),
+        servers=rows(snapshot.servers, server_at),
+        held=rows(held, np.lexsort((held.server, held.job))),
+        releasing=replace(snapshot.releasing, server=server_now[snapshot.releasing.server]),
+    )
+
+
+PROMISES = (
+    _capacity_holds_and_gangs_are_whole,
+    _everybody_has_one_answer_and_waiting_has_numbers,
+    _nobody_is_preempted_without_a_beneficiary,
+    _only_preemptive_policies_stop_jobs_by_order,
+    _queues_stay_within_what_they_may_hold,
+    _nobody_gets_less_than_the_share,
+)
+
+
+@every_config
+@quick
+@given(snapshot=snapshots(), seed=st.integers(0, 1_000))
+def test_a_round_keeps_its_promises(config: SchedulerConfig, snapshot: Snapshot, seed: int) -> None:
+    """What holds of every single plan is asked of one and the same: drawing and planning cost most of the time.
+
+    The same jobs and servers in other rows give the same plan, named by ids; and so does planning again.
+    """
+    plan = plan_round(snapshot, config)
+
+    for promise in PROMISES:
+        promise(config, snapshot, plan)
+    if config.locality.name not in MAY_WAIT:
+        _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan)
+    assert plan_round(snapshot, config).plan_hash == plan.plan_hash
+    assert plan_round(_shuffled(snapshot, np.random.default_rng(seed)), config).plan_hash == plan.plan_hash
+
+
+@pytest.mark.parametrize("config", SELECTIVE.values(), ids=SELECTIVE)
+@quick
+@given(snapshot=snapshots())
+def test_on_one_server_nobody_waits_for_a_better_place(config: SchedulerConfig, snapshot: Snapshot) -> None:
+    """Work conservation under localities that let a gang wait for servers nearer to each other."""
+    one_server = np.where(snapshot.jobs.running, snapshot.jobs.max_servers, 1)
+    snapshot = replace(snapshot, jobs=replace(snapshot.jobs, max_servers=one_server))
+
+    _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan_round(snapshot, config))
+
+
 @by_gpus_alone
 @quick
 @given(snapshot=snapshots(tight=False))
@@ -241,35 +269,6 @@ def _would_help(snapshot: Snapshot, plan: Plan, tree: QueueTree, held: IntArray,
     free = snapshot.servers.num_gpus - _used(snapshot, plan.grants.server, plan.grants.num_gpus)
     mine = plan.grants.job == runs
     return bool((free + _used(snapshot, plan.grants.server[mine], plan.grants.num_gpus[mine])).max() >= gpus)
-
-
-@every_config
-@quick
-@given(snapshot=snapshots(), seed=st.integers(0, 1_000))
-def test_rows_do_not_matter(config: SchedulerConfig, snapshot: Snapshot, seed: int) -> None:
-    """The same jobs and servers in other rows give the same plan, named by ids; and so does planning again."""
-    shuffled = _shuffled(snapshot, np.random.default_rng(seed))
-
-    assert plan_round(snapshot, config).plan_hash == plan_round(snapshot, config).plan_hash
-    assert plan_round(shuffled, config).plan_hash == plan_round(snapshot, config).plan_hash
-
-
-def _shuffled(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
-    job_at, server_at = rng.permutation(len(snapshot.jobs)), rng.permutation(len(snapshot.servers))
-    job_now, server_now = np.argsort(job_at), np.argsort(server_at)
-
-    def rows(table: Any, at: IntArray) -> Any:  # any table of columns
-        columns = [field.name for field in fields(table) if field.name != "profiles"]
-        return replace(table, **{name: getattr(table, name)[at] for name in columns})
-
-    held = replace(snapshot.held, job=job_now[snapshot.held.job], server=server_now[snapshot.held.server])
-    return replace(
-        snapshot,
-        jobs=rows(snapshot.jobs, job_at),
-        servers=rows(snapshot.servers, server_at),
-        held=rows(held, np.lexsort((held.server, held.job))),
-        releasing=replace(snapshot.releasing, server=server_now[snapshot.releasing.server]),
-    )
 
 
 @every_config
