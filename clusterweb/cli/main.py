@@ -56,9 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("templates", parents=[shared], help="templates of your queues")
     verb.add_argument("action", nargs="?", default="ls", choices=templates.ACTIONS, help="what to do (ls)")
-    verb.add_argument(
-        "subject", nargs="?", help="get, rm: its number; add: YAML or JSON file with a spec, or -"
-    )
+    verb.add_argument("subject", nargs="?", help="get, rm: its number; add: YAML or JSON file with a spec, or -")
     verb.add_argument("--queue", help="add: whose it is")
     verb.add_argument("--name", help="add: what it is called")
     verb.set_defaults(run=templates.templates)
