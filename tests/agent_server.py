@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agents.config import AgentConfig
-from agents.identity import send_signal
+from agents.identity import TICKS_PER_S, read_stat, send_signal
 from agents.loop import AgentLoop
 from agents.messages import AttemptReport, AttemptWanted, DesiredState, ServerReport
 from agents.ports import ProcessIdentity
@@ -27,6 +27,8 @@ SERVER_ID = "s0123456789a"
 KEY = b"k" * 32
 JOB_ID = "01JD0000000000000000000J0B"
 _numbers = itertools.count(1)
+# Torch takes longer than this to import; Python alone does not.
+SOME_IMPORT_TICKS = TICKS_PER_S // 2
 
 
 def attempt_id() -> str:
@@ -218,3 +220,16 @@ def marked(attempt: str) -> list[int]:
                 ):
                     found.append(int(name))
     return found
+
+
+def warm_pids() -> list[int]:
+    """Return the processes that wait to become a job."""
+    return marked("0" * 26)
+
+
+def warm_ready() -> bool:
+    """Return whether a process waits that has imported all: it has used no time for a while."""
+    before = {pid: stat.cpu_ticks for pid in warm_pids() if (stat := read_stat(pid)) is not None}
+    time.sleep(1.0)
+    after = {pid: stat.cpu_ticks for pid in before if (stat := read_stat(pid)) is not None}
+    return any(after.get(pid) == ticks > SOME_IMPORT_TICKS for pid, ticks in before.items())

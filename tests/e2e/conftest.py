@@ -22,3 +22,13 @@ def stack() -> Iterator[Stack]:
             assert not left, left
         finally:
             product.destroy()
+
+
+@pytest.fixture
+def one_server(stack: Stack) -> Iterator[Stack]:
+    """The product with two slots: its second server is drained; afterwards as it was."""
+    admin = stack.client("admin")
+    second = next(row["id"] for row in admin.get("/api/v1/servers")["results"] if row["name"] == "server-02")
+    assert admin.call("POST", f"/api/v1/servers/{second}/drain", {"reason": "test"}).status == 200
+    yield stack
+    assert admin.call("POST", f"/api/v1/servers/{second}/undrain").status == 200

@@ -13,7 +13,7 @@ for step in run.steps():
     time.sleep(step_s)
     state["sum"] += step
     with open(record, "a") as file:
-        file.write(f"{step} {os.getpid()}\\n")
+        file.write(f"{step} {os.getpid()} {time.time()}\\n")
     run.report(loss=1.0 / (1 + step))
 print("sum", state["sum"])
 """

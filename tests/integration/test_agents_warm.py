@@ -1,7 +1,6 @@
 """Training processes that are started ahead of time: a job in one of them sees what it would see in a new one."""
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +9,10 @@ import pytest
 
 from agents.child import ChildPlan
 from agents.config import AgentConfig
-from agents.identity import TICKS_PER_S, read_stat
 from agents.messages import AttemptWanted
 from agents.process import HostProcesses
 from agents.warmchild import may_take
-from tests.agent_server import AgentServer, marked, wait_for, wanted
+from tests.agent_server import AgentServer, marked, wait_for, wanted, warm_pids, warm_ready
 
 LOOK = """
 import json, os, random, resource, signal, sys
@@ -46,9 +44,6 @@ sys.exit(int(sys.argv[1]))
 """
 FILES = {"look.py": LOOK, "helper.py": "ANSWER = 42"}
 
-# Torch takes longer than this to import; Python alone does not.
-SOME_IMPORT_TICKS = TICKS_PER_S // 2
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[AgentServer]:
@@ -66,19 +61,6 @@ def look(code: int = 0, **changes: object) -> AttemptWanted:
     return wanted(("python", "look.py", str(code), "last word"), **changes)
 
 
-def warm_pids() -> list[int]:
-    """Return the processes that wait to become a job."""
-    return marked("0" * 26)
-
-
-def ready() -> bool:
-    """Return whether a process waits that has imported all: it has used no time for a while."""
-    before = {pid: stat.cpu_ticks for pid in warm_pids() if (stat := read_stat(pid)) is not None}
-    time.sleep(1.0)
-    after = {pid: stat.cpu_ticks for pid in before if (stat := read_stat(pid)) is not None}
-    return any(after.get(pid) == ticks > SOME_IMPORT_TICKS for pid, ticks in before.items())
-
-
 def run(server: AgentServer, order: AttemptWanted) -> tuple[bool, float, dict[str, object]]:
     """Run an order to its end and return what it saw: whether torch was there, a random number, all else."""
     server.send(order)
@@ -92,7 +74,7 @@ def test_job_sees_the_same_in_a_process_that_waited(server: AgentServer) -> None
     cold = look(env={"FAVOURITE": "tea", "PYTHONHASHSEED": "0"})  # read when a process starts, so it gets a new one
     was_there, cold_number, expected = run(server, cold)
     assert not was_there
-    wait_for("a process that is ready", ready, within_s=120)
+    wait_for("a process that is ready", warm_ready, within_s=120)
     warm = look()
     was_there, warm_number, seen = run(server, warm)
 
@@ -107,11 +89,11 @@ def test_job_sees_the_same_in_a_process_that_waited(server: AgentServer) -> None
 
 def test_exit_code_and_traceback_are_the_scripts_own(server: AgentServer) -> None:
     """A mistake is shown as Python shows it, without a line of ours, and ends with code 1; a missing file with 2."""
-    wait_for("a process that is ready", ready, within_s=120)
+    wait_for("a process that is ready", warm_ready, within_s=120)
     broken = wanted(("python", "bad.py"), files={"bad.py": "def f():\n    raise ValueError('label 11')\nf()\n"})
     server.send(broken)
     first = server.wait_phase(broken, "ended", within_s=60)
-    wait_for("the next process", ready, within_s=120)
+    wait_for("the next process", warm_ready, within_s=120)
     missing = wanted(("python", "none.py"))
     server.send(missing)
     second = server.wait_phase(missing, "ended", within_s=60)
@@ -125,7 +107,7 @@ def test_exit_code_and_traceback_are_the_scripts_own(server: AgentServer) -> Non
 
 def test_job_in_a_process_that_waited_is_found_by_its_mark(server: AgentServer) -> None:
     """What its supervisor leaves behind when it is killed can be told from other processes."""
-    wait_for("a process that is ready", ready, within_s=120)
+    wait_for("a process that is ready", warm_ready, within_s=120)
     order = wanted(("python", "long.py"), files={"long.py": "import time\ntime.sleep(600)"}, memory_bytes=2 * 1024**3)
     server.send(order)
     server.wait_phase(order, "running", within_s=60)

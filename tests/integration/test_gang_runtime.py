@@ -74,6 +74,10 @@ def test_growing_and_shrinking_keeps_the_loss_curve(gangs: Gangs, curve: list[fl
     steps = gang.steps("first")
     assert [step["step"] for step in steps] == list(range(STEPS))
     assert [ranks for ranks, _ in itertools.groupby(step["ranks"] for step in steps)] == [1, 2, 1]
+    pauses_s = [
+        later["at_s"] - step["at_s"] for step, later in itertools.pairwise(steps) if step["ranks"] != later["ranks"]
+    ]
+    assert max(pauses_s) <= 1.0
     assert gang.losses("first") == pytest.approx(curve, rel=TOLERANCE)
     told = gang.job("first").reports("resized")
     assert [(report["version"], report["ranks"]) for report in told] == [(0, 1), (1, 2), (2, 1)]
