@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 from scheduler.simulator.profiles import CLASSES
 
+# Thirty years.
+MOST_ROUND_S = 1e9
+
 
 def number(*, above: float | None = None, least: float | None = None) -> Callable[[str], float]:
     """Return a parser of numbers in a range; its error says what would be right."""
@@ -60,4 +63,9 @@ def model_mix(text: str) -> dict[str, float]:
 
 def round_length(text: str) -> float | None:
     """Return seconds, or None for ``none``: a round whenever something changes."""
-    return None if text == "none" else number(above=0)(text)
+    if text == "none":
+        return None
+    round_s = number(above=0)(text)
+    if round_s > MOST_ROUND_S:
+        raise ArgumentTypeError(f"must be at most {MOST_ROUND_S:g} seconds, not {text}")
+    return round_s

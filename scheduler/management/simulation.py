@@ -139,13 +139,18 @@ def _check_files(request: Request) -> None:
     ):
         if path is not None:
             check_suffix(path, flag=flag)
-    files = (
-        *(request.json, request.records, request.series, request.placements, request.html),
-        request.states.save_to,
-    )
-    for path in files:
-        if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
+    every = (request.json, request.records, request.series, request.placements, request.html, request.states.save_to)
+    taken = {Path(request.study.workload.source).resolve(): "is the trace, which would be overwritten"}
+    for path in every:
+        if path is None or path == STDOUT:
+            continue
+        if not path.absolute().parent.is_dir():
             raise BadInput(f"{path}: there is no folder {path.parent} to write it to.")
+        if path.is_dir():
+            raise BadInput(f"{path}: is a folder; name a file in it.")
+        if path.resolve() in taken:
+            raise BadInput(f"{path}: {taken[path.resolve()]}; name another file.")
+        taken[path.resolve()] = "is to hold two outputs"
 
 
 def _check_states(request: Request) -> None:

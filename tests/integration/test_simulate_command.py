@@ -175,6 +175,9 @@ def test_failures_and_what_changes_cost_can_be_set() -> None:
         ((TRACE, "--policy", "fifo", "--format", "sacct"), "no column JobID"),
         ((TRACE, "--policy", "fifo", "--records", "rows.txt"), "must end in .csv or .parquet"),
         ((TRACE, "--policy", "fifo", "--json", "/nowhere/at/all.json"), "there is no folder /nowhere/at"),
+        ((TRACE, "--policy", "fifo", "--html", "/tmp"), "/tmp: is a folder"),
+        ((TRACE, "--policy", "fifo", "--records", "t.csv", "--series", "./t.csv"), "t.csv: is to hold two outputs"),
+        ((TRACE, "--policy", "fifo", "--round-s", "1e300"), "--round-s: must be at most 1e[+]09 seconds"),
         ((TRACE, "--policy", "fifo", "--cluster", "/nowhere.yaml"), "cannot be read: No such file"),
         ((TRACE, "--policy", "fifo", "--cluster", "c.yaml", "--gpus", "8"), "--cluster and --gpus say the same"),
         (("/nowhere.csv", "--policy", "fifo"), "cannot be opened: No such file"),
@@ -201,6 +204,16 @@ def test_what_cannot_be_used_is_told_in_one_message(arguments: tuple[str, ...], 
 
     # argparse ends the process with 2 itself; through call_command it raises.
     assert caught.value.returncode == 2 or str(caught.value).startswith("Error: argument")
+
+
+def test_an_output_never_overwrites_the_trace(tmp_path: Path) -> None:
+    """However the file is called."""
+    trace = tmp_path / "mine.csv"
+    trace.write_text("arrival_s,num_gpus,run_s\n0,1,60\n")
+
+    with pytest.raises(CommandError, match="is the trace, which would be overwritten"):
+        simulate(str(trace), "--policy", "fifo", "--records", str(tmp_path / "." / ".." / tmp_path.name / "mine.csv"))
+    assert trace.read_text().startswith("arrival_s")
 
 
 def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
