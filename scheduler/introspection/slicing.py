@@ -19,6 +19,8 @@ from scheduler.core.trial import Trial, TrialKind
 _WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MAX}
 # A round that comes a moment early still ends the quantum.
 _EARLY_S = 1e-6
+# Turns end a moment early or late: jobs whose times differ by less than such a part of a quantum had as many of them.
+_SAME_TURN = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +64,9 @@ class Slicing:
         virtual_s = np.array(joined_s) + jobs.executed_s / jobs.weight
         policy = _Turns(
             base=scene.config.policy,
+            quantum_s=self.quantum_s,
             job_id=jobs.job_id[by_id],
-            turn=np.round(virtual_s / self.quantum_s, 6)[by_id],
+            turn=_turns_had(virtual_s / self.quantum_s)[by_id],
         )
         config = replace(
             scene.config,
@@ -97,6 +100,18 @@ def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:
     return tuple(known[job] if job in known else least_s - ran_s[row] for row, job in enumerate(ids))
 
 
+def _turns_had(quanta: FloatArray) -> IntArray:
+    """Return the order of times, in quanta, as numbers from 0; times that are nearly the same have the same."""
+    order = np.argsort(quanta, kind="stable")
+    ascending, found, turn, begin = quanta[order], np.zeros(len(quanta), dtype=np.int64), 0, 0
+    while begin < len(ascending):
+        end = int(np.searchsorted(ascending, ascending[begin] + _SAME_TURN, side="left"))
+        end = max(end, begin + 1)
+        found[order[begin:end]] = turn
+        turn, begin = turn + 1, end
+    return found
+
+
 def _away(jobs: JobTable, before: Trial) -> list[tuple[int, int, float]]:
     """Return what is known of jobs that are not here now: number, home, virtual time at which it joined.
 
@@ -121,13 +136,17 @@ def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turns:
-    """Least virtual time first; jobs at the same turn in the order of another policy."""
+    """Least virtual time first; at the same turn those whose own has just begun, those that wait, and the others.
+
+    After that the order of another policy.
+    """
 
     name: ClassVar[str] = "turns"
 
     base: Policy
+    quantum_s: float
     job_id: IntArray
-    turn: FloatArray
+    turn: IntArray
 
     @property
     def preemptive(self) -> bool:
@@ -136,10 +155,13 @@ class _Turns:
     def priority(self, snapshot: Snapshot) -> FloatArray:
         turn = self.turn[np.searchsorted(self.job_id, snapshot.jobs.job_id)]
         base = self.base.priority(snapshot)
-        order = np.lexsort((base, turn))
+        jobs, now_s = snapshot.jobs, snapshot.now_s
+        began = jobs.running & (now_s - jobs.held_at_s < self.quantum_s / 2)
+        place = np.where(began, 0, np.where(jobs.running, 2, 1))
+        order = np.lexsort((base, place, turn))
         differs = np.ones(len(order), dtype=np.bool_)
         first, second = order[1:], order[:-1]
-        differs[1:] = (turn[first] != turn[second]) | (base[first] != base[second])
+        differs[1:] = (turn[first] != turn[second]) | (place[first] != place[second]) | (base[first] != base[second])
         rank = np.empty(len(order))
         rank[order] = np.cumsum(differs)
         return rank

@@ -23,6 +23,7 @@ from scheduler.introspection.slicing import Slicing
 from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.decisions import decisions_of, keys_of, shortened
 from scheduler.live.desired import desired_send
+from scheduler.live.gangs import gangs_forming
 from scheduler.live.handover import shadow_offer
 from scheduler.live.job_table import plannable
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
@@ -34,6 +35,9 @@ from scheduler.services.job_state import Wait, job_waits_record
 from scheduler.services.settings import cluster_row
 
 log = logging.getLogger(__name__)
+
+# What has not formed by then may never: its turn ends as any other.
+FORMING_MOST_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         _hold_all(cluster, at=at)
     else:
         config = _config(cluster)
-        live = _promoted(snapshot_read(cluster, at=at), config)
+        live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
         begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
         try:
             round_, applied = _decide(begun, ports)
@@ -110,6 +114,21 @@ def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
     pks = [live.job_pks[row] for row in promoted.tolist()]
     Job.objects.filter(pk__in=pks).update(promoted_gpu_s=F("attained_gpu_s"))
     return replace(live, tables=tables)
+
+
+def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
+    """Let no turn end while a gang still forms, for a while: it cannot be parked then, and would begin anew each time.
+
+    Gangs that start longer than a quantum lasts would otherwise never train.
+    """
+    tables = live.tables
+    young = tables.now_s - tables.jobs.held_at_s < FORMING_MOST_S
+    gangs = {live.attempt_pks[row]: row for row in live.gangs if young[row] and row in live.attempt_pks}
+    if not _takes_turns(config) or not gangs:
+        return live
+    preemptible = tables.jobs.preemptible.copy()
+    preemptible[[gangs[pk] for pk in gangs_forming(gangs)]] = False
+    return replace(live, tables=replace(tables, jobs=replace(tables.jobs, preemptible=preemptible)))
 
 
 def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import F, Q, Sum
 
 from agents.gangs import GangOrder
 from agents.ports import Ids
@@ -89,6 +89,12 @@ def is_settled(attempt: Attempt) -> bool:
     """Return whether a gang trains with the very processes that it is to have."""
     gang = Gang.objects.get(pk=attempt.pk)
     return gang.done_version == gang.version and not gang.members.filter(leaving=True, ended_at=None).exists()
+
+
+def gangs_forming(attempt_pks: Iterable[str]) -> set[str]:
+    """Return the attempts whose processes have not all found each other yet, or not since their share changed."""
+    unsettled = Q(done_version=None) | Q(done_version__lt=F("version"))
+    return set(Gang.objects.filter(unsettled, pk__in=list(attempt_pks)).values_list("pk", flat=True))
 
 
 def gang_seat(attempt: Attempt, gpu_pks: Mapping[str, Sequence[int]]) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_feedback_finds_the_target_before_the_order_of_submission(slicing: Clien
         slicing.wait_state(one["job"], "cancelled", "completed")
 
 
-def _ended(client: Client, address: str) -> dict[str, object] | None:
+def _ended(client: Client, address: str) -> dict[str, Any] | None:
     """Return the experiment once it is over."""
-    found: dict[str, object] = client.get(address)
+    found: dict[str, Any] = client.get(address)
     return None if found["state"] == "running" else found

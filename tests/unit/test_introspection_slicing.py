@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.core.tables import JobTable, Snapshot
 from scheduler.introspection.slicing import Slicing
+from scheduler.simulator.draws import Draws
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 from tests.turns import Clock, introspective
 
@@ -24,6 +25,17 @@ def test_six_jobs_on_four_gpus_run_two_thirds_of_the_time_each() -> None:
 
     assert all(len(rows) == 4 for rows in ran)
     for first in range(24):
+        turns = Counter(row for rows in ran[first : first + 6] for row in rows)
+        assert turns == dict.fromkeys(range(6), 4)
+
+
+def test_turns_that_end_a_moment_late_change_nothing() -> None:
+    """Quanta of 60 to 63 s: still in any six each job runs four, as nobody waits twice for another's second."""
+    clock = Clock(_cluster([JobRow()] * 6, 4), introspective(Slicing()))
+    late_s = Draws(3, "late").uniform(60) * 3.0
+    ran = [frozenset(clock.tick(60.0 + more_s).grants.job.tolist()) for more_s in late_s.tolist()]
+
+    for first in range(54):
         turns = Counter(row for rows in ran[first : first + 6] for row in rows)
         assert turns == dict.fromkeys(range(6), 4)
 
@@ -113,6 +125,21 @@ def without_first(snapshot: Snapshot) -> Snapshot:
 def vars_of(jobs: JobTable) -> list[str]:
     """Return the names of the columns of a table."""
     return [field.name for field in fields(jobs) if field.name != "profiles"]
+
+
+def test_newcomer_does_not_stop_who_has_just_begun() -> None:
+    """It comes a moment after the others, when no turn is running: it waits for the end of the first one."""
+    early, late = _cluster([JobRow(), JobRow()], 2), _cluster([JobRow(), JobRow(), JobRow(arrival_s=5.0)], 2)
+    clock = Clock(early, introspective(Slicing()))
+    clock.tick(5.0)
+    both: dict[str, Any] = {  # Any: as above
+        name: np.append(getattr(clock.snapshot.jobs, name), getattr(late.jobs, name)[2])
+        for name in ("running", "held_at_s", "first_start_s", "waited_s", "executed_s", "attained_gpu_s", "rate")
+    }
+    clock.snapshot = replace(clock.snapshot, jobs=replace(late.jobs, **both))
+
+    assert clock.tick().preemptions == []
+    assert 2 in clock.tick().grants.job.tolist()
 
 
 def test_a_suspended_job_comes_back_to_its_server() -> None:

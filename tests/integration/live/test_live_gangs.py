@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.live.engine import FORMING_MOST_S
 from scheduler.models import Event, GangMember, Job, Lease, LeaseGpu
 from tests.fakes import FakeAgent
 from tests.live_gangs import BROKEN, follow, processes, running
@@ -132,13 +133,29 @@ def test_gangs_take_turns_as_one(world: World, servers: list[FakeAgent]) -> None
     assert LeaseGpu.objects.filter(released_at=None).count() <= 4
 
 
-def test_gang_that_still_forms_is_not_parked(world: World, servers: list[FakeAgent]) -> None:
-    """Its processes might wait for each other: it ends and begins anew at its next turn."""
+def test_turn_lasts_until_a_gang_has_formed(world: World, servers: list[FakeAgent]) -> None:
+    """Its start takes longer than a quantum: it is neither parked nor ended before it trains, and then takes turns."""
     world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
     first, second = gang(world), gang(world)
     world.until_state(first, JobState.RUNNING)
+    world.pass_time(20)
+    early = world.state(first), world.state(second)
+    processes(world, first)[0].extra = {"gang_version": 0, "gang_size": 3}
+    world.until_state(first, JobState.PARKED)
     world.until_state(second, JobState.RUNNING)
 
+    assert early == (JobState.RUNNING, JobState.QUEUED)
+    assert len(world.attempts(first)) == 1
+
+
+def test_gang_that_never_forms_is_not_parked(world: World, servers: list[FakeAgent]) -> None:
+    """Its processes might wait for each other: after a while it ends, and begins anew at its next turn."""
+    world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
+    first, second = gang(world), gang(world)
+    world.until_state(first, JobState.RUNNING)
+    took_s = world.until_state(second, JobState.RUNNING, within_s=200)
+
+    assert took_s >= FORMING_MOST_S - 10
     assert world.attempts(first)[0].end_cause == EndCause.PREEMPTED
 
 
