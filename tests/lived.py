@@ -10,6 +10,8 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Job
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.traces import open_trace
 from scheduler.simulator.traces import trace as cut
@@ -19,13 +21,14 @@ from tests.fakes import FakeAgent
 from tests.world import World
 
 MONTH = ROOT / "fixtures" / "traces" / "philly_2017-10.csv.gz"
-# Two virtual clusters of Philly whose jobs fit a server each, and a cluster on which they wait for each other.
+# Two virtual clusters of Philly, and a server on which their jobs wait for each other.
 QUEUES = ("103959", "e13805")
-SERVERS, SLOTS = 2, 8
+SERVERS, SLOTS = 1, 8
 # Time passes from one submission or end to the next, and at most so long.
 MOST_STEP_S = 1_800.0
 LEAST_STEP_S = 1.0
 GIVE_UP = timedelta(days=60)
+MOVING = (JobState.LAUNCHING, JobState.PREEMPTING)
 
 
 def workload(window: str) -> list[SimJob]:
@@ -73,13 +76,20 @@ class Lived:
             world.round()
             world.rounds()  # what submissions and ends asked for
             after_round()
-            for agent in world.agents.values():
-                agent.read()
-                agent.work(0.0)
+            self._settle()
             coming_s = self.jobs[next_row].arrival_s - passed_s if next_row < len(self.jobs) else MOST_STEP_S
             left_s = min((self._left_s(job_id) for _, job_id in self._running()), default=MOST_STEP_S)
             self._pass(max(LEAST_STEP_S, min(MOST_STEP_S, coming_s, left_s)))
             assert world.clock.now() - begun < GIVE_UP, f"{len(self._row_of)} jobs did not end"
+
+    def _settle(self) -> None:
+        """Let seconds pass until everybody is where the round wants them: who makes room leaves first."""
+        world = self.world
+        self._pass(0.0)
+        world.rounds()
+        while Job.objects.filter(state__in=MOVING).exists():
+            self._pass(1.0)
+            world.rounds()
 
     def _submit(self, row: int) -> None:
         job = self.jobs[row]
@@ -103,7 +113,10 @@ class Lived:
 
     def _pass(self, seconds: float) -> None:
         """Let time pass on the clock and in the jobs, and the scheduler hear of it."""
-        world, running = self.world, self._running()
+        world = self.world
+        for agent in world.agents.values():
+            agent.read()
+        running = self._running()
         world.clock.advance(seconds)
         for agent in world.agents.values():
             agent.work(seconds)

@@ -20,6 +20,7 @@ from scheduler.core.lifecycle import JobState
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
 from scheduler.ports import Ports
+from scheduler.simulator.draws import Draws
 from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.run_times import ended_of
 from scheduler.simulator.variants import ARM_FIELDS
@@ -35,6 +36,9 @@ MOST_LATELY = 2_000
 # A cluster that is younger than this is not thought to go on as busily as it began.
 LEAST_OVER_S = 86_400.0
 MOST_JOBS = 1_000
+# In a future room is made and taken at once. Here it takes until who leaves has saved its state and a round has seen
+# that it is gone: anything up to this, drawn for each future.
+HAND_OVER_S = 20.0
 REST_TIMES = 4
 LEAST_FUTURES = 8
 BATCH = 500
@@ -111,7 +115,8 @@ def _of(live: LiveSnapshot, seen: Outlook) -> dict[str, Estimate]:
     if seen.futures < LEAST_FUTURES:
         return dict.fromkeys(pks, Estimate(reason="too_large"))
     found = {}
-    for pk, starts_s in zip(pks, seen.starts_s, strict=True):
+    late_s = HAND_OVER_S * Draws(live.round_number, "hand-over").uniform(seen.futures)
+    for pk, starts_s in zip(pks, seen.starts_s + late_s, strict=True):
         reason = "" if math.isfinite(quantile(starts_s, 0.5)) else "not_in_futures"
         ranked = tuple(sorted(float(each) for each in starts_s if math.isfinite(each)))
         found[pk] = Estimate(reason=reason, starts_s=ranked, futures=seen.futures)
