@@ -38,11 +38,12 @@
   for (const input of document.querySelectorAll("input[data-trace]")) {
     const form = input.form, field = input.parentElement;
     const note = document.getElementById(input.getAttribute("aria-describedby"));
-    const say = (text) => {
+    const help = note.textContent;
+    const say = (text, isWrong = true) => {
       note.textContent = text;
-      note.className = "error";
-      input.setAttribute("aria-invalid", "true");
-      Shell.announce(text);
+      note.className = isWrong ? "error" : "help";
+      input.setAttribute("aria-invalid", String(isWrong));
+      if (isWrong) Shell.announce(text);
     };
     const kept = (file, submitter) => {
       input.required = false;
@@ -74,6 +75,7 @@
       request.setRequestHeader("Content-Type", "application/octet-stream");
       request.setRequestHeader("X-CSRFToken", form.elements.csrfmiddlewaretoken.value);
       buttons.forEach((button) => { button.disabled = true; });
+      say(help, false);
       show(0, file.size);
       field.append(line);
       request.send(file);
