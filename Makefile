@@ -33,11 +33,9 @@ setup: $(VENV)/runtime.stamp
 run: setup
 	@exec $(BIN)/python -m clusterweb.stack
 
-# The end-to-end tests share one running product and want the machine for themselves.
 test: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "slow and not browser" --ignore tests/e2e -n 2 --dist loadgroup
-	@$(BIN)/python -m pytest -m slow tests/e2e
+	@$(BIN)/python -m pytest -m "slow and not browser"
 
 # Installs Chromium and fonts by apt when it may and they are missing; the tests say loudly when they cannot run.
 test-browser: $(VENV)/dev.stamp
