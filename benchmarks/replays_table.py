@@ -93,8 +93,10 @@ def compare(measured: Measured) -> list[str]:
     """Return how long six arms take with one process and with two."""
     head = ("processes", "wall s", "CPU s of the arms in it")
     rows = [(one["workers"], f"{one['wall_s']:.1f}", f"{one['arms_cpu_s']:.1f}") for one in measured["result"]["runs"]]
-    share = measured["result"]["share"]
-    return [*_lines(head, rows), "", f"{_when(measured)}: two processes took {share:.2f} of the time of one."]
+    result, load = measured["result"], measured["machine"]["load_1min"]
+    share, target = result["share"], result["target_share"]
+    when = f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before"
+    return [*_lines(head, rows), "", f"{when}: two processes took {share:.2f} of the time of one (target {target:g})."]
 
 
 def queues(measured: Measured) -> list[str]:
