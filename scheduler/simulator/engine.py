@@ -32,6 +32,7 @@ def simulate(
     config: SchedulerConfig,
     *,
     round_s: float | None = None,
+    beat_s: float | None = None,
     restart_s: float = 0.0,
     resume_s: float | None = None,
     checkpoint_s: float = math.inf,
@@ -58,6 +59,8 @@ def simulate(
         queues: Its queues.
         config: How rounds decide.
         round_s: Seconds between rounds, counted from 0; None for a round whenever something changes.
+        beat_s: Where ``round_s`` is None: seconds between the rounds that come without an arrival or an end, as on a
+            live cluster; what changes by itself is seen then. None for at once. Introspection says itself when.
         restart_s: Seconds without progress that every start after a job's first costs.
         resume_s: The same on the servers from which the scheduler took the job last, where its state still is; None for
             no difference.
@@ -109,7 +112,7 @@ def simulate(
         checkpoint_s=checkpoint_s,
         costs=costs,
         retries=retries,
-        round_s=round_s,
+        round_s=beat_s if round_s is None else round_s,
     )
     whole = WholeRounds(servers, queues, config)
     planner: Planner = whole
@@ -119,7 +122,8 @@ def simulate(
             columns, servers, queues, config, whole=whole, interrupted=interrupted, compared=reasons or check
         )
     noted = (tally.waits, whole) if tally.waits else None
-    replay = _Replay(world, planner, round_s=round_s, skip=skip, noted=noted)
+    beat_s = None if config.introspection else beat_s
+    replay = _Replay(world, planner, round_s=round_s, beat_s=beat_s, skip=skip, noted=noted)
     states = _States(save_to, save_every_s, {})
     if save_to or continue_from:
         how = (round_s, restart_s, checkpoint_s, costs, retries, reasons)
@@ -174,10 +178,12 @@ class _Replay:
         planner: Planner,
         *,
         round_s: float | None,
+        beat_s: float | None,
         skip: bool,
         noted: tuple[Waits, WholeRounds] | None,
     ) -> None:
-        self._world, self._planner, self._round_s, self._skip = world, planner, round_s, skip
+        self._world, self._planner, self._skip = world, planner, skip
+        self._round_s, self._beat_s = round_s, beat_s
         self._noted = noted
         self.planned = 0
         self.digest = b""
@@ -246,7 +252,8 @@ class _Replay:
         world, round_s = self._world, self._round_s
         event_s = min(world.next_arrival_s(), world.next_end_s())
         if round_s is None:
-            return min(event_s, world.now_s + self._planner.rests_s(world))
+            by_itself_s = world.now_s + self._planner.rests_s(world)
+            return min(event_s, by_itself_s if self._beat_s is None else _beat(by_itself_s, world.now_s, self._beat_s))
         if not self._skip:
             if not world.columns.num_active:
                 return _on_grid(world.next_arrival_s(), round_s)
@@ -263,6 +270,11 @@ class _Replay:
 def _on_grid(time_s: float, round_s: float | None) -> float:
     """Return the first round at or after a time."""
     return time_s if round_s is None or math.isinf(time_s) else math.ceil(time_s / round_s - 1e-9) * round_s
+
+
+def _beat(time_s: float, now_s: float, beat_s: float) -> float:
+    """Return the first beat at or after a time and after now."""
+    return max(_on_grid(time_s, beat_s), (math.floor(now_s / beat_s + 1e-9) + 1) * beat_s)
 
 
 def _after(time_s: float, round_s: float) -> float:

@@ -183,6 +183,7 @@ def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[
         snapshot.queues,
         ask.config,
         round_s=ask.round_s,
+        beat_s=snapshot.round_s,
         until_s=end_s,
         stays=True,
         progress=stop_in_time,

@@ -180,6 +180,7 @@ def _starts(
         snapshot.servers,
         snapshot.queues,
         config,
+        beat_s=snapshot.round_s,
         until_s=snapshot.now_s + horizon_s,
         until_started=np.flatnonzero(~snapshot.jobs.running).tolist(),
         stays=True,

@@ -70,6 +70,7 @@ def run(task: Mapping[str, Any], told: Told) -> Json:
         prepared.queues,
         variant.arm.config(),
         round_s=base.get("round_s"),
+        beat_s=base.get("beat_s"),
         restart_s=base.get("restart_s", 0.0),
         series=True,
         stays=True,

@@ -41,6 +41,7 @@ def live_base(*, at: datetime, for_queue: Queue | None = None) -> tuple[Json, st
         "servers": servers_json(tables.servers),
         "queues": queues_json(tables.queues),
         "round_s": None,
+        "beat_s": tables.round_s,
         "source": {
             "kind": "snapshot",
             "text": text,

@@ -83,6 +83,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> Past:
             "servers": servers_json(tables.servers),
             "queues": queues,
             "round_s": None,
+            "beat_s": tables.round_s,
             "source": {"kind": "jobs", "text": text, "jobs": jobs, "queues": queues["names"]},
         },
         text=text,

@@ -123,6 +123,20 @@ def test_rounds_start_jobs_at_their_boundaries() -> None:
     assert [*zip(outcome.records.first_start_s, outcome.records.end_s, strict=True)] == [(300, 400), (600, 700)]
 
 
+def test_an_order_that_always_moves_is_looked_at_on_every_beat_only() -> None:
+    """On a live cluster nobody looks between two beats unless something arrives or ends."""
+    tables = snapshot_of([], [_gpus(1)], [QueueRow()])
+    jobs = [_job(0.0, 1, 20_000.0), _job(10.0, 1, 20_000.0)]
+    outcome = simulate(jobs, tables.servers, tables.queues, build_config(policy="ftf"), beat_s=300.0, stays=True)
+
+    assert np.isfinite(outcome.records.end_s).all()
+    assert outcome.planned <= 40_000 / 300 + 5
+    assert outcome.stays is not None
+    turns = outcome.stays.begin_s[2:]
+    assert len(turns)
+    assert all(begin_s % 300 == 0 or begin_s in outcome.records.end_s for begin_s in turns.tolist())
+
+
 def test_a_restart_costs_what_it_costs() -> None:
     """Every start after the first loses restart_s; the first costs nothing."""
     jobs = [_job(0, 1, 100), _job(10, 1, 10)]
