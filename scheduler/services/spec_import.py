@@ -45,11 +45,15 @@ def spec_import(text: str, *, queue: str) -> Imported:
     if not text.strip() or len(text) > MAX_CHARS:
         raise _refused("length", f"Paste {EXAMPLES}, of at most {MAX_CHARS:,} characters.")
     is_script = text.lstrip().startswith("#!") or any(line.strip().startswith("#SBATCH") for line in text.splitlines())
-    kind, made = ("sbatch", from_sbatch(text, queue=queue)) if is_script else _from_object(text, queue)
+    kind, made = _from_script(text, queue) if is_script else _from_object(text, queue)
     if not made.spec.get("queue"):
         made.spec.pop("queue", None)
     _, problems = JobSpec.read(made.spec)
     return Imported(kind=kind, spec=made.spec, unmapped=made.unmapped, problems=problems)
+
+
+def _from_script(text: str, queue: str) -> tuple[Kinds, Translation]:
+    return "sbatch", from_sbatch(text, queue=queue)
 
 
 def _from_object(text: str, queue: str) -> tuple[Kinds, Translation]:

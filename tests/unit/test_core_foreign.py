@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.foreign.commands import from_dstack, from_skypilot
+from scheduler.core.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
 from scheduler.core.foreign.kubernetes import from_kubernetes
 from scheduler.core.foreign.sbatch import from_sbatch
 from scheduler.core.foreign.translation import Translation
@@ -164,7 +164,9 @@ retry: true
 
 def test_task_of_skypilot() -> None:
     """Set-up and run become one script; servers become the sum of their GPUs, and what is not here is listed."""
-    made = from_skypilot(spec_from_text(SKYPILOT), queue="vision")
+    data = spec_from_text(SKYPILOT)
+    assert is_skypilot(data)
+    made = from_skypilot(data, queue="vision")
     spec = JobSpec.parse(made.spec).to_json()
 
     assert (spec["name"], spec["command"]) == ("finetune", ["bash", "run.sh"])
@@ -178,7 +180,9 @@ def test_task_of_skypilot() -> None:
 
 def test_task_of_dstack() -> None:
     """Lines become a script that ends at the first failure; ranges become their lower end."""
-    made = from_dstack(spec_from_text(DSTACK), queue="vision")
+    data = spec_from_text(DSTACK)
+    assert is_dstack(data)
+    made = from_dstack(data, queue="vision")
     spec = JobSpec.parse(made.spec).to_json()
 
     assert spec["files"]["run.sh"].splitlines() == [

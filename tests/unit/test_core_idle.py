@@ -7,22 +7,23 @@ from scheduler.core.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, 
 RULE = IdleRule(after_s=600.0, action=IdleAction.SUSPEND)
 
 
-def hours(minutes: int, **said: float) -> Seen:
-    """Return what is known after reports every second for so long, all with the same values."""
-    values = {"gpu_frac": 0.0, "busy_cores": 0.0, "step": None, **said}
+def after(
+    minutes: int,
+    *,
+    is_told: bool,
+    rule: IdleRule = RULE,
+    gpu_frac: float = 0.0,
+    busy_cores: float = 0.0,
+    step: int | None = None,
+    steps_rise: bool = False,
+) -> IdleStep:
+    """Return what is to be done after so many minutes with a report every second, all with the same values."""
     seen: Seen | None = None
     for second in range(60 * minutes + 1):
-        step = second if values["step"] == "rises" else values["step"]
-        seen = seen_after(
-            seen, now_s=float(second), gpu_frac=values["gpu_frac"], busy_cores=values["busy_cores"], step=step
-        )
+        at = second if steps_rise else step
+        seen = seen_after(seen, now_s=float(second), gpu_frac=gpu_frac, busy_cores=busy_cores, step=at)
     assert seen is not None
-    return seen
-
-
-def after(minutes: int, *, is_told: bool, rule: IdleRule = RULE, **said: float) -> IdleStep:
-    """Return what is to be done after so many minutes of the same."""
-    return idle_step(hours(minutes, **said), rule, is_told=is_told, now_s=60.0 * minutes)
+    return idle_step(seen, rule, is_told=is_told, now_s=60.0 * minutes)
 
 
 def test_it_is_told_when_the_time_is_over_and_stopped_a_grace_later() -> None:
@@ -47,11 +48,11 @@ def test_used_gpus_are_never_idle_and_end_the_notice() -> None:
     assert after(60, is_told=False, gpu_frac=0.049) is IdleStep.TELL
 
 
-@pytest.mark.parametrize("said", [{"busy_cores": 0.5}, {"step": "rises"}])
-def test_what_computes_is_told_of_and_never_stopped(said: dict[str, float]) -> None:
+@pytest.mark.parametrize(("busy_cores", "steps_rise"), [(0.5, False), (0.0, True)])
+def test_what_computes_is_told_of_and_never_stopped(busy_cores: float, *, steps_rise: bool) -> None:
     """A notebook that computes on a core, or a job that makes steps, wastes GPUs and goes on."""
-    assert after(120, is_told=False, **said) is IdleStep.TELL
-    assert after(120, is_told=True, **said) is IdleStep.NOTHING
+    assert after(120, is_told=False, busy_cores=busy_cores, steps_rise=steps_rise) is IdleStep.TELL
+    assert after(120, is_told=True, busy_cores=busy_cores, steps_rise=steps_rise) is IdleStep.NOTHING
 
 
 def test_a_step_that_stays_is_no_work() -> None:
@@ -61,7 +62,7 @@ def test_a_step_that_stays_is_no_work() -> None:
 
 def test_after_silence_the_time_begins_anew() -> None:
     """What was not heard is not held against a job."""
-    before = hours(9)
+    before = seen_after(None, now_s=0.0, gpu_frac=0.0, busy_cores=0.0, step=None)
     heard_again = seen_after(before, now_s=before.heard_s + SILENT_S + 1, gpu_frac=0.0, busy_cores=0.0, step=None)
 
     assert heard_again.used_s == heard_again.heard_s

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from scheduler.core.foreign.translation import Translation, plain_name
 
@@ -49,12 +49,12 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])i?B?", re.IGNORECASE)
 Fields = Mapping[str, Any]  # parsed YAML
 
 
-def is_skypilot(data: object) -> bool:
+def is_skypilot(data: object) -> TypeGuard[Fields]:
     """Return whether parsed YAML is a task of SkyPilot: its shell lines stand under ``run``."""
     return isinstance(data, Mapping) and isinstance(data.get("run"), str)
 
 
-def is_dstack(data: object) -> bool:
+def is_dstack(data: object) -> TypeGuard[Fields]:
     """Return whether parsed YAML is a task of dstack: it says its type and lists its shell lines."""
     return isinstance(data, Mapping) and data.get("type") == "task" and isinstance(data.get("commands"), list)
 
