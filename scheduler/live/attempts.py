@@ -227,8 +227,8 @@ def _early_words(job: Job) -> str:
 def _idle_words(attempt: Attempt) -> str:
     since, at = attempt.job.idle_since, attempt.stop_requested_at
     minutes = round(seconds_between(since, at) / 60) if since and at else 0
-    gpus = "1 GPU" if attempt.num_gpus == 1 else f"{attempt.num_gpus} GPUs"
-    return f"It held {gpus} for {minutes} min without using them, longer than {attempt.job.queue.name} allows."
+    gpus, them = ("1 GPU", "it") if attempt.num_gpus == 1 else (f"{attempt.num_gpus} GPUs", "them")
+    return f"It held {gpus} for {minutes} min without using {them}, longer than {attempt.job.queue.name} allows."
 
 
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:

@@ -22,27 +22,32 @@ class Unused:
 def unused_of(subject: Subject) -> Unused | None:
     """Return the notice for a job that was told of or suspended for it; None for every other."""
     since, state = subject.job.idle_since, subject.state
-    held = subject.device.counted(subject.job.num_gpus)
+    held, them = subject.device.counted(subject.job.num_gpus), _them(subject)
     if since is None:
         return None
     if state in (JobState.SUSPENDING, JobState.SUSPENDED):
-        sentence = "Resume it when you need them again: it goes on from its checkpoint."
-        return Unused(title=f"It was suspended because it held {held} without using them", sentence=sentence)
+        sentence = f"Resume it when you need {them} again: it goes on from its checkpoint."
+        return Unused(title=f"It was suspended because it held {held} without using {them}", sentence=sentence)
     if state is not JobState.RUNNING:
         return None
     begun = clock(since, subject.at, subject.zone)
     return Unused(
-        title=f"It holds {held} and has not used them for {duration((subject.at - since).total_seconds())}",
+        title=f"It holds {held} and has not used {them} for {duration((subject.at - since).total_seconds())}",
         sentence=f"Used less than {percent(GPU_BELOW_FRAC)} since {begun}. {_then(subject)}",
     )
 
 
 def _then(subject: Subject) -> str:
     queue, since = subject.job.queue, subject.job.idle_since
-    free = "Suspend or cancel it to let others have them."
+    them = _them(subject)
+    free = f"Suspend or cancel it to let others have {them}."
     if queue.idle_after_s is None or since is None or queue.idle_action == IdleAction.TELL:
         return free
     rule = IdleRule(after_s=queue.idle_after_s, action=IdleAction(queue.idle_action))
     at = since + timedelta(seconds=rule.after_s + rule.grace_s)
     soon = f"at about {clock(at, subject.at, subject.zone)}" if at > subject.at else "soon"
-    return f"It is {VERBS[rule.action]} {soon} unless it uses them, computes on its cores or makes steps. {free}"
+    return f"It is {VERBS[rule.action]} {soon} unless it uses {them}, computes on its cores or makes steps. {free}"
+
+
+def _them(subject: Subject) -> str:
+    return "it" if subject.job.num_gpus == 1 else "them"

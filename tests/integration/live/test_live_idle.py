@@ -58,7 +58,7 @@ def test_it_is_suspended_and_its_gpus_go_to_who_waits(world: World) -> None:
 
     assert noticed(job)
     assert ended.end_cause == EndCause.SUSPENDED
-    assert "without using them, longer than vision allows" in ended.end_detail
+    assert "without using it, longer than vision allows" in ended.end_detail
     wish = Event.objects.get(job=job, kind="job_wanted")
     assert (wish.actor, wish.reason) == ("scheduler", "suspend")
     world.do(lambda: job_cancel(actor=world.admin, job=waiting, at=world.clock.now()))
@@ -75,7 +75,7 @@ def test_it_is_cancelled_with_its_reason(world: World) -> None:
     stored = Job.objects.get(pk=job.pk)
 
     assert stored.end_cause == EndCause.CANCELLED
-    assert "without using them" in stored.end_detail
+    assert "without using it" in stored.end_detail
 
 
 @pytest.mark.slow

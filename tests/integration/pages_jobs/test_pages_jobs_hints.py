@@ -102,7 +102,5 @@ def test_job_that_was_suspended_for_it_says_so(world: World) -> None:
     Job.objects.filter(pk=job.pk).update(idle_since=datetime.now(UTC) - timedelta(hours=2), wanted="suspend")
     browser = world.browser("member")
 
-    assert (
-        "It was suspended because it held 1 CPU slot without using them" in browser.open(f"/jobs/J-{job.number}").text
-    )
+    assert "It was suspended because it held 1 CPU slot without using it" in browser.open(f"/jobs/J-{job.number}").text
     assert "Suspended: it held 1 CPU slot without using" in browser.open("/jobs").text
