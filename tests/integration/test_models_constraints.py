@@ -166,6 +166,7 @@ BREAKS: dict[str, Callable[[], None]] = {
     "queue_weight_positive": lambda: _update(Queue.objects.filter(pk=queue_make().pk), weight=0),
     "queue_max_covers_quota": lambda: _update(Queue.objects.filter(pk=queue_make(quota_gpus=4).pk), max_gpus=3),
     "queue_not_own_parent": lambda: _update(Queue.objects.filter(pk=queue_make().pk), parent=models.F("id")),
+    "queue_idle_action_known": lambda: _update(Queue.objects.filter(pk=queue_make().pk), idle_action="sell"),
     "membership_once": lambda: _copy(Membership.objects.get(user=member_make(queue_make()))),
     "membership_role_known": lambda: _update(
         Membership.objects.filter(user=member_make(queue_make(), Role.LEAD)), role="owner"

@@ -114,8 +114,9 @@ def test_nothing_that_measured_worse_stays(names: tuple[str, ...]) -> None:
     for seed in range(25):
         clock = Clock(_crowded(Random(seed)), introspective(*(PATIENT[name] for name in names)), speed=_speed(seed))
         for _ in range(30):
+            seen = clock.snapshot
             clock.tick()
-            _check_in_force(clock.plan, clock.snapshot, before_s=clock.snapshot.now_s - 60.0)
+            _check_in_force(clock.plan, clock.snapshot, seen=seen)
             tried += sum(trial.verdict is Verdict.UNDONE for trial in clock.plan.trials)
 
     assert tried > 0, "nothing was ever taken back: the test shows nothing"
@@ -132,10 +133,13 @@ def _speed(seed: int) -> Speed:
     return speed
 
 
-def _check_in_force(plan: Plan, snapshot: Snapshot, *, before_s: float) -> None:
-    """Check the speeds now against those before, of everything that is kept."""
+def _check_in_force(plan: Plan, snapshot: Snapshot, *, seen: Snapshot) -> None:
+    """Check the speeds that the plan has seen against those before, of everything that is kept.
+
+    ``snapshot`` is what the plan made of what it has ``seen``: a pair whose turn ends may be somewhere else there.
+    """
     row_of: Mapping[int, int] = {job: row for row, job in enumerate(snapshot.jobs.job_id.tolist())}
-    rate = snapshot.jobs.rate
+    rate, before_s = seen.jobs.rate, seen.now_s
     for trial in plan.trials:
         rows = [row_of[job] for job in trial.jobs if job in row_of]
         running = all(snapshot.jobs.running[row] for row in rows)

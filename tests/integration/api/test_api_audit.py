@@ -12,7 +12,7 @@ from tests.integration.api.test_api_rules import send
 # They answer a question and change nothing.
 QUESTIONS = {"post-api-job-import", "post-api-job-unblock", "post-api-queue-forecast"}
 # As the rows of these tests are, there is nothing left to change.
-CHANGES_NOTHING = {"post-api-job-resume", "delete-api-shadow", "put-api-member"}
+CHANGES_NOTHING = {"post-api-job-resume", "post-api-job-restore", "delete-api-shadow", "put-api-member"}
 WRITES = [one for one in api_routes() if one.method != "get" and str(one) not in QUESTIONS | CHANGES_NOTHING]
 
 
