@@ -8,69 +8,15 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import FloatArray, Snapshot
-from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
-from scheduler.simulator.columns import Columns
+from scheduler.core.tables import FloatArray
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
-from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
-from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.futures import Submitted, outlook, quantile
 from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.planning import held_of, renumbered
 from scheduler.simulator.run_times import LEAST_ENDED, Ended, RunTimes
-from scheduler.simulator.saving import load
-from scheduler.simulator.tally import Tally
 from scheduler.simulator.traces import open_trace
-from scheduler.simulator.world import World
+from tests.estimates_replay import DAY_S, QUEUES, SERVERS, look, state_at
 from tests.strategies import JobRow, ServerRow, snapshot_of
-
-CLUSTER = Cluster(groups=(ServerGroup(count=4, gpus=8, cpus=24, memory_bytes=5e11),), queues=(QueueSpec(name="all"),))
-SERVERS, QUEUES = server_table(CLUSTER), queue_table(CLUSTER.queues, cluster_gpus=CLUSTER.num_gpus)
-DAY_S = 86_400.0
-LATELY_S = 7 * DAY_S
-
-
-def state_at(at_s: float, jobs: list[SimJob], config: SchedulerConfig, path: Path) -> tuple[Snapshot, Columns]:
-    """Return the cluster as a live round would see it at a moment, without any run time, and all that is known."""
-    simulate(jobs, SERVERS, QUEUES, config, until_s=at_s, save_to=path)
-    columns = Columns(jobs)
-    tally = Tally(SERVERS, columns.queue, num_queues=1, wants_series=False, wants_stays=False)
-    world = World(jobs, tally=tally, columns=columns)
-    load(path, world, setting={}, waits=None)
-    rows = columns.active
-    table, held = columns.table(rows, world.now_s), held_of(world.seats)
-    unknown = np.full(len(rows), np.inf)
-    return (
-        Snapshot(
-            now_s=world.now_s,
-            jobs=replace(table, remaining_s=unknown, total_s=unknown),
-            servers=SERVERS,
-            queues=QUEUES,
-            held=renumbered(held, np.searchsorted(rows, held.job)),
-        ),
-        columns,
-    )
-
-
-def look(snapshot: Snapshot, columns: Columns, config: SchedulerConfig) -> Outlook:
-    """Return the estimates that a live cluster would make of the state."""
-    over = np.flatnonzero(columns.ended)
-    lately = np.flatnonzero(columns.arrived & (columns.arrival_s >= snapshot.now_s - LATELY_S))
-    return outlook(
-        snapshot,
-        config,
-        owner=snapshot.jobs.owner,
-        ended=Ended(queue=columns.queue[over], owner=columns.owner[over], run_s=columns.run_s[over]),
-        submitted=Submitted(
-            over_s=min(LATELY_S, snapshot.now_s - columns.arrival_s[0]),
-            queue=columns.queue[lately],
-            owner=columns.owner[lately],
-            num_gpus=columns.num_gpus[lately],
-        ),
-        futures=24,
-        horizon_s=30 * DAY_S,
-    )
 
 
 @pytest.mark.slow
