@@ -99,6 +99,7 @@ def test_body_that_is_no_spec_is_refused_in_one_shape(
         ("GET", "/api/v1/jobs/%00", 404),
         ("GET", "/api/v1/queues/%00", 404),
         ("GET", "/api/v1/servers/%00", 404),
+        ("GET", "/api/v1/queues/a%0Ab/loans", 404),
         ("GET", "/api/v1/rounds/99999999999999999999999", 404),
         ("DELETE", "/api/v1/tokens/99999999999999999999999", 404),
         ("DELETE", "/api/v1/jobs", 405),
