@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
 export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 
-.PHONY: run setup test test-browser bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run setup test test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -35,7 +35,11 @@ run: setup
 
 test: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "slow and not browser"
+	@$(BIN)/python -m pytest -m "slow and not browser and not timed"
+
+# What depends on seconds of real processes; the machine should do nothing else.
+test-timed: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest -m timed
 
 # Installs Chromium and fonts by apt when it may and they are missing; the tests say loudly when they cannot run.
 test-browser: $(VENV)/dev.stamp

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 QUANTUM_S = 6.0
 # A trial may take two quanta; the rest of the second one is for the round that judges.
 TRIAL_S = 1.5 * QUANTUM_S

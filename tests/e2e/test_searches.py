@@ -11,7 +11,7 @@ from scheduler.core.search_space import read_space
 from scheduler.services.suggestions import suggest
 from tests.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 CONFIGURATIONS, SLOTS = 12, 4
 TOTAL_STEPS, FEEDBACK_STEPS, STEP_S = 600, 100, 0.05
 SPACE = {"limit": {"low": 0.0, "high": 1.0}}

@@ -39,6 +39,7 @@ def test_six_jobs_take_turns_on_four_slots(turns: Stack, tmp_path: Path) -> None
     assert sum(any(event["new_state"] == "parked" for event in of_job) for of_job in events) >= 4
 
 
+@pytest.mark.timed
 def test_shares_are_equal_and_a_change_of_turns_costs_little(one_server: Stack, turns: Stack, tmp_path: Path) -> None:
     """Three jobs on two slots: when the first is done no other is behind by more than a turn; slots are rarely idle."""
     member = turns.client("member")
@@ -64,6 +65,7 @@ def idle_s(every: list[list[float]], begin_s: float, end_s: float) -> float:
     return (2 * (end_s - begin_s) - trained_s) / changes
 
 
+@pytest.mark.timed
 def test_gangs_take_turns_as_one(turns: Stack, tmp_path: Path) -> None:
     """Two gangs of three on four slots of two servers: all ranks of one train or none, in the same processes."""
     member = turns.client("member")

@@ -8,7 +8,7 @@ import pytest
 from tests.agent_server import AgentServer
 from tests.launches import PLAIN, TRAINING, launch_s
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 
 @pytest.mark.parametrize(("script", "is_warm", "most_s"), [(PLAIN, False, 2.0), (TRAINING, True, 0.5)])
