@@ -55,6 +55,9 @@ def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
 
     assert page.input_value("[name=name]") == "bad name!"
     assert page.locator("[aria-invalid=true]").count() == 2
+    # The browser itself notes that the form was refused.
+    assert len(member.errors) == 1
+    assert "422" in member.errors.pop()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
