@@ -67,7 +67,9 @@ class Watched:
         self.page = context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on(
+            "console", lambda m: self.errors.append(f"{m.text} {m.location.get('url')}") if m.type == "error" else None
+        )
         sign_in(self.page, demo, user)
 
     def open(self, path: str) -> Page:
