@@ -135,6 +135,8 @@ def job_table(
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*COLUMNS)
         if row[0] not in stopping
     ]
+    # A page reads while rounds write: who was given a place after the leases were read is on its way, too.
+    rows = [row for row in rows if row["state"] == JobState.QUEUED or held_by[row["pk"]]]
     attempt_pks = {
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
     }
