@@ -113,7 +113,7 @@ def sparkline(values: list[float | None]) -> dict[str, Any]:
 @register.simple_tag
 def ago(at: datetime | str | None, missing: str = "never") -> SafeString:
     """Write a time as its distance from now, kept up to date by a script, with the exact time on hover."""
-    if not at:  # a page of an error knows nothing of rounds
+    if at is None:
         return format_html("{}", missing)
     at = as_time(at)
     return format_html(

@@ -11,5 +11,5 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("version", health.version, name="version"),
     path("metrics", Metrics.as_view(), name="metrics"),
-    re_path(r"^api/(?!v1/)(?P<path>.*)$", not_found, name="api-no-such-version"),
+    re_path(r"^api/(?!v1/)(?P<path>[\s\S]*)$", not_found, name="api-no-such-version"),
 ]

@@ -100,5 +100,5 @@ urlpatterns = [
     path("schemas/job", schemas.JobSpecSchema.as_view(), name="api-job-spec-schema"),
     path("schema/", schemas.OpenApiDocument.as_view(), name="api-schema"),
     path("docs/", schemas.DocsPage.as_view(), name="api-docs"),
-    re_path(r"^(?P<path>.*)$", not_found, name="api-no-such-path"),
+    re_path(r"^(?P<path>[\s\S]*)$", not_found, name="api-no-such-path"),
 ]
