@@ -13,6 +13,8 @@ def forget_late_s(apps, schema_editor):
     for shadow in apps.get_model("scheduler", "Shadow").objects.all():
         if shadow.chosen.get("policy_options", {}).pop("late_s", None) is not None:
             shadow.save(update_fields=["chosen"])
+    # Snapshots that wait for the shadow were packed without the time between two rounds, and cannot be read any more.
+    apps.get_model("scheduler", "ShadowRound").objects.filter(planned_at=None).delete()
 
 
 class Migration(migrations.Migration):
