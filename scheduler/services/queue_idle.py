@@ -2,16 +2,13 @@
 
 from datetime import datetime
 
-from django.db import transaction
-from django.db.models import F
-
-from scheduler.core.errors import Conflict, NotAllowed
+from scheduler.core.errors import NotAllowed
 from scheduler.core.idle import IdleAction
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
-from scheduler.services.queues import changed_by, queue_access, queue_record
+from scheduler.services.queues import queue_access, queue_set
 
 AFTER_S = (60, 30 * 24 * 3600)
 
@@ -50,13 +47,6 @@ def queue_set_idle(
         problems.add("idle_action", "unknown", f"idle_action is one of {', '.join(IdleAction)}.")
     problems.refuse()
     after = {"idle_after_s": idle_after_s, "idle_action": idle_action}
-    with transaction.atomic():
-        queue = Queue.objects.select_for_update().get(pk=queue.pk)
-        before = {field: getattr(queue, field) for field in after}
-        changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
-        if changed.update(version=F("version") + 1, **after) != 1:
-            raise Conflict(changed_by(queue, at))
-        queue.refresh_from_db()
-        data = {"before": before, "after": after, "reason": reason}
-        queue_record(queue, actor=actor, at=at, kind="idle_rule", reason="change", data=data)
-    return queue
+    return queue_set(
+        queue, after, actor=actor, kind="idle_rule", reason=reason, expected_version=expected_version, at=at
+    )

@@ -5,7 +5,7 @@ quotas of the queues below one queue never sum up to more than its own, so that 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,8 @@ NAME_CHARS = 120
 MOST_GPUS = 1_000_000
 WEIGHTS = (0.01, 1000.0)
 COLOR_SLOTS = range(1, 9)
+# What a version of a queue guards: the kind of its event, and what it is called.
+CHANGES = {"quota": "The quota", "user_limits": "The limit for users", "idle_rule": "The rule for idle jobs"}
 QUOTA_FIELDS = ("quota_gpus", "max_gpus", "weight", "may_borrow")
 
 
@@ -99,7 +101,7 @@ def queue_create(
                 color_slot=_free_color_slot(),
                 created_at=at,
             )
-            queue_record(queue, actor=actor, at=at, kind="queue", reason="create", data={"after": _quota(queue)})
+            _record(queue, actor=actor, at=at, kind="queue", reason="create", data={"after": _quota(queue)})
     except IntegrityError:
         problems.add("name", "taken", f"There is a queue {name} already.")
         problems.refuse()
@@ -140,7 +142,7 @@ def queue_change_quota(
         _lock_family(queue)
         queue = Queue.objects.select_related("parent").get(pk=queue.pk)
         if queue.version != expected_version:
-            raise Conflict(changed_by(queue, at))
+            raise Conflict(_changed_by(queue, at))
         problems.errors += quota_problems(queue, after, moves).errors
         problems.refuse()
         for move in moves:
@@ -148,10 +150,10 @@ def queue_change_quota(
         before = _quota(queue)
         changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
         if changed.update(version=F("version") + 1, **asdict(after)) != 1:
-            raise Conflict(changed_by(queue, at))
+            raise Conflict(_changed_by(queue, at))
         queue.refresh_from_db()
         data = {"before": before, "after": asdict(after), "reason": reason}
-        queue_record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
+        _record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
     return queue
 
 
@@ -182,13 +184,13 @@ def _move(move: Move, queue: Queue, *, actor: Doer, reason: str, at: datetime) -
     """Give a sibling of ``queue`` another quota."""
     sibling = Queue.objects.get(pk=move.queue.pk)
     if move.seen_gpus is not None and sibling.quota_gpus != move.seen_gpus:
-        raise Conflict(changed_by(sibling, at))
+        raise Conflict(_changed_by(sibling, at))
     if sibling.quota_gpus == move.quota_gpus:
         return
     before = _quota(sibling)
     Queue.objects.filter(pk=sibling.pk).update(version=F("version") + 1, quota_gpus=move.quota_gpus)
     data = {"before": before, "after": {**before, "quota_gpus": move.quota_gpus}, "reason": reason}
-    queue_record(sibling, actor=actor, at=at, kind="quota", reason="change", data=data)
+    _record(sibling, actor=actor, at=at, kind="quota", reason="change", data=data)
 
 
 def queue_limit_users(
@@ -225,15 +227,35 @@ def queue_limit_users(
             problems.number(field, value, low=1, high=MOST_GPUS)
     problems.refuse()
     after = {"user_max_gpus": user_max_gpus, "user_max_queued": user_max_queued}
+    return queue_set(
+        queue, after, actor=actor, kind="user_limits", reason=reason, expected_version=expected_version, at=at
+    )
+
+
+def queue_set(
+    queue: Queue,
+    after: Mapping[str, object],
+    *,
+    actor: Doer,
+    kind: str,
+    reason: str,
+    expected_version: int,
+    at: datetime,
+) -> Queue:
+    """Write checked columns of one queue, with the event that says who changed what.
+
+    Raises:
+        Conflict: Somebody changed the queue since.
+    """
     with transaction.atomic():
         queue = Queue.objects.select_for_update().get(pk=queue.pk)
         before = {field: getattr(queue, field) for field in after}
         changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
         if changed.update(version=F("version") + 1, **after) != 1:
-            raise Conflict(changed_by(queue, at))
+            raise Conflict(_changed_by(queue, at, kind=kind))
         queue.refresh_from_db()
-        data = {"before": before, "after": after, "reason": reason}
-        queue_record(queue, actor=actor, at=at, kind="user_limits", reason="change", data=data)
+        data = {"before": before, "after": dict(after), "reason": reason}
+        _record(queue, actor=actor, at=at, kind=kind, reason="change", data=data)
     return queue
 
 
@@ -255,7 +277,7 @@ def membership_set(*, actor: Doer, queue: Queue, user: User, role: Role, at: dat
         membership, _ = Membership.objects.update_or_create(queue=queue, user=user, defaults={"role": role})
         if before != role:
             data = {"user": user.username, "before": before, "after": role}
-            queue_record(queue, actor=actor, at=at, kind="membership", reason="set", data=data)
+            _record(queue, actor=actor, at=at, kind="membership", reason="set", data=data)
     return membership
 
 
@@ -274,7 +296,7 @@ def membership_remove(*, actor: Doer, queue: Queue, user: User, at: datetime) ->
             raise NotFound(f"{user.username} has no role in {queue.name}.")
         data = {"user": user.username, "before": held.role, "after": None}
         held.delete()
-        queue_record(queue, actor=actor, at=at, kind="membership", reason="remove", data=data)
+        _record(queue, actor=actor, at=at, kind="membership", reason="remove", data=data)
 
 
 def queue_access(actor: Doer, queue: Queue) -> Access:
@@ -358,19 +380,18 @@ def _free_color_slot() -> int:
     return min(COLOR_SLOTS, key=lambda slot: (used.get(slot, 0), slot))
 
 
-def changed_by(queue: Queue, at: datetime) -> str:
+def _changed_by(queue: Queue, at: datetime, *, kind: str = "quota") -> str:
     """Return the sentence for whoever saw an older version of the queue."""
-    last = Event.objects.filter(queue=queue, kind__in=("quota", "user_limits", "idle_rule")).order_by("-id").first()
+    last = Event.objects.filter(queue=queue, kind__in=tuple(CHANGES)).order_by("-id").first()
     who = f"{last.actor} changed it {max(0, round((at - last.at).total_seconds()))} s ago" if last else "it was changed"
-    return f"The quota of {queue.name} was not saved: {who}."
+    return f"{CHANGES[kind]} of {queue.name} was not saved: {who}."
 
 
 def _quota(queue: Queue) -> dict[str, Any]:  # JSON of an event
     return {field: getattr(queue, field) for field in QUOTA_FIELDS}
 
 
-def queue_record(queue: Queue, *, actor: Doer, at: datetime, kind: str, reason: str, data: dict[str, Any]) -> None:
-    """Record a change of a queue, and have the next round and its pages know of it."""
+def _record(queue: Queue, *, actor: Doer, at: datetime, kind: str, reason: str, data: dict[str, Any]) -> None:
     event_record(kind=kind, actor=actor, at=at, reason=reason, data=data, queue=queue)
     touch_queue(queue.pk)
     if kind != "membership":

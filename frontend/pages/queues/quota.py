@@ -1,6 +1,6 @@
 """The quota tab: the editor, what it would do, and what was changed before."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -115,11 +115,8 @@ def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Mov
 
 def limits_sent(request: HttpRequest, queue: Queue) -> Sent:
     """Save what one user may hold at most."""
-    form = LimitsForm(request.POST)
-    if not form.is_valid():
-        return Sent(status=422, context={"limits_form": form})
-    values = form.cleaned_data
-    try:
+
+    def save(values: Context) -> None:
         queue_limit_users(
             actor=request.user,
             queue=queue,
@@ -129,24 +126,15 @@ def limits_sent(request: HttpRequest, queue: Queue) -> Sent:
             expected_version=values["version"],
             at=now_utc(),
         )
-    except SpecInvalid as error:
-        form.add_errors(error)
-        return Sent(status=422, context={"limits_form": form})
-    except Conflict as error:
-        queue.refresh_from_db()
-        form = LimitsForm({**request.POST.dict(), "limits-version": queue.version})
-        return Sent(status=409, context={"limits_form": form, "conflict": str(error)})
-    messages.success(request, f"The limits of each user in {queue.name} hold from the next round.")
-    return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
+
+    said = f"The limits of each user in {queue.name} hold from the next round."
+    return _sent(request, queue, LimitsForm(request.POST), save, said)
 
 
 def idle_sent(request: HttpRequest, queue: Queue) -> Sent:
     """Save what becomes of jobs that hold GPUs without using them."""
-    form = IdleForm(request.POST)
-    if not form.is_valid():
-        return Sent(status=422, context={"idle_form": form})
-    values = form.cleaned_data
-    try:
+
+    def save(values: Context) -> None:
         queue_set_idle(
             actor=request.user,
             queue=queue,
@@ -156,12 +144,26 @@ def idle_sent(request: HttpRequest, queue: Queue) -> Sent:
             expected_version=values["version"],
             at=now_utc(),
         )
+
+    said = f"What becomes of idle jobs in {queue.name} holds from now on."
+    return _sent(request, queue, IdleForm(request.POST), save, said)
+
+
+def _sent(
+    request: HttpRequest, queue: Queue, form: LimitsForm | IdleForm, save: Callable[[Context], None], said: str
+) -> Sent:
+    """Save what a form holds, or show it again with what is wrong."""
+    key = f"{form.prefix}_form"
+    if not form.is_valid():
+        return Sent(status=422, context={key: form})
+    try:
+        save(form.cleaned_data)
     except SpecInvalid as error:
         form.add_errors(error)
-        return Sent(status=422, context={"idle_form": form})
+        return Sent(status=422, context={key: form})
     except Conflict as error:
         queue.refresh_from_db()
-        form = IdleForm({**request.POST.dict(), "idle-version": queue.version})
-        return Sent(status=409, context={"idle_form": form, "conflict": str(error)})
-    messages.success(request, f"What becomes of idle jobs in {queue.name} holds from now on.")
+        again = type(form)({**request.POST.dict(), f"{form.prefix}-version": queue.version})
+        return Sent(status=409, context={key: again, "conflict": str(error)})
+    messages.success(request, said)
     return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
