@@ -79,6 +79,8 @@ class Contest:
         connection.ensure_connection()
         with sqlite3.connect(path) as copy:
             connection.connection.backup(copy)
+            # As in a database in use: connections that all turn a new file to WAL at once do not wait for one another.
+            copy.execute("PRAGMA journal_mode=WAL")
         copy.close()
         self._settings["NAME"] = str(path)
 
