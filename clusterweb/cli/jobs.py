@@ -120,6 +120,14 @@ def _apply(client: Client, given: Namespace, ways: list[Json]) -> int:
     return 0
 
 
+def priority(given: Namespace) -> int:
+    """Make a job more or less urgent."""
+    body = json.dumps({"priority": given.priority}).encode()
+    job = Client(read_account()).post(f"jobs/{given.job}/reprioritise", body)
+    show(given, job, f"J-{job['number']}  priority {job['spec']['schedule']['priority']} from the next round on")
+    return 0
+
+
 def act(given: Namespace) -> int:
     """Cancel, pause, resume or restore jobs; what cannot be done does not keep the others from it."""
     client = Client(read_account())

@@ -107,6 +107,11 @@ def _add_job_verbs(
     verb.add_argument("--apply", type=int, metavar="N", help="make the change that is listed with this number")
     verb.set_defaults(run=jobs.explain)
 
+    verb = verbs.add_parser("priority", parents=[shared], help="make a job more or less urgent")
+    verb.add_argument("job", help=JOB_HELP)
+    verb.add_argument("priority", type=int, help="0 to 100, larger first where the policy looks at it")
+    verb.set_defaults(run=jobs.priority)
+
     for name, action, text in (
         ("cancel", "cancel", "end jobs for good"),
         ("pause", "suspend", "stop jobs so that they can go on later"),

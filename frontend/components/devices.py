@@ -16,7 +16,11 @@ class DeviceWord:
 
     def counted(self, count: int) -> str:
         """Return ``1 GPU`` or ``8 GPUs``."""
-        return f"{number(count)}{NBSP}{self.one if count == 1 else self.many}"
+        return f"{number(count)}{NBSP}{self.named(count)}"
+
+    def named(self, count: int) -> str:
+        """Return the word alone: ``GPU`` for one, ``GPUs`` for several."""
+        return self.one if count == 1 else self.many
 
     def said(self, text: str) -> str:
         """Return a sentence of the core, which always says GPU, with this word in its place."""

@@ -221,11 +221,17 @@ def _other(row: Row) -> Said:
     return "mute", "info", f"{row['kind'].replace('_', ' ')}: {row['reason'].replace('_', ' ')}, {row['actor']}."
 
 
+def _job_changed(row: Row) -> Said:
+    if row["reason"] == "reprioritise":
+        return "mute", "pencil", f"has priority {row['data']['priority']['after']} now, says {row['actor']}."
+    return "mute", "pencil", f"asks for something else, says {row['actor']}."
+
+
 _WORDS: dict[str, Callable[[Row], Said]] = {
     "job_state": _job_state,
     "trial": lambda row: trial_words(row["data"]),
     "job_wanted": _job_wanted,
-    "job_changed": lambda row: ("mute", "pencil", f"asks for something else, says {row['actor']}."),
+    "job_changed": _job_changed,
     "quota": _quota,
     "user_limits": _user_limits,
     "idle_rule": _idle_rule,

@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 
 from django.http import QueryDict
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api import parameters
-from scheduler.api.bodies import read_body
+from scheduler.api.bodies import Body, read_body
 from scheduler.api.idempotency import once
 from scheduler.api.job_documents import SUBMIT_EXAMPLES, JobDocument, JobPage, SpecDocument, SpecForm
 from scheduler.api.job_reason_documents import ChangeBody, DryRunDocument
@@ -21,12 +22,14 @@ from scheduler.api.spec_form import spec_of_form
 from scheduler.api.view import ApiView
 from scheduler.core.lifecycle import JobState
 from scheduler.core.spec import JobSpec
+from scheduler.core.spec_limits import PRIORITY
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
 from scheduler.services.job_change import job_change
 from scheduler.services.job_check import job_check_dry
+from scheduler.services.job_priority import job_reprioritise
 from scheduler.services.job_restore import job_restore
 from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
 from scheduler.whatif.preview import job_preview
@@ -197,6 +200,39 @@ class JobRestore(_JobAction):
     def post(self, request: Request, job: str) -> Response:
         """Take the cancel of a job that waited back, within 10 minutes; it keeps its number and its place."""
         return self.act(request, job)
+
+
+class PriorityBody(Body):
+    """How urgent a job is from now on."""
+
+    priority = serializers.IntegerField(
+        min_value=PRIORITY[0], max_value=PRIORITY[1], help_text="Larger goes first where the policy looks at it."
+    )
+
+
+class JobReprioritise(ApiView):
+    """How urgent a job is."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="job_reprioritise",
+        summary="Change the priority of a job",
+        request=PriorityBody,
+        responses={200: JobDocument},
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Give a job that has not ended another priority; its spec shows it, and the next round looks at it."""
+        body = read_body(request, PriorityBody)
+
+        def make() -> tuple[int, Any, str]:
+            found = require_job(request.user, job)
+            at = live_ports().clock.now()
+            changed = job_reprioritise(actor=request.user, job=found, priority=body["priority"], at=at)
+            return 200, job_detail(request.user, changed), ""
+
+        return once(request, body, make)
 
 
 class JobUnblock(ApiView):

@@ -38,6 +38,7 @@ urlpatterns = [
     path("jobs/<str:job>/suspend", jobs.JobSuspend.as_view(), name="api-job-suspend"),
     path("jobs/<str:job>/resume", jobs.JobResume.as_view(), name="api-job-resume"),
     path("jobs/<str:job>/restore", jobs.JobRestore.as_view(), name="api-job-restore"),
+    path("jobs/<str:job>/reprioritise", jobs.JobReprioritise.as_view(), name="api-job-reprioritise"),
     path("jobs/<str:job>/unblock", jobs.JobUnblock.as_view(), name="api-job-unblock"),
     path("jobs/<str:job>/events", job_history.JobEvents.as_view(), name="api-job-events"),
     path("jobs/<str:job>/attempts", job_history.JobAttempts.as_view(), name="api-job-attempts"),

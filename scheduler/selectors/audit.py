@@ -16,6 +16,7 @@ Row = dict[str, Any]  # JSON
 KINDS = {
     "job_state": "a job that was submitted or moved",
     "job_wanted": "a wish about a job",
+    "job_changed": "what a job asks for",
     "quota": "a quota",
     "user_limits": "limits of users",
     "idle_rule": "what becomes of idle jobs",

@@ -67,7 +67,7 @@ def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
         state = JobState(job.state)
         if state is JobState.CANCELLED or (job.wanted == "cancel" and state not in TERMINAL):
             return job
-        _refuse_ended(job)
+        refuse_ended(job)
         if state in (JobState.QUEUED, JobState.SUSPENDED):
             detail = f"Cancelled by {actor_name(actor)} while {state}."
             job_transition(
@@ -88,8 +88,8 @@ def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
     """Pause a job until it is resumed; asking again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
         job = job_locked(actor, job)
-        _refuse_ended(job)
-        _refuse_cancelled(job)
+        refuse_ended(job)
+        refuse_cancelled(job)
         if job.wanted == "suspend":
             return job
         if job.state == JobState.QUEUED:
@@ -111,8 +111,8 @@ def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
     """Let a paused job run again; asking again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
         job = job_locked(actor, job)
-        _refuse_ended(job)
-        _refuse_cancelled(job)
+        refuse_ended(job)
+        refuse_cancelled(job)
         if job.wanted == "run":
             return job
         if job.state == JobState.SUSPENDED:
@@ -169,12 +169,14 @@ def job_locked(actor: Actor, job: Job) -> Job:
     return Job.objects.select_for_update(of=("self",)).select_related("queue", "owner").get(pk=seen.pk)
 
 
-def _refuse_ended(job: Job) -> None:
+def refuse_ended(job: Job) -> None:
+    """Raise Conflict for a job that is over."""
     if JobState(job.state) in TERMINAL:
         raise Conflict(f"J-{job.number} has ended already: it is {job.state}.")
 
 
-def _refuse_cancelled(job: Job) -> None:
+def refuse_cancelled(job: Job) -> None:
+    """Raise Conflict for a job that is on its way to be cancelled."""
     if job.wanted == "cancel":
         raise Conflict(f"J-{job.number} is being cancelled.")
 

@@ -60,7 +60,8 @@ def _words(row: Row) -> tuple[str, str, str]:
     if row["kind"] == "job_idle":
         return "warn", "hourglass", _idle_sentence(row)
     if row["kind"] == "job_changed":
-        return "info", "pencil", f"{row['actor']} changed what it asks for"
+        what = "its priority" if row["reason"] == "reprioritise" else "what it asks for"
+        return "info", "pencil", f"{row['actor']} changed {what}"
     if row["kind"] == "trial":
         tone, icon, words = trial_words(row["data"])
         return tone, icon, words[0].upper() + words[1:]

@@ -89,7 +89,9 @@ class SpecForm(forms.Form):
     max_servers = _line("Servers", "On as many its GPUs may be.", inputmode="numeric", placeholder="1")
     total_steps = _line("Steps in all", "For progress and the time it ends.", inputmode="numeric")
     env = _area("Environment", "One variable a line, as NAME=value.", 3, placeholder="SEED=1")
-    priority = _line("Priority", "0 to 100, larger first.", inputmode="numeric", placeholder="50")
+    priority = _line(
+        "Priority", "0 to 100, larger first under the policy priority.", inputmode="numeric", placeholder="50"
+    )
     preemptible = forms.BooleanField(label="May be preempted", required=False)
     max_duration = _line("Longest run", "Such as 48h. Empty: no limit.", placeholder="no limit")
     grace = _line("Time to checkpoint", "When asked to stop, such as 30s.", placeholder="30s")

@@ -51,6 +51,7 @@ def job_frame(subject: Subject, tab: str) -> dict[str, Any]:
         "place": place_words(subject),
         "moment": moment(subject),
         "actions": actions(subject),
+        "may_reprioritise": "cancel" in subject.detail["actions"],
         "tab": tab,
         "tabs": [(item, item.count(subject)) for item in TABS.values()],
         "log_url": f"/api/v1/jobs/{subject.job.pk}/logs",

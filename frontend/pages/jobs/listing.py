@@ -21,7 +21,7 @@ from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list
 from frontend.pages.jobs.job import done_words, undo_tags
 from frontend.pages.jobs.preview import curl_of_spec
 from frontend.pages.jobs.progress import ends_at
-from frontend.pages.jobs.subject import found_job, in_words, whole_s
+from frontend.pages.jobs.subject import found_job, in_words, them, whole_s
 from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
@@ -241,9 +241,9 @@ def _detail(job: Job, row: dict[str, Any], device: DeviceWord, now: datetime) ->
     if state is JobState.QUEUED:
         return in_words(row["wait_sentence"], device)
     if state is JobState.RUNNING and job.idle_since is not None:
-        return f"Has not used its {device.many} for {duration((now - job.idle_since).total_seconds())}"
+        return f"Has not used its {device.named(job.num_gpus)} for {duration((now - job.idle_since).total_seconds())}"
     if state is JobState.SUSPENDED and job.idle_since is not None:
-        return f"Suspended: it held {device.counted(job.num_gpus)} without using them"
+        return f"Suspended: it held {device.counted(job.num_gpus)} without using {them(job.num_gpus)}"
     if state is JobState.SUSPENDED:
         return "Suspended by its owner" if job.wanted == "suspend" else "Suspended"
     at_step = f" at step {number(job.step)}" if job.step is not None else ""

@@ -36,6 +36,11 @@ def whole_s(seconds: float) -> float:
     return max(1.0, float(int(seconds)))
 
 
+def them(count: int) -> str:
+    """Return the pronoun of so many devices."""
+    return "it" if count == 1 else "them"
+
+
 def in_words(text: str, device: DeviceWord) -> str:
     """Return a sentence of the scheduler with its GPUs called what they are here."""
     if device == GPUS:

@@ -4,6 +4,7 @@ from django.urls import path
 
 from frontend.pages.jobs.job import SERVICES, job_action, job_log_download, job_page, profile_measure
 from frontend.pages.jobs.listing import jobs, jobs_act_on
+from frontend.pages.jobs.priority import job_reprioritise
 from frontend.pages.jobs.saved import template_remove, view_keep, view_remove
 from frontend.pages.jobs.submit import job_new
 from frontend.pages.jobs.unblock import job_unblock
@@ -18,6 +19,7 @@ urlpatterns = [
     *(path(f"jobs/{action}", jobs_act_on, {"action": action}, name=f"jobs-{action}") for action in ACTIONS),
     path("jobs/<str:job>", job_page, name="job"),
     *(path(f"jobs/<str:job>/{action}", job_action, {"action": action}, name=f"job-{action}") for action in SERVICES),
+    path("jobs/<str:job>/reprioritise", job_reprioritise, name="job-reprioritise"),
     path("jobs/<str:job>/unblock", job_unblock, name="job-unblock"),
     path("jobs/<str:job>/logs/<int:attempt>/download", job_log_download, name="job-log-download"),
     path("jobs/<str:job>/profile/measure", profile_measure, name="job-profile-measure"),

@@ -97,6 +97,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-jobs": spec(),
         "post-api-job-import": {"text": "#!/bin/bash\n#SBATCH --gres=gpu:1\n", "queue": "vision"},
         "post-api-job-actions": {"action": "suspend", "jobs": [world.job.pk]},
+        "post-api-job-reprioritise": {"priority": 80},
         "post-api-job-unblock": {"gpus": 2},
         "post-api-experiments": experiment_body(),
         "post-api-templates": {"queue": "vision", "name": "quick", "spec": {"resources": {"gpus": 1}}},

@@ -120,6 +120,18 @@ def test_cancel_of_a_waiting_job_is_taken_back(shop: World, capsys: pytest.Captu
     assert capsys.readouterr().out == f"{number}  queued\n"
 
 
+def test_priority_is_changed_and_a_bad_one_refused(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The job has it in its spec; a number out of range names the field."""
+    main(["submit", "job.yaml"])
+    number = capsys.readouterr().out.split()[0]
+
+    assert main(["priority", number, "80"]) == 0
+    assert capsys.readouterr().out == f"{number}  priority 80 from the next round on\n"
+    assert main(["priority", number, "101"]) == 1
+    assert "/priority" in capsys.readouterr().err
+    assert Job.objects.get(number=int(number.removeprefix("J-"))).priority == 80
+
+
 def test_templates_are_kept_listed_printed_and_removed(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     """What is printed is a spec that can be submitted again."""
     assert main(["templates", "add", "job.yaml", "--queue", "vision", "--name", "nightly run"]) == 0

@@ -38,6 +38,7 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "post-api-job-suspend": ACTS_ON_JOB,
     "post-api-job-resume": ACTS_ON_JOB,
     "post-api-job-restore": (401, 404, 403, 409, 409, 409),  # it was not cancelled
+    "post-api-job-reprioritise": ACTS_ON_JOB,
     "post-api-job-unblock": (401, 404, 403, 200, 200, 200),
     "get-api-job-events": IN_QUEUE,
     "get-api-job-attempts": IN_QUEUE,

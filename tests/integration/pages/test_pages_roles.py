@@ -60,6 +60,8 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "POST template-remove": GOES_BACK_IN_QUEUE,
     "GET job-unblock": GOES_BACK_IN_QUEUE,  # without a change there is nothing to ask
     "POST job-unblock": GOES_BACK_IN_QUEUE,
+    "GET job-reprioritise": (302, 404, 302, 200, 200, 200),  # a viewer is told why, on the page of the job
+    "POST job-reprioritise": GOES_BACK_IN_QUEUE,
     "GET job": IN_QUEUE,
     "POST job": ONLY_READ,
     "GET job-tab": IN_QUEUE,
@@ -159,6 +161,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST sign-in": {"username": "lea", "password": "wrong"},
     "POST job-new": JOB,
     "POST jobs-cancel": {"confirmed": "yes"},
+    "POST job-reprioritise": {"priority": "80"},
     "POST jobs-suspend": {"confirmed": "yes"},
     "POST jobs-resume": {"confirmed": "yes"},
     "POST queue quota": QUOTA,

@@ -103,4 +103,4 @@ def test_job_that_was_suspended_for_it_says_so(world: World) -> None:
     browser = world.browser("member")
 
     assert "It was suspended because it held 1 CPU slot without using it" in browser.open(f"/jobs/J-{job.number}").text
-    assert "Suspended: it held 1 CPU slot without using" in browser.open("/jobs").text
+    assert "Suspended: it held 1 CPU slot without using it" in browser.open("/jobs").text

@@ -1,0 +1,53 @@
+"""A job that has not ended becomes more or less urgent than the others."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from scheduler.core.spec import JobSpec
+from scheduler.models import Job
+from scheduler.notify import request_round
+from scheduler.selectors.visibility import Actor
+from scheduler.services.job_state import job_event
+from scheduler.services.jobs import job_locked, refuse_cancelled, refuse_ended
+from scheduler.services.permission import actor_name
+
+
+def job_reprioritise(*, actor: Actor, job: Job, priority: int, at: datetime) -> Job:
+    """Give a job another priority from the next round on; the one that it has already changes nothing.
+
+    A job that runs keeps what it holds until a round decides otherwise.
+
+    Args:
+        actor: Who.
+        job: As the caller read it.
+        priority: As in a spec, larger first where the policy looks at it.
+        at: Now.
+
+    Raises:
+        NotFound: ``actor`` may not see it.
+        NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
+        Conflict: It has ended or is being cancelled.
+        SpecInvalid: No spec may have this priority.
+    """
+    with transaction.atomic():
+        job = job_locked(actor, job)
+        refuse_ended(job)
+        refuse_cancelled(job)
+        before = JobSpec.parse(job.spec)
+        data = before.to_json()
+        data["schedule"]["priority"] = priority
+        spec = JobSpec.parse(data)
+        if spec == before:
+            return job
+        job_event(
+            job=job,
+            kind="job_changed",
+            at=at,
+            actor=actor_name(actor),
+            reason="reprioritise",
+            data={"priority": {"before": before.schedule.priority, "after": priority}},
+            changes={"spec": spec.to_json(), "priority": priority},
+        )
+        request_round("change")
+    return job
