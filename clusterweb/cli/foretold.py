@@ -26,5 +26,5 @@ def when_lines(estimate: Row | None) -> list[str]:
         return []
     if not estimate["known"]:
         return [estimate["sentence"]]
-    by = f", 9 in 10 by {clock(estimate['p90_at'])}" if estimate["p90_at"] else ""
-    return [f"Starts at about {clock(estimate['p50_at'])}{by} ({estimate['futures']} simulated futures)."]
+    by = f"by {clock(estimate['p90_at'])}" if estimate["p90_at"] else "later than 7 days from now"
+    return [f"Starts at about {clock(estimate['p50_at'])}, 9 in 10 {by} ({estimate['futures']} simulated futures)."]

@@ -31,7 +31,8 @@ class LookedDocument(Shape):
 
     known = yes()
     p50_at = moment("Half of the futures start it by then.")
-    p90_at = moment("Nine in ten; null where that many do not start it at all.")
+    simulated_p90_at = moment("Nine in ten; null where that many do not start it within 7 days.")
+    p90_at = moment("The same, stretched by how far earlier ones were off; null where that is later than 7 days.")
     futures = whole("How many were simulated; 0 for a job that starts with the next round.")
     reason = text("Why nothing is known; empty when something is.")
     sentence = text("The same in words.")
@@ -85,7 +86,8 @@ class EstimateDocument(Shape):
 
     known = yes()
     p50_at = moment("Half of the futures start it by then.")
-    p90_at = moment("Nine in ten; null where that many do not start it at all.")
+    simulated_p90_at = moment("Nine in ten; null where that many do not start it within 7 days.")
+    p90_at = moment("The same, stretched by how far earlier ones were off; null where that is later than 7 days.")
     made_at = moment()
     round = whole(null=True)
     futures = whole("How many were simulated.")
@@ -98,7 +100,10 @@ class EstimateErrorDocument(Shape):
 
     starts = whole("Starts that had an estimate.")
     median_error_s = real("Median size of the error of `p50_at`.")
-    covered_frac = real("Share that had started by `p90_at`.", null=True)
+    covered_frac = real("Share that had started by `p90_at`, or had none.", null=True)
+    covered_simulated_frac = real("Share that had started by `simulated_p90_at`.", null=True)
+    untold_frac = real("Share without `p90_at`: later than 7 days.", null=True)
+    ratios = whole("Ended waits by which the next `p90_at` are stretched, at most 500.")
 
 
 class ChangeBody(Body):

@@ -3,6 +3,8 @@
 from django.db import models
 from django.db.models import Q
 
+from scheduler.core.late_bound import LATE_FRAC
+
 
 class Cluster(models.Model):
     """Singleton (pk 1). Every round moves ``round_number`` by a guarded update: that fences two schedulers."""
@@ -25,6 +27,8 @@ class Cluster(models.Model):
     introspection_options = models.JSONField(default=dict, blank=True)  # {name: {option: value}}
     paused = models.BooleanField(default=False)
     smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
+    # How sure the next times of starts are to be: the share that may be late, moved by what becomes of them.
+    late_level = models.FloatField(default=LATE_FRAC)
     # Version of the settings, for ETag and If-Match.
     settings_version = models.PositiveBigIntegerField(default=1)
 

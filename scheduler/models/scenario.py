@@ -134,6 +134,8 @@ class StartEstimate(models.Model):
     made_at = models.DateTimeField()
     # Half, and nine in ten, of the futures start it by then; null where that many do not start it at all.
     p50_at = models.DateTimeField(null=True)
+    simulated_p90_at = models.DateTimeField(null=True)
+    # What is said: the latter, stretched by how far earlier ones were off; null where that is beyond the futures.
     p90_at = models.DateTimeField(null=True)
     reason = models.CharField(max_length=30, default="", blank=True)  # why nothing is known; empty when something is
     futures = models.PositiveSmallIntegerField(default=0)
@@ -141,7 +143,10 @@ class StartEstimate(models.Model):
     # The first estimate of this wait: what a person planned by.
     first_made_at = models.DateTimeField(null=True)
     first_p50_at = models.DateTimeField(null=True)
+    first_simulated_p90_at = models.DateTimeField(null=True)
     first_p90_at = models.DateTimeField(null=True)
+    # Whether it started by the latter, from the moment on at which that is known; then it has moved the level.
+    in_time = models.BooleanField(null=True)
     closed_at = models.DateTimeField(null=True)  # it waits no longer
     started_at = models.DateTimeField(null=True)  # it was given its place; null when it left the line otherwise
     error_s = models.FloatField(null=True)  # start minus the first p50

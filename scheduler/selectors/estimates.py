@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Count, F, Q, QuerySet
 
+from scheduler.core.late_bound import MOST_RATIOS, ratio
 from scheduler.models import Job, StartEstimate
-from scheduler.selectors.times import iso
+from scheduler.selectors.times import iso, seconds_between
 
 LATELY = timedelta(days=7)
 MOST_LATELY = 1_000
@@ -30,6 +31,7 @@ def estimate_row(estimate: StartEstimate | None) -> Row:
     return {
         "known": is_known,
         "p50_at": iso(estimate.p50_at) if estimate and is_known else None,
+        "simulated_p90_at": iso(estimate.simulated_p90_at) if estimate and is_known else None,
         "p90_at": iso(estimate.p90_at) if estimate and is_known else None,
         "made_at": iso(estimate.made_at) if estimate else None,
         "round": estimate.round_number if estimate else None,
@@ -53,17 +55,42 @@ def estimates_of(job_pks: Iterable[str]) -> dict[str, Row]:
 def estimate_error(at: datetime) -> Row | None:
     """Return how far first estimates were off for jobs that started lately; None when none did.
 
-    Keys: ``starts``, ``median_error_s`` (size of the error of p50), ``covered_frac`` (started by p90).
+    Keys: ``starts``, ``median_error_s`` (size of the error of p50), ``covered_frac`` (not later than p90),
+    ``covered_simulated_frac`` (not later than nine in ten of the futures alone), ``untold_frac`` (were told no p90,
+    since it lay beyond the futures) and ``ratios`` (waits by which the next p90 are stretched).
     """
     started = StartEstimate.objects.filter(started_at__gte=at - LATELY, error_s__isnull=False).order_by("-started_at")
     errors = sorted(abs(error_s or 0.0) for error_s in started.values_list("error_s", flat=True)[:MOST_LATELY])
     if not errors:
         return None
-    with_p90 = started.filter(first_p90_at__isnull=False)
-    known = with_p90.count()
-    covered = with_p90.filter(started_at__lte=F("first_p90_at")).count()
+    with_p90 = started.filter(first_simulated_p90_at__isnull=False)
+    counts = with_p90.aggregate(
+        known=Count("pk"),
+        untold=Count("pk", filter=Q(first_p90_at=None)),
+        late=Count("pk", filter=Q(started_at__gt=F("first_p90_at"))),
+        late_simulated=Count("pk", filter=Q(started_at__gt=F("first_simulated_p90_at"))),
+    )
+    known = counts["known"]
     return {
         "starts": len(errors),
         "median_error_s": errors[len(errors) // 2],
-        "covered_frac": covered / known if known else None,
+        "covered_frac": 1 - counts["late"] / known if known else None,
+        "covered_simulated_frac": 1 - counts["late_simulated"] / known if known else None,
+        "untold_frac": counts["untold"] / known if known else None,
+        "ratios": _ended_last().count(),
     }
+
+
+def ratios_lately() -> list[float]:
+    """Return how many times as long as simulated the waits took that ended last, newest last."""
+    moments = _ended_last().values_list("first_made_at", "started_at", "first_simulated_p90_at")
+    return [
+        ratio(took_s=seconds_between(made_at, started_at), simulated_s=seconds_between(made_at, by_at))
+        for made_at, started_at, by_at in list(moments)[::-1]
+        if made_at and started_at and by_at
+    ]
+
+
+def _ended_last() -> QuerySet[StartEstimate]:
+    ended = StartEstimate.objects.filter(error_s__isnull=False, first_simulated_p90_at__isnull=False)
+    return ended.order_by("-started_at")[:MOST_RATIOS]

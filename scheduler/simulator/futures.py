@@ -48,7 +48,7 @@ class Outlook:
     """Starts of the waiting jobs.
 
     Attributes:
-        rows: (w,) rows of the waiting jobs in the snapshot.
+        rows: (w,) rows of the waiting jobs in the snapshot, or of those that were asked about.
         starts_s: (w, f) seconds from the snapshot to the start in each future; +inf where it does not start.
         unknown: Whether some run time could not even be guessed; there are no futures then.
         cut: Whether there was too little time for all futures that were wanted.
@@ -80,6 +80,7 @@ def outlook(
     horizon_s: float,
     cpu_s: float = math.inf,
     seed: int = 0,
+    of: IntArray | None = None,
 ) -> Outlook:
     """Return when the waiting jobs of a snapshot start.
 
@@ -93,9 +94,10 @@ def outlook(
         horizon_s: How far.
         cpu_s: CPU time of this thread that it may take; it stops within a future.
         seed: Of what is drawn.
+        of: Rows of the waiting jobs that are asked about; None for all. A future ends when they have started.
     """
     jobs = snapshot.jobs
-    waiting = np.flatnonzero(~jobs.running)
+    waiting = np.flatnonzero(~jobs.running) if of is None else of
     like = like_whom(submitted, Draws(seed, "like whom"))
     nobody = np.zeros(0, dtype=np.int64)
     run_times = RunTimes(
@@ -116,7 +118,7 @@ def outlook(
         own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
         coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
         try:
-            starts_s = _starts(snapshot, config, own_s, coming, horizon_s, until_s)[waiting]
+            starts_s = _starts(snapshot, config, own_s, coming, waiting, horizon_s, until_s)[waiting]
         except _OutOfTime:
             break
         found.append(starts_s)
@@ -166,10 +168,13 @@ def _starts(
     config: SchedulerConfig,
     left_s: FloatArray,
     coming: Sequence[SimJob],
+    of: IntArray,
     horizon_s: float,
     until_s: float,
 ) -> FloatArray:
-    """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none so soon."""
+    """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none before the rows
+    ``of`` have all started, or so soon.
+    """
 
     def stop_in_time(_done: int, _total: int) -> None:
         if time.thread_time() >= until_s:
@@ -182,7 +187,7 @@ def _starts(
         config,
         beat_s=snapshot.round_s,
         until_s=snapshot.now_s + horizon_s,
-        until_started=np.flatnonzero(~snapshot.jobs.running).tolist(),
+        until_started=of.tolist(),
         stays=True,
         progress=stop_in_time,
         begun=Begun(snapshot=snapshot, remaining_s=left_s),

@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from scheduler.choices import build_config
+from scheduler.core.late_bound import bound_s
 from scheduler.core.lifecycle import JobState
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
@@ -24,6 +25,7 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.run_times import ended_of
 from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.whatif.late_bounds import outcomes_count, stretch_now
 from scheduler.whatif.live_base import ended_rows, owners_of
 
 log = logging.getLogger(__name__)
@@ -144,6 +146,7 @@ def submitted_lately(live: LiveSnapshot, at: datetime) -> Submitted | None:
 def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> None:
     """Write the estimates in place of the open ones; what was said first of each wait stays."""
     pks = list(found)
+    factor = stretch_now()
     for start in range(0, len(pks), BATCH):
         batch = pks[start : start + BATCH]
         with transaction.atomic():
@@ -153,34 +156,41 @@ def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> 
             queued = set(Job.objects.filter(pk__in=batch, state=JobState.QUEUED).values_list("pk", flat=True))
             kept = [pk for pk in batch if pk in queued or pk in open_rows]
             StartEstimate.objects.bulk_create(
-                _row(pk, found[pk], open_rows.get(pk), round_number=round_number, at=at) for pk in kept
+                _row(pk, found[pk], open_rows.get(pk), factor, round_number=round_number, at=at) for pk in kept
             )
 
 
 def _row(
-    job_pk: str, estimate: Estimate, before: StartEstimate | None, *, round_number: int, at: datetime
+    job_pk: str, estimate: Estimate, before: StartEstimate | None, factor: float, *, round_number: int, at: datetime
 ) -> StartEstimate:
     missing = [math.inf] * (estimate.futures - len(estimate.starts_s))
     starts_s = np.array([*estimate.starts_s, *missing])
-    p50_at, p90_at = ((_moment(at, quantile(starts_s, share)) if estimate.futures else None) for share in (0.5, 0.9))
+    p50_s, simulated_s = ((quantile(starts_s, share) if estimate.futures else math.inf) for share in (0.5, 0.9))
+    by_s = bound_s(simulated_s, factor, horizon_s=HORIZON_S)
+    p50_at, simulated_at, p90_at = (moment_after(at, after_s) for after_s in (p50_s, simulated_s, by_s))
     row = StartEstimate(
         job_id=job_pk,
         round_number=round_number,
         made_at=at,
         p50_at=p50_at,
+        simulated_p90_at=simulated_at,
         p90_at=p90_at,
         reason=estimate.reason,
         futures=estimate.futures,
         starts_s=[round(each, 1) for each in estimate.starts_s],
     )
-    is_first = before is None or before.first_p50_at is None
-    row.first_made_at = at if is_first else before.first_made_at  # type: ignore[union-attr]  # is_first says so
-    row.first_p50_at = p50_at if is_first else before.first_p50_at  # type: ignore[union-attr]
-    row.first_p90_at = p90_at if is_first else before.first_p90_at  # type: ignore[union-attr]
+    if before is None or before.first_p50_at is None:
+        row.first_made_at, row.first_p50_at = at, p50_at
+        row.first_simulated_p90_at, row.first_p90_at = simulated_at, p90_at
+    else:
+        row.first_made_at, row.first_p50_at = before.first_made_at, before.first_p50_at
+        row.first_simulated_p90_at, row.first_p90_at = before.first_simulated_p90_at, before.first_p90_at
+        row.in_time = before.in_time
     return row
 
 
-def _moment(at: datetime, after_s: float) -> datetime | None:
+def moment_after(at: datetime, after_s: float) -> datetime | None:
+    """Return the moment so many seconds later; None for +inf."""
     return at + timedelta(seconds=after_s) if math.isfinite(after_s) else None
 
 
@@ -200,6 +210,7 @@ def estimates_close(at: datetime) -> None:
             row.closed_at = at
             changed.append(row)
     StartEstimate.objects.bulk_update(changed, ["closed_at", "started_at", "error_s"], batch_size=100)
+    outcomes_count(rows, at)
 
 
 def _given(job_pks: Iterable[str]) -> dict[str, datetime]:

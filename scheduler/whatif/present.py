@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -73,11 +73,6 @@ class Look:
         """Return the time by which it starts with this chance, seconds; +inf when it does not."""
         return quantile(np.array(self.starts_s), share)
 
-    def moment(self, at: datetime, share: float) -> datetime | None:
-        """Return that time; None when there is none."""
-        after_s = self.after_s(share)
-        return at + timedelta(seconds=after_s) if math.isfinite(after_s) else None
-
 
 def present_read(at: datetime) -> Present:
     """Return the cluster as a round at ``at`` would find it."""
@@ -110,13 +105,13 @@ def look(present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures
         horizon_s=HORIZON_S,
         cpu_s=cpu_s,
         seed=present.live.round_number,
+        of=np.array([row], dtype=np.int64),
     )
     if seen.unknown:
         return Look(reason="no_history")
     if seen.futures < LEAST_FUTURES:
         return Look(reason="too_large")
-    starts_s = seen.starts_s[int(np.flatnonzero(seen.rows == row)[0])]
-    found = Look(starts_s=tuple(starts_s.tolist()))
+    found = Look(starts_s=tuple(seen.starts_s[0].tolist()))
     return found if math.isfinite(found.after_s(0.5)) else replace(found, reason="not_in_futures")
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduler.core.errors import FieldError
+from scheduler.core.late_bound import bound_s
 from scheduler.core.plan import Preemption, WaitReason
 from scheduler.core.reasons import sentence
 from scheduler.core.spec import JobSpec
@@ -22,12 +23,24 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.job_check import Checked
 from scheduler.services.profiles import profile_known
+from scheduler.whatif.estimates import HORIZON_S, moment_after
+from scheduler.whatif.late_bounds import stretch_now
 from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read
 
 FUTURES = 24
 MOST_CPU_S = 2.0
 
 Row = dict[str, Any]  # JSON
+
+_ESTIMATE: Row = {
+    "known": False,
+    "p50_at": None,
+    "simulated_p90_at": None,
+    "p90_at": None,
+    "futures": 0,
+    "reason": "",
+    "sentence": "",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +157,7 @@ def _starts(asked: _Asked, said: Said) -> Row:
         "sentence": _starts_words(asked, placement, len(preempts)),
         "placement": placement,
         "preempts": preempts,
-        "estimate": {"known": True, "p50_at": now, "p90_at": now, "futures": 0, "reason": "", "sentence": ""},
+        "estimate": _ESTIMATE | {"known": True, "p50_at": now, "simulated_p90_at": now, "p90_at": now},
     }
 
 
@@ -197,14 +210,16 @@ def estimate_looked(seen: Look, at: datetime) -> Row:
     """Return when a job starts as plain JSON data, as of stored estimates."""
     if seen.reason:
         return estimate_told(seen.reason) | {"futures": len(seen.starts_s)}
-    moments = {"p50_at": iso(seen.moment(at, 0.5)), "p90_at": iso(seen.moment(at, 0.9))}
-    return {"known": True, **moments, "futures": len(seen.starts_s), "reason": "", "sentence": ""}
+    simulated_s = seen.after_s(0.9)
+    told_s = bound_s(simulated_s, stretch_now(), horizon_s=HORIZON_S)
+    after_s = {"p50_at": seen.after_s(0.5), "simulated_p90_at": simulated_s, "p90_at": told_s}
+    moments = {name: iso(moment_after(at, seconds)) for name, seconds in after_s.items()}
+    return _ESTIMATE | {"known": True, "futures": len(seen.starts_s)} | moments
 
 
 def estimate_told(reason: str) -> Row:
     """Return that nothing is known, and why."""
-    blank = {"known": False, "p50_at": None, "p90_at": None, "futures": 0}
-    return {**blank, "reason": reason, "sentence": WHY_UNKNOWN[reason]}
+    return _ESTIMATE | {"reason": reason, "sentence": WHY_UNKNOWN[reason]}
 
 
 def _gpus(count: int) -> str:

@@ -293,8 +293,8 @@ def test_admin_sees_how_good_estimates_of_starts_were(ada: Client) -> None:
         p50_at = started_at - timedelta(seconds=error_s)
         StartEstimate.objects.create(
             job=job_make(queue), round_number=1, made_at=first_at, closed_at=started_at,
-            first_made_at=first_at, first_p50_at=p50_at, first_p90_at=p50_at + timedelta(seconds=600),
-            started_at=started_at, error_s=error_s,
+            first_made_at=first_at, first_p50_at=p50_at, first_simulated_p90_at=p50_at + timedelta(seconds=60),
+            first_p90_at=p50_at + timedelta(seconds=600), started_at=started_at, error_s=error_s,
         )  # fmt: skip
 
     page = ada.get("/admin").content.decode().replace("\u00a0", " ")
@@ -303,6 +303,8 @@ def test_admin_sees_how_good_estimates_of_starts_were(ada: Client) -> None:
     assert "67 % started by their p90" in page
     assert "First estimates of 3 jobs that waited" in page
     assert "<dt>Off by, median</dt><dd>2 min</dd>" in page
+    assert "<dt>As simulated alone</dt><dd>33 % by their p90</dd>" in page
+    assert "<dt>p90 is stretched by</dt><dd>nothing yet, 3 waits of 9 ended</dd>" in page
     assert 'clusterweb_eta_error_seconds_bucket{le="60.0"} 1.0' in metrics
     assert "clusterweb_eta_error_seconds_count 3.0" in metrics
     assert "clusterweb_eta_error_seconds_sum 4180.0" in metrics

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.formats import counted, duration, percent
+from scheduler.core.late_bound import LATE_FRAC, LEAST_RATIOS
 from scheduler.selectors.estimates import estimate_error
 
 
@@ -24,8 +25,17 @@ def starts_view(at: datetime) -> StartsView:
         return StartsView(title="No estimate of a start could be checked yet", sub=sub, rows=[])
     covered = found["covered_frac"]
     title = "Starts were told with a median only" if covered is None else f"{percent(covered)} started by their p90"
+    rows = [("Off by, median", duration(found["median_error_s"])), ("Should start by p90", percent(1 - LATE_FRAC))]
+    if covered is not None:
+        rows.append(("As simulated alone", f"{percent(found['covered_simulated_frac'])} by their p90"))
+        rows.append(("Told none before 7 days", percent(found["untold_frac"])))
+    waits = counted(found["ratios"], "wait")
+    enough = found["ratios"] >= LEAST_RATIOS
+    rows.append(
+        ("p90 is stretched by", f"the last {waits}" if enough else f"nothing yet, {waits} of {LEAST_RATIOS} ended")
+    )
     return StartsView(
         title=title,
         sub=f"First estimates of {counted(found['starts'], 'job')} that waited and started in the last 7 days",
-        rows=[("Off by, median", duration(found["median_error_s"])), ("Should start by p90", percent(0.9))],
+        rows=rows,
     )

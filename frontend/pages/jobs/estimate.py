@@ -1,10 +1,15 @@
 """When a waiting job starts, as its page says it: the time, the range, and how far such estimates were off."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
 
 from frontend.components.formats import clock, counted, duration, percent, relative
 from frontend.components.times import as_time_or_none
 from frontend.pages.jobs.subject import Subject
+
+BEYOND = "later than 7 days from now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +27,12 @@ def estimate_view(subject: Subject) -> EstimateView | None:
     found, error = subject.explain["estimate"], subject.explain["estimate_error"]
     if found is None:
         return None
-    p50_at, p90_at = as_time_or_none(found["p50_at"]), as_time_or_none(found["p90_at"])
+    p50_at = as_time_or_none(found["p50_at"])
     if p50_at is None:
         title, _, why = str(found["sentence"]).partition(": ")
         title = f"Its start is {title.lower()}" if why else title
         return EstimateView(title=title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
-    rows = [
-        ("1 in 2 by", clock(p50_at, subject.at, subject.zone)),
-        ("9 in 10 by", clock(p90_at, subject.at, subject.zone) if p90_at else "later than 7 days from now"),
-    ]
+    rows = time_rows(found, subject.at, subject.zone)
     if error:
         rows.append(("Such estimates were off by", f"{duration(error['median_error_s'])} in the median"))
         if error["covered_frac"] is not None:
@@ -41,3 +43,17 @@ def estimate_view(subject: Subject) -> EstimateView | None:
         starts_in=relative(p50_at, subject.at),
         rows=rows,
     )
+
+
+def time_rows(estimate: Mapping[str, Any], at: datetime, zone: tzinfo) -> list[tuple[str, str]]:
+    """Return the times of a known estimate: of half, of nine in ten, and what the futures alone say of the latter."""
+    p50_at, simulated_at, p90_at = (
+        as_time_or_none(estimate[name]) for name in ("p50_at", "simulated_p90_at", "p90_at")
+    )
+    rows = [
+        ("1 in 2 by", clock(p50_at, at, zone) if p50_at else BEYOND),
+        ("9 in 10 by", clock(p90_at, at, zone) if p90_at else BEYOND),
+    ]
+    if simulated_at is not None and simulated_at != p90_at:
+        rows.append(("As simulated", f"{clock(simulated_at, at, zone)}, but lately jobs started later than simulated"))
+    return rows

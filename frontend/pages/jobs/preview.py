@@ -12,6 +12,7 @@ from frontend.components.formats import clock, counted, data_size, joined, numbe
 from frontend.components.happenings import RULES
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.jobs.estimate import time_rows
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.subject import in_words
@@ -95,13 +96,8 @@ def _when_rows(request: HttpRequest, found: Row) -> list[tuple[str, str]]:
         return []
     if not estimate["known"]:
         return [("When", estimate["sentence"])]
-    now, zone = now_utc(), viewer_zone(request)
-    p50_at, p90_at = as_time_or_none(estimate["p50_at"]), as_time_or_none(estimate["p90_at"])
-    return [
-        ("1 in 2 by", clock(p50_at, now, zone) if p50_at else ""),
-        ("9 in 10 by", clock(p90_at, now, zone) if p90_at else "later than 7 days from now"),
-        ("Known from", counted(estimate["futures"], "simulated future")),
-    ]
+    known_from = ("Known from", counted(estimate["futures"], "simulated future"))
+    return [*time_rows(estimate, now_utc(), viewer_zone(request)), known_from]
 
 
 def _leaver(row: Row, word: DeviceWord) -> Leaver:
