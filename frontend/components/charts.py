@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
 
+from frontend.components.formats import THIN, number
+
 Json = dict[str, Any]  # a piece of a Plotly figure; Plotly's schema is its type
 
 
+EMPTY_HEIGHT = 56
 STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 604800)  # between ticks of a time axis
 
 
@@ -49,6 +52,11 @@ class Chart:
     height: int = 196
 
     @property
+    def room(self) -> int:
+        """Return the pixels that it takes: a sentence needs less than a figure."""
+        return self.height if self.figure else EMPTY_HEIGHT
+
+    @property
     def figure_id(self) -> str:
         """Return the id of the script element that holds the figure."""
         return f"{self.id}-figure"
@@ -84,6 +92,7 @@ def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json 
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "Inter, system-ui, sans-serif", "size": 12, "color": token("text-2")},
+        "separators": f".{THIN}",
         "margin": {"l": left, "r": 12, "t": 8, "b": 24},
         "showlegend": False,
         "hovermode": "x unified",
@@ -103,6 +112,7 @@ def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json 
             "tickfont": tick,
             "fixedrange": True,
             "automargin": False,
+            "separatethousands": True,
             "nticks": 8,
             **(x or {}),
         },
@@ -116,6 +126,7 @@ def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json 
             "tickfont": tick,
             "fixedrange": True,
             "automargin": False,
+            "separatethousands": True,
             "nticks": 5,
             **(y or {}),
         },
@@ -143,7 +154,7 @@ def count_axis(most: float) -> Json:
     parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 0)
     step = top // parts if parts else max(1, top // 4)
     ticks = [*range(0, top - step // 2, step), top]
-    return {"range": [0, top], "tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
+    return {"range": [0, top], "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
 
 
 def area(

@@ -18,11 +18,13 @@ def number(value: float | None, digits: int = 0) -> str:
 
 def significant(value: float | None) -> str:
     """Return a measured value with three significant digits: 0.0123, 1.23, 12.3, 4 212."""
-    if value is None:
-        return NOT_MEASURED
+    return NOT_MEASURED if value is None else number(value, digits_of(value))
+
+
+def digits_of(value: float) -> int:
+    """Return how many digits after the point tell enough of a value of this size."""
     size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4
-    return number(value, digits)
+    return 0 if size >= 100 or not size else 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4
 
 
 def signed(value: float, digits: int = 0) -> str:

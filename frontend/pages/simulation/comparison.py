@@ -93,7 +93,7 @@ def rho_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[
         "showgrid": True,
         "gridcolor": token("grid"),
         "tickvals": ticks,
-        "ticktext": [f"{value:g}" for value in ticks],
+        "ticktext": [number(value) if value >= 1 else f"{value:g}" for value in ticks],
     }
     made = _distribution(
         id="rho",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from frontend.components.formats import MINUS, NBSP, number, percent
+from frontend.components.formats import MINUS, NBSP, digits_of, number, percent
 from frontend.pages.simulation.comparison import Stroke
 from scheduler.simulator.figures import Figures
 from scheduler.simulator.summary_text import METRICS, Metric, time_unit
@@ -54,12 +54,12 @@ def figure_rows(
 ) -> list[FigureRow]:
     """Return the rows; the first is the baseline and has no changes."""
     base: Mapping[str, object] = results[0].summary
-    units = _units(results)
+    scales = _scales(results)
     rows = []
     for at, (name, result) in enumerate(zip(names, results, strict=True)):
         own: Mapping[str, object] = result.summary
         cells = [
-            _cell(metric, own[metric.key], base[metric.key] if at else None, units[metric.key]) for metric in _SHOWN
+            _cell(metric, own[metric.key], base[metric.key] if at else None, scales[metric.key]) for metric in _SHOWN
         ]
         rows.append(
             FigureRow(
@@ -73,30 +73,42 @@ def figure_rows(
     return rows
 
 
-def _units(results: Sequence[Figures]) -> dict[str, tuple[str, float]]:
-    """Return one unit of time for each column."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    """How a column is written: its unit of time, seconds in it, digits after the point of what is no time."""
+
+    unit: str
+    size_s: float
+    digits: int
+
+
+def _scales(results: Sequence[Figures]) -> dict[str, _Scale]:
+    """Return one for each column, so that its figures can be compared at a glance."""
     summaries: list[Mapping[str, object]] = [result.summary for result in results]
-    return {
-        metric.key: time_unit([value for summary in summaries if isinstance(value := summary[metric.key], float)])
-        for metric in _SHOWN
-    }
+    found = {}
+    for metric in _SHOWN:
+        values = [value for summary in summaries if isinstance(value := summary[metric.key], float)]
+        unit, size_s = time_unit(values)
+        largest = max(filter(math.isfinite, values), default=1.0)
+        found[metric.key] = _Scale(unit=unit, size_s=size_s, digits=digits_of(largest))
+    return found
 
 
-def _cell(metric: Metric, value: object, base: object, unit: tuple[str, float]) -> Cell:
+def _cell(metric: Metric, value: object, base: object, scale: _Scale) -> Cell:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return Cell(title=TITLES[metric.key], text="none finished")
     change, tone = ("", "")
     if isinstance(base, int | float) and math.isfinite(base):
         change, tone = change_said(float(value), float(base), kind=metric.kind, best=metric.best)
-    return Cell(title=TITLES[metric.key], text=_text(metric, value, unit), change=change, tone=tone)
+    return Cell(title=TITLES[metric.key], text=_text(metric, value, scale), change=change, tone=tone)
 
 
-def _text(metric: Metric, value: float, unit: tuple[str, float]) -> str:
+def _text(metric: Metric, value: float, scale: _Scale) -> str:
     if metric.kind == "time":
-        return f"{number(value / unit[1], 1)}{NBSP}{unit[0]}"
+        return f"{number(value / scale.size_s, 1)}{NBSP}{scale.unit}"
     if metric.kind == "share":
         return percent(value)
-    return number(value) if metric.kind == "count" else number(value, 2)
+    return number(value) if metric.kind == "count" else number(value, scale.digits)
 
 
 def change_said(value: float, base: float, *, kind: str, best: str) -> tuple[str, str]:

@@ -1,0 +1,34 @@
+"""Charts and tables of figures write numbers as all of the product does."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from frontend.components.charts import count_axis, layout
+from frontend.components.formats import THIN
+from frontend.pages.simulation.comparison import strokes
+from frontend.pages.simulation.figures_table import TITLES, figure_rows
+
+
+def test_axes_and_hovers_part_thousands_with_a_thin_space() -> None:
+    """4 212, not 4,212, wherever Plotly writes a number; an axis of devices has its numbers written here."""
+    made = layout()
+
+    assert made["separators"] == f".{THIN}"
+    assert made["xaxis"]["separatethousands"]
+    assert made["yaxis"]["separatethousands"]
+    assert count_axis(4_000)["ticktext"][-1] == f"4{THIN}000"
+
+
+def test_a_column_of_ratios_has_as_many_digits_as_its_largest_needs() -> None:
+    """1 523.46 beside 2.13 says nothing in its last digits; alone, 2.13 does."""
+    assert _worst_rho(1_523.456, 2.134, 98.76) == [f"1{THIN}523", "2", "99"]
+    assert _worst_rho(2.134, 1.051) == ["2.13", "1.05"]
+    assert _worst_rho(float("nan"), 12.34) == ["none finished", "12.3"]
+
+
+def _worst_rho(*values: float) -> list[str]:
+    summary: dict[str, Any] = dict.fromkeys(TITLES, 1.0)  # of all figures only the summary is read
+    results: list[Any] = [SimpleNamespace(summary=summary | {"max_rho": rho, "unfinished": 0}) for rho in values]
+    names = [f"arm {at}" for at in range(len(values))]
+    rows = figure_rows(results, names, strokes(len(values), chosen=0), chosen=0)
+    return [next(cell.text for cell in row.cells if cell.title == TITLES["max_rho"]) for row in rows]
