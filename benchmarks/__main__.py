@@ -1,9 +1,10 @@
 """Answer every question of this folder and write the answers: ``make bench``.
 
-    python -m benchmarks [NAME ...]
+    python -m benchmarks [NAME | NAME.PART ...]
 
-Each ``bench_<name>.py`` has a ``QUESTION`` and ``run() -> dict`` (JSON). Results go to ``benchmarks/results`` as JSON
-together with what the machine was, because a figure without its machine says little.
+Each ``bench_<name>.py`` has a ``QUESTION`` and ``run() -> dict`` (JSON), or ``PARTS``, names of such functions, where
+all at once take long; a part is written when it is done, beside what is there of the others. Results go to
+``benchmarks/results`` as JSON together with what the machine was, because a figure without its machine says little.
 """
 
 import importlib
@@ -12,9 +13,14 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+
+Json = dict[str, Any]
 
 
 def machine() -> dict[str, object]:
@@ -29,20 +35,34 @@ def machine() -> dict[str, object]:
 
 
 def main(names: list[str]) -> int:
-    """Run the named benchmarks, or all."""
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
+    """Run the named benchmarks and parts, or all."""
+    RESULTS.mkdir(exist_ok=True)
     for path in sorted(HERE.glob("bench_*.py")):
         name = path.stem.removeprefix("bench_")
-        if names and name not in names:
+        asked = {one.partition(".")[2] for one in names if one.partition(".")[0] == name}
+        if names and not asked:
             continue
         module = importlib.import_module(f"benchmarks.{path.stem}")
-        print(f"{name}: {module.QUESTION}", flush=True)
-        before = machine()
-        answer = {"question": module.QUESTION, "machine": before, "result": module.run()}
-        (results / f"{name}.json").write_text(json.dumps(answer, indent=2) + "\n")
-        print(json.dumps(answer["result"], indent=2), flush=True)
+        parts: dict[str, Callable[[], Json]] = getattr(module, "PARTS", {})
+        if not parts:
+            answer(name, module.QUESTION, module.run)
+        for part in parts:
+            if not names or "" in asked or part in asked:
+                answer(name, module.QUESTION, parts[part], part=part)
     return 0
+
+
+def answer(name: str, question: str, run: Callable[[], Json], *, part: str = "") -> None:
+    """Run a benchmark, or one part of it, and write what came out."""
+    print(f"{f'{name}.{part}' if part else name}: {question}", flush=True)
+    file = RESULTS / f"{name}.json"
+    before = machine()
+    found = {"machine": before, "result": run()}
+    print(json.dumps(found["result"], indent=2), flush=True)
+    if part:
+        others = json.loads(file.read_text())["parts"] if file.exists() else {}
+        found = {"parts": others | {part: found}}
+    file.write_text(json.dumps({"question": question} | found, indent=2) + "\n")
 
 
 if __name__ == "__main__":
