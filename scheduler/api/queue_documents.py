@@ -77,7 +77,7 @@ class BeforeAfter(Shape):
 
 
 class ForecastFigures(Shape):
-    """What the jobs of a queue are to expect in the next 24 h."""
+    """What the jobs of a queue are to expect within `horizon_s`."""
 
     jobs = real("Jobs that wait now or are expected.")
     wait_p50_s = real("Null: longer than can be seen.", null=True)

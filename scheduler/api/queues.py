@@ -208,9 +208,10 @@ class QuotaForecast(ApiView):
         examples=[OpenApiExample("Two more", {"quota_gpus": 18}, request_only=True)],
     )
     def post(self, request: Request, name: str) -> Response:
-        """Say what every queue is to expect in the next 24 h, now and with another quota. Nothing is stored.
+        """Say what every queue is to expect in the next 24 h (6 h in a very large cluster), now and with another quota.
 
-        For leads of the queue, and admins. Other queues appear with their figures, never with their jobs.
+        Nothing is stored. For leads of the queue, and admins. Other queues appear with their figures, never with their
+        jobs.
         """
         queue = require_queue(request.user, name)
         body = read_body(request, QuotaFields)

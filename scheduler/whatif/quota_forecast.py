@@ -1,4 +1,4 @@
-"""What another quota would do in the next day, asked before it is saved: the live state replayed with and without it.
+"""What another quota would do in the next hours, asked before it is saved: the live state replayed with and without it.
 
 Nothing is stored. Figures are of queues as wholes; no job is named.
 """
@@ -27,11 +27,10 @@ from scheduler.simulator.variants import ARM_FIELDS
 from scheduler.whatif.estimates import submitted_lately
 from scheduler.whatif.live_base import ended_rows, owners_of
 
-HORIZON_S = 86_400.0
+# How far, and the CPU time after which that is given up; a cluster that is too large for a day is asked about less.
+HORIZONS = ((86_400.0, 8.0), (6 * 3_600.0, 4.0))
 FUTURES = 20
 CPU_S = 1.2
-MOST_CPU_S = 8.0
-MOST_JOBS = 5_000
 WAIT_S = 20.0
 
 Row = dict[str, Any]  # JSON
@@ -41,7 +40,7 @@ _turn = threading.Lock()
 
 
 def quota_forecast(*, actor: Actor, queue: Queue, after: Quota, moves: Sequence[Move] = (), at: datetime) -> Row:
-    """Return what every queue is to expect in the next 24 h, now and after the change, as plain JSON data.
+    """Return what every queue is to expect in the next hours, now and after the change, as plain JSON data.
 
     Raises:
         NotFound: ``actor`` may not see the queue.
@@ -60,19 +59,30 @@ def quota_forecast(*, actor: Actor, queue: Queue, after: Quota, moves: Sequence[
     cluster = cluster_row()
     live = snapshot_read(cluster, at=at)
     changed = _changed(live.tables.queues, queue, after, moves)
-    reason, found = "paused" if cluster.paused else "too_large" if len(live.job_pks) > MOST_JOBS else "", None
+    reason, found, horizon_s = "paused" if cluster.paused else "", None, HORIZONS[0][0]
     if not reason and _turn.acquire(timeout=WAIT_S):
         try:
-            found = _look(live, cluster, changed, at)
+            found, horizon_s = _look(live, cluster, changed, at)
         finally:
             _turn.release()
         reason = "no_history" if found.unknown_jobs else "" if found.futures else "too_large"
     elif not reason:
         reason = "busy"
-    return _answer(live, changed, found, at, reason=reason) | {"sums": sums}
+    return _answer(live, changed, found, at, reason=reason, horizon_s=horizon_s) | {"sums": sums}
 
 
-def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime) -> Forecast:
+def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime) -> tuple[Forecast, float]:
+    """Return the forecast over the longest time that can be simulated, and that time."""
+    for horizon_s, most_cpu_s in HORIZONS:
+        found = _look_ahead(live, cluster, changed, at, horizon_s=horizon_s, most_cpu_s=most_cpu_s)
+        if found.futures or found.unknown_jobs:
+            break
+    return found, horizon_s
+
+
+def _look_ahead(
+    live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime, *, horizon_s: float, most_cpu_s: float
+) -> Forecast:
     return forecast(
         live.tables,
         build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
@@ -81,9 +91,9 @@ def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetim
         ended=ended_of(ended_rows(live.tables.queues)),
         submitted=submitted_lately(live, at),
         futures=FUTURES,
-        horizon_s=HORIZON_S,
+        horizon_s=horizon_s,
         cpu_s=CPU_S,
-        most_cpu_s=MOST_CPU_S,
+        most_cpu_s=most_cpu_s,
         seed=live.round_number,
     )
 
@@ -105,15 +115,19 @@ _SENTENCES = {
     "paused": "Scheduling is paused, so nothing can be said of the next day.",
     "no_history": "Not known yet: too few jobs have ended to tell how long jobs run, and some do not say it.",
     "busy": "Others are asking the same just now. Ask again in a few seconds.",
-    "too_large": "The cluster is too large to be simulated while you wait. An admin can ask the same in What-if.",
+    "too_large": "{jobs} jobs are more than can be simulated while you wait, even for {hours} h. What-if has the time: "
+    "ask there what these quotas would do on the live cluster.",
 }
 
 
-def _answer(live: LiveSnapshot, changed: QueueTable, found: Forecast | None, at: datetime, *, reason: str) -> Row:
+def _answer(
+    live: LiveSnapshot, changed: QueueTable, found: Forecast | None, at: datetime, *, reason: str, horizon_s: float
+) -> Row:
     queues = live.tables.queues
     rows = {row.pk: row for row in Queue.objects.filter(pk__in=queues.queue_id.tolist())}
     inner = set(queues.parent.tolist())
     now, then = (found.now, found.changed) if found and not reason else ((), ())
+    numbers = {"jobs": f"{len(live.tables.jobs):,}", "hours": f"{horizon_s / 3_600:.0f}"}
     listed = [
         {
             "name": rows[pk].name,
@@ -130,8 +144,8 @@ def _answer(live: LiveSnapshot, changed: QueueTable, found: Forecast | None, at:
         "round": live.round_number,
         "known": not reason,
         "reason": reason,
-        "sentence": _SENTENCES[reason] if reason else _told(found, len(live.tables.jobs)),
-        "horizon_s": HORIZON_S,
+        "sentence": (_SENTENCES[reason] if reason else _told(found)).format(**numbers),
+        "horizon_s": horizon_s,
         "futures": found.futures if found else 0,
         "queues": sorted(listed, key=lambda row: row["name"]),
     }
@@ -147,13 +161,13 @@ def _figures(figures: QueueFigures) -> Row:
     }
 
 
-def _told(found: Forecast | None, jobs: int) -> str:
-    """Return what the figures were made from."""
+def _told(found: Forecast | None) -> str:
+    """Return what the figures were made from, with room for ``jobs`` and ``hours``."""
     assert found is not None
     futures = "one future" if found.futures == 1 else f"{found.futures} futures"
     every = f" with a round every {found.round_s / 60:.0f} min" if found.round_s else ""
     return (
-        f"From {jobs:,} jobs of the live cluster, simulated 24 h ahead in {futures}{every}, each once with the present "
-        "quotas and once with yours. How long jobs still run is estimated from what they report and from jobs of the "
-        "same owner and queue that ended; new jobs come as in the last days."
+        f"From {{jobs}} jobs of the live cluster, simulated {{hours}} h ahead in {futures}{every}, each once with the "
+        "present quotas and once with yours. How long jobs still run is estimated from what they report and from jobs "
+        "of the same owner and queue that ended; new jobs come as in the last days."
     )

@@ -79,6 +79,27 @@ def test_a_question_changes_and_tells_nothing_it_may_not(vision: Queue) -> None:
     assert "canary" not in text
 
 
+def test_a_cluster_too_large_for_a_day_is_foreseen_for_fewer_hours(
+    vision: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be simulated in time is told for 6 h, and that it is 6 h; what cannot even then says what to do."""
+    lead = member_make(vision, Role.LEAD)
+    monkeypatch.setattr("scheduler.whatif.quota_forecast.HORIZONS", ((24 * HOUR_S, 0.0), (6 * HOUR_S, 60.0)))
+    shorter = ask(lead, vision, 2)
+    client = Client()
+    client.force_login(lead)
+    form = {"quota_gpus": 2, "max_gpus": "", "weight": 1, "may_borrow": "on", "reason": "", "version": 1}
+    html = client.post("/queues/vision?tab=quota", {**form, "do": "preview"}).content.decode()
+    monkeypatch.setattr("scheduler.whatif.quota_forecast.HORIZONS", ((24 * HOUR_S, 0.0), (6 * HOUR_S, 0.0)))
+    never = ask(lead, vision, 2)
+
+    assert (shorter["known"], shorter["horizon_s"]) == (True, 6 * HOUR_S)
+    assert "simulated 6 h ahead" in shorter["sentence"]
+    assert "come in the next 6 h" in html
+    assert (never["known"], never["reason"]) == (False, "too_large")
+    assert never["sentence"].startswith("6 jobs are more than can be simulated while you wait, even for 6 h. What-if")
+
+
 def test_quotas_that_do_not_add_up_are_foreseen_and_said(vision: Queue) -> None:
     """A team's lead may ask before the lead above makes room; the answer says that it could not be saved."""
     found = ask(member_make(vision, Role.LEAD), vision, 2)

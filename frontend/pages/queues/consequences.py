@@ -51,13 +51,15 @@ class Consequences:
     sentence: str
     lines: list[Line]
     axis: str
+    hours: int
     sums: list[str]
 
 
 def consequences(found: Row, name: str) -> Consequences:
     """Return what the card says; ``name`` is the queue whose quota is changed."""
+    hours, sums = round(found["horizon_s"] / 3_600), found["sums"]
     if not found["known"]:
-        return Consequences(title="No forecast", sentence=found["sentence"], lines=[], axis="", sums=found["sums"])
+        return Consequences(title="No forecast", sentence=found["sentence"], lines=[], axis="", hours=hours, sums=sums)
     medians = [row[side]["wait_p50_s"] for row in found["queues"] for side in ("now", "changed")]
     top_s = max(60.0, *(median for median in medians if median is not None), 0.0)
     return Consequences(
@@ -65,7 +67,8 @@ def consequences(found: Row, name: str) -> Consequences:
         sentence=found["sentence"],
         lines=[_line(row, top_s) for row in found["queues"]],
         axis=f"0 to {duration(top_s)}",
-        sums=found["sums"],
+        hours=hours,
+        sums=sums,
     )
 
 
