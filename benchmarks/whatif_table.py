@@ -1,0 +1,99 @@
+"""Write what what-if and the times of starts came to, from benchmarks/results, into the pages that speak of them.
+
+python -m benchmarks.whatif_table
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+BEGIN, END = "<!-- {name}: python -m benchmarks.whatif_table -->", "<!-- end of {name} -->"
+MONTHS = {
+    "generated": "generated, 14 queues, four mechanisms",
+    "philly_month": "Philly, uploaded, four mechanisms",
+    "philly_policies": "Philly, uploaded, four policies",
+}
+
+Parts = dict[str, dict[str, Any]]  # JSON of benchmarks.__main__, by part
+
+
+def row(*cells: object) -> str:
+    """Return one row of a table."""
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def months(parts: Parts) -> list[str]:
+    """Return how long each month took, and how long nothing new was said of it."""
+    head = ("month", "variants", "jobs", "GPUs", "wall s", "target", "CPU s of the runs", "longest silence, s", "MB")
+    rows = []
+    for name, part in parts.items():
+        found = part["result"]
+        cpu_s = sum(sum(costs.values()) for costs in found["cpu_s"].values())
+        rows.append(
+            row(
+                *(MONTHS[name], found["variants"], f"{found['jobs']:,}", f"{8 * found['servers']:,}"),
+                *(f"{found['wall_s']:.1f}", f"{found['target_wall_s']:g}", f"{cpu_s:.1f}"),
+                *(f"{found['longest_gap_between_frames_s']:.2f}", found["peak_rss_mb"]),
+            )
+        )
+    moved_s = max(part["result"]["longest_gap_between_values_s"] for part in parts.values())
+    return [
+        *(row(*head), "|---" * len(head) + "|", *rows, ""),
+        f"{_when(parts)}. The share that is done stood still for {moved_s:.2f} s at most, while a run starts.",
+    ]
+
+
+def starts(parts: Parts) -> list[str]:
+    """Return which share of jobs starts by the time that was said."""
+    head = (
+        *("policy", "jobs that tell their length", "waits", "started by p90", "target", "by p90 as simulated"),
+        *("told no p90", "by p50", "wait, median", "p90, median", "p50 is off by, median"),
+    )
+    rows = []
+    for part in parts.values():
+        found = part["result"]
+        covered = (found[f"{name}_frac"] for name in ("covered", "target_covered", "covered_as_simulated"))
+        rows.append(
+            row(
+                *(found["policy"], found["jobs_that_tell_their_length"], found["waits_judged"]),
+                *(f"{frac:.0%}" for frac in (*covered, found["told_no_p90_frac"], found["by_p50_frac"])),
+                *(_hours(found[f"median_{name}_s"]) for name in ("wait", "p90", "error")),
+            )
+        )
+    return [row(*head), "|---" * len(head) + "|", *rows, "", f"{_when(parts)}."]
+
+
+def _hours(seconds: float | None) -> str:
+    return "beyond 7 d" if seconds is None else f"{seconds / 3600:.1f} h"
+
+
+def _when(parts: Parts) -> str:
+    machines = [part["machine"] for part in parts.values()]
+    last = max(machines, key=lambda machine: str(machine["measured_at"]))
+    at = last["measured_at"][:16].replace("T", " ")
+    return f"Measured until {at} UTC on {last['cores']} cores, Python {last['python']}"
+
+
+def write(page: Path, name: str, lines: Iterable[str]) -> None:
+    """Put lines into their place in a page."""
+    begin, end = BEGIN.format(name=name), END.format(name=name)
+    text = "\n".join((begin, *lines, end))
+    made, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: text, page.read_text(), flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"{page} holds {count} parts between {begin} and {end}, not one")
+    page.write_text(made)
+
+
+def main() -> None:
+    """Write both."""
+    found = {name: json.loads((RESULTS / f"{name}.json").read_text())["parts"] for name in ("whatif", "estimates")}
+    write(ROOT / "docs" / "performance.md", "what-if", months(found["whatif"]))
+    write(ROOT / "docs" / "what-if.md", "starts", starts(found["estimates"]))
+
+
+if __name__ == "__main__":
+    main()
