@@ -1,15 +1,18 @@
 """What would start a waiting job: tried before it is told, made so by one POST, on random clusters through the API."""
 
 import json
-from datetime import UTC, datetime
+import math
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.db import transaction
 from django.test import Client
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from scheduler.core.lifecycle import JobState
 from scheduler.core.plan import WaitReason
 from scheduler.core.round import plan_round
 from scheduler.live.engine import round_run
@@ -17,7 +20,8 @@ from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.ports import Ports
 from scheduler.services.settings import cluster_row
-from tests.factories import member_make, queue_make, server_make, user_make
+from scheduler.whatif.present import look, present_read
+from tests.factories import job_make, member_make, queue_make, server_make, user_make
 from tests.fakes import memory_ports
 from tests.integration.api.conftest import World, spec
 
@@ -156,8 +160,17 @@ def test_the_same_on_many_clusters(drawn: dict[str, Any]) -> None:
     _try_cluster(drawn)
 
 
+@pytest.mark.slow
+@settings(deadline=None, max_examples=6, derandomize=True)
+@given(drawn=clusters())
+def test_every_offer_starts_the_job_in_the_simulator(drawn: dict[str, Any]) -> None:
+    """Where enough jobs have ended to simulate ahead: at once if that was offered, and sooner than as it is if not."""
+    _try_cluster(drawn | {"ended": 6})
+
+
 def _try_cluster(drawn: dict[str, Any]) -> None:
     """Play one cluster, and undo it."""
+    cache.clear()
     with transaction.atomic():
         _play(drawn)
         transaction.set_rollback(True)
@@ -177,6 +190,9 @@ def _play(drawn: dict[str, Any]) -> None:
     Cluster.objects.update(
         policy=drawn["policy"], policy_options={}, mechanism=drawn["mechanism"], smoke_run_s=drawn["smoke_run_s"]
     )
+    for _ in range(drawn.get("ended", 0)):
+        at = datetime.now(UTC) - timedelta(hours=3)
+        job_make(queues[0], owner=user, state=JobState.COMPLETED, at=at, executed_s=1_800.0)
     client = Client()
     client.force_login(user)
     for wave in drawn["waves"]:
@@ -188,10 +204,12 @@ def _play(drawn: dict[str, Any]) -> None:
     for row in client.get("/api/v1/jobs?state=queued").json()["results"]:
         for offer in unblockers(client, row["id"]):
             event(f"offered: {offer['key']} {offer['starts']}")
-            if offer["starts"] in NOW_KINDS:
-                with transaction.atomic():
+            with transaction.atomic():
+                if drawn.get("ended"):
+                    _starts_in_simulator(client, row["id"], offer)
+                if offer["starts"] in NOW_KINDS:
                     _offer_works(client, row["id"], offer)
-                    transaction.set_rollback(True)
+                transaction.set_rollback(True)
 
 
 def _submit(client: Client, job: dict[str, Any]) -> None:
@@ -220,6 +238,27 @@ def _offer_works(client: Client, job: str, offer: dict[str, Any]) -> None:
     has_gpus = Attempt.objects.filter(job=stored, ended_at=None).exists()
     waits_for_leavers = stored.wait_reason == WaitReason.RECONFIGURING
     assert has_gpus or (offer["starts"] == "after_others_leave" and waits_for_leavers), (offer, stored.wait_reason)
+
+
+def _starts_in_simulator(client: Client, job: str, offer: dict[str, Any]) -> None:
+    """Simulate the cluster ahead as it is and with the change, which is taken back."""
+    before_s = _median_start_s(job)
+    with transaction.atomic():
+        post(client, f"/api/v1/jobs/{job}/unblock", offer["change"])
+        after_s = _median_start_s(job)
+        transaction.set_rollback(True)
+    assert math.isfinite(after_s), offer
+    assert after_s < before_s, offer
+    if offer["starts"] in NOW_KINDS:
+        assert after_s == 0.0, offer
+
+
+def _median_start_s(job: str) -> float:
+    present, stored = present_read(ports_now().clock.now()), Job.objects.get(pk=job)
+    row = present.row_of(stored)
+    assert row is not None
+    seen = look(present, present.tables, row, owner_pk=stored.owner_id, futures=12, cpu_s=60.0)
+    return seen.after_s(0.5)
 
 
 def test_bulk_action_answers_for_each_job(world: World) -> None:
