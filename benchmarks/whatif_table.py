@@ -43,7 +43,7 @@ def months(parts: Parts) -> list[str]:
     moved_s = max(part["result"]["longest_gap_between_values_s"] for part in parts.values())
     return [
         *(row(*head), "|---" * len(head) + "|", *rows, ""),
-        f"{_when(parts)}. The share that is done stood still for {moved_s:.2f} s at most, while a run starts.",
+        f"{_when(parts)}. The share that is done stood still for {moved_s:.2f} s at most.",
     ]
 
 
