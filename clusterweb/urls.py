@@ -2,6 +2,8 @@
 
 from django.urls import include, path
 
+handler500 = "frontend.components.errors.failed"
+
 urlpatterns = [
     path("", include("scheduler.api.health_urls")),
     path("api/v1/", include("scheduler.api.urls")),

@@ -1,16 +1,22 @@
-"""What pages do with the errors of the scheduler: not found and not allowed become the pages of that name."""
+"""What pages do with errors: not found and not allowed become the pages of that name, a failure names its request."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseServerError
+from django.template.loader import render_to_string
 
 from scheduler.core.errors import NotAllowed, NotFound
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Show the page of a request that failed; the logs name it by the same id."""
+    return HttpResponseServerError(render_to_string("500.html", {"request_id": getattr(request, "request_id", "")}))
 
 
 def page(view: View[P]) -> View[P]:

@@ -221,6 +221,22 @@ def _other(row: Row) -> Said:
     return "mute", "info", f"{row['kind'].replace('_', ' ')}: {row['reason'].replace('_', ' ')}, {row['actor']}."
 
 
+def _sign_in(row: Row) -> Said:
+    user = row["data"].get("user") or row["actor"]
+    return "mute", "user", f"{user} signed in."
+
+
+def _search(row: Row) -> Said:
+    verdicts = {"promising": "is promising: it gets a GPU of its own.", "poor": "is given up: it heads too high."}
+    return "mute", "gauge", verdicts.get(row["reason"], "takes turns on what is left of its search.")
+
+
+def _whatif(row: Row) -> Said:
+    verbs = {"create": "asked", "cancel": "stopped asking", "delete": "deleted"}
+    name = row["data"].get("name", "")
+    return "mute", "flask-conical", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} what-if {name}."
+
+
 def _job_changed(row: Row) -> Said:
     if row["reason"] == "reprioritise":
         return "mute", "pencil", f"has priority {row['data']['priority']['after']} now, says {row['actor']}."
@@ -246,6 +262,10 @@ _WORDS: dict[str, Callable[[Row], Said]] = {
     "shadow": _shadow,
     "webhook": _webhook,
     "user": _user,
+    "sign_in": _sign_in,
+    "search": _search,
+    "whatif": _whatif,
+    "job_measured": lambda row: ("violet", "gauge", "was measured: how fast it is with which cores."),
     "experiment": lambda row: (
         "mute",
         "ban",

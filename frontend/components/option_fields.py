@@ -28,6 +28,12 @@ class OptionField:
     error: str
 
 
+def option_label(name: str) -> str:
+    """Return what an option is called on pages: its name without the unit, which its help says."""
+    words = name.removesuffix("_s").removesuffix("_gpu").replace("_", " ")
+    return words[0].upper() + words[1:]
+
+
 def option_text(value: Any) -> str:  # any JSON value of an option
     """Return a value as a form shows it; empty stands for never."""
     if value is None:
@@ -88,7 +94,7 @@ def option_fields(
             OptionField(
                 id="id_" + name.replace(".", "_"),
                 name=name,
-                label=parameter["name"],
+                label=option_label(parameter["name"]),
                 type=parameter["type"],
                 value=option_text(value),
                 checked=bool(value),

@@ -74,13 +74,21 @@ def audit_list(
     return rows
 
 
+def _is_change(value: object) -> bool:
+    """Return whether this part of an event's data is one value before and after."""
+    return isinstance(value, dict) and value.keys() == {"before", "after"}
+
+
 def audit_row(event: Event) -> Row:
     """Return one entry as plain JSON data: who, what, to which object, before, after, why, in which request."""
     row = event_row(event)
     data: Mapping[str, Any] = event.data
-    known = {"before", "after", "reason"}
-    before = data.get("before", {"state": row["old_state"]} if row["old_state"] else None)
-    after = data.get("after", {"state": row["new_state"]} if row["new_state"] else None)
+    each = {name: value for name, value in row["data"].items() if _is_change(value)}
+    known = {"before", "after", "reason", *each}
+    before, after = (
+        data.get(side, {name: value[side] for name, value in each.items()} or ({"state": state} if state else None))
+        for side, state in (("before", row["old_state"]), ("after", row["new_state"]))
+    )
     return {
         "id": row["id"],
         "at": row["at"],

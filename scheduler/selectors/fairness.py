@@ -81,10 +81,24 @@ def mean_rho_by_queue(jobs: QuerySet[Job], at: datetime, *, least_jobs: int = 1)
     return {name: sum(values) / len(values) for name, values in by_queue.items() if len(values) >= least_jobs}
 
 
+def rho_of(job: Job, at: datetime) -> float | None:
+    """Return rho of one job that runs or has completed, however long ago; None for others and for hardly any run.
+
+    The share is one of the GPUs that the cluster has now. The caller has made sure that the reader may see the job.
+    """
+    if job.state != JobState.COMPLETED and job.state not in HOLDING:
+        return None
+    rows = _rates([job], at)
+    return float(rows[0]["rho"]) if rows else None
+
+
 def _rows(jobs: QuerySet[Job], now: datetime) -> list[Row]:
     rated = _rated(jobs, now)
-    if not rated:
-        return []
+    return _rates(rated, now) if rated else []
+
+
+def _rates(rated: Sequence[Job], now: datetime) -> list[Row]:
+    """Return what becomes of at least one job, without those that have hardly run."""
     num_gpus = Gpu.objects.filter(server__state__in=[ServerState.UP, ServerState.DRAINING]).count()
     lives = np.array([[job.submitted_at.timestamp(), _end(job, now).timestamp()] for job in rated])
     sharers = _mean_active(lives, now)
@@ -117,7 +131,8 @@ def _mean_active(lives: FloatArray, now: datetime) -> FloatArray:
         lives: (n, 2) beginning and end of each job, Unix seconds.
     """
     first = datetime.fromtimestamp(lives[:, 0].min(), tz=now.tzinfo)
-    present = Job.objects.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=first), submitted_at__lte=now)
+    last = datetime.fromtimestamp(lives[:, 1].max(), tz=now.tzinfo)
+    present = Job.objects.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=first), submitted_at__lte=last)
     found = list(present.order_by("-number").values_list("submitted_at", "ended_at")[:JOBS_READ])
     starts = np.array([start.timestamp() for start, _ in found])
     ends = np.array([(end or now).timestamp() for _, end in found])

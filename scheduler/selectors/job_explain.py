@@ -181,7 +181,7 @@ def _checks_of_queue(job: Job) -> list[Row]:
     refused = job.wait_reason == WaitReason.QUEUE_QUOTA
     # The queue itself may be fine and one above it full: that is said by the reason, not hidden behind a tick.
     is_own = job.wait_evidence.get("queue_id", queue.pk) == queue.pk
-    text = f"{held} + {job.num_gpus} of {queue.quota_gpus}{'' if refused else borrows}"
+    text = f"{held} + {job.num_gpus} of {queue.quota_gpus}{'' if refused and is_own else borrows}"
     checks = [{"name": f"Quota of {queue.name}", "ok": not (refused and is_own), "text": text}]
     if refused and not is_own:
         checks.append({"name": f"Quota above {queue.name}", "ok": False, "text": "a queue above it holds its quota"})

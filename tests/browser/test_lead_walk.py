@@ -75,7 +75,7 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     expect(page.locator("table")).to_contain_text("of 2")
     picture(page, "members")
     page.click(".tabs a:has-text('Usage and loans')")
-    expect(page.locator("#usage-title")).to_contain_text("GPU-hours")
+    expect(page.locator("#usage-title")).to_contain_text("CPU slot-hours")
     picture(page, "usage")
     with page.expect_download() as download:
         page.click("a:has-text('CSV')")

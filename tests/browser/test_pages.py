@@ -99,6 +99,20 @@ def test_keyboard_reaches_search_and_rows(member: Watched) -> None:
     page.wait_for_url("**/jobs/*")
 
 
+def test_keys_are_listed_and_closed_by_escape(member: Watched) -> None:
+    """``?`` says what can be typed; ``g`` and a letter go there."""
+    page = member.open("/jobs")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    expect(page.locator("#keys")).to_contain_text("what-if")
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.wait_for_url("**/cluster")
+
+
 def test_admin_changes_the_policy_in_the_page(admin: Watched, demo: Stack) -> None:
     """The new policy is in force from the next round and the page names it."""
     page = admin.open("/admin")

@@ -13,7 +13,7 @@ from scheduler.core.lifecycle import JobState
 from scheduler.models import Cluster, Event, Gpu, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
-from scheduler.selectors.fairness import quantile
+from scheduler.selectors.fairness import quantile, rho_of
 from scheduler.selectors.overview import (
     cluster_now,
     cluster_series,
@@ -246,6 +246,20 @@ def test_rho_compares_with_an_equal_share(admin: User) -> None:
     assert rho == {"first": 1.0, "second": 2.0}
     # Queues at speeds 1 and 1/2: (1.5)^2 / (2 * 1.25).
     assert told["jain_index"] == 0.9
+
+
+def test_finished_job_keeps_its_rho(admin: User) -> None:
+    """A month later, with others submitted since, it is what it was; what failed or waits has none."""
+    server = server_make(gpus=2)
+    jobs = [job_make(state=JobState.COMPLETED, server=server) for _ in range(2)]
+    for job, life_s in zip(jobs, (100.0, 200.0), strict=True):
+        Job.objects.filter(pk=job.pk).update(submitted_at=AT, ended_at=AT + timedelta(seconds=life_s), executed_s=100.0)
+    later = AT + timedelta(days=30)
+    others = [job_make(state=state, at=later) for state in (JobState.QUEUED, JobState.FAILED)]
+
+    assert [rho_of(Job.objects.get(pk=job.pk), later) for job in jobs] == [1.0, 2.0]
+    assert [rho_of(job, later) for job in others] == [None, None]
+    assert fairness(admin, later)["jobs"] == []
 
 
 def test_job_larger_than_its_share_may_take_longer(admin: User) -> None:

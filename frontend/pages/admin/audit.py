@@ -56,7 +56,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     found = [audit_row(event) for event in rows[: ON_A_PAGE + 1]]
     shown = found[:ON_A_PAGE]
     context = {
-        "rows": [{**row, "changes": _changes(row)} for row in shown],
+        "rows": [{**row, "changes": _changes(row), "words": _did(row)} for row in shown],
         "sent": sent,
         "is_filtered": any(sent.values()),
         "kinds": KINDS.items(),
@@ -64,6 +64,11 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         "is_first": not before,
     }
     return render(request, "admin/audit.html", context)
+
+
+def _did(row: dict[str, Any]) -> str:
+    """Return what was done, as ``job state: submit``."""
+    return f"{row['kind']}: {row['did']}".replace("_", " ")
 
 
 def _changes(row: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -120,8 +120,8 @@ def _score_rows(scores: list[dict[str, Any]]) -> list[tuple[str, str, str, str]]
     for key, label, write in (
         ("avg_jct_s", "Mean completion time", duration),
         ("avg_queueing_s", "Mean wait", duration),
-        ("avg_rho", "Mean rho", lambda value: number(value, 2)),
-        ("max_rho", "Largest rho", lambda value: number(value, 2)),
+        ("avg_rho", "Mean \u03c1", lambda value: number(value, 2)),
+        ("max_rho", "Largest \u03c1", lambda value: number(value, 2)),
     ):
         change = signed((other[key] / live[key] - 1) * 100) + " %" if live[key] else ""
         rows.append((label, write(live[key]), write(other[key]), change))
@@ -142,14 +142,14 @@ def _chart(scores: list[dict[str, Any]], request: HttpRequest) -> Chart:
         figure = {
             "data": [
                 line("Mean completion time", x, gains[0], color="accent", width=2.5),
-                line("Mean rho", x, gains[1], color="text-3", width=1.5),
+                line("Mean \u03c1", x, gains[1], color="text-3", width=1.5),
             ],
             "layout": layout(left=44, x=time_axis(times[0], until, zone), y={"ticksuffix": " %", "zeroline": True}),
         }
     return Chart(
         id="course",
         title="Difference of the shadow to the live policy, over all that has ended since",
-        sub="Mean completion time and mean rho, both replayed; below 0 the shadow is better",
+        sub="Mean completion time and mean \u03c1, both replayed; below 0 the shadow is better",
         figure=figure,
         empty="It appears with the second replay. One is made every 15 minutes once five jobs have ended.",
         table_head=("Replayed", "Jobs", "Completion time", "Rho"),

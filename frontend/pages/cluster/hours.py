@@ -5,7 +5,7 @@ from typing import Any
 
 from frontend.components.charts import Chart, area, layout, time_axis, wall
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, number, percent
+from frontend.components.formats import clock, digits_of, number, percent
 from frontend.components.times import Range, as_time
 from scheduler.core.gpu_hours import KINDS
 
@@ -42,7 +42,7 @@ def hours_chart(found: Row, *, range_: Range, zone: tzinfo, device: DeviceWord) 
     return Chart(
         id="hours",
         title=hours_title(found, device),
-        sub=f"{device.many[0].upper()}{device.many[1:]} by what they were doing, {range_.words}",
+        sub=f"{device.many[0].upper()}{device.many[1:]} by kind, coloured as in the table below, {range_.words}",
         figure=figure,
         empty="It appears with the first reports.",
         table_head=("Time", *(LOOKS[kind][0] for kind in KINDS)),
@@ -67,11 +67,12 @@ def hours_title(found: Row, device: DeviceWord) -> str:
 def hours_rows(found: Row) -> list[dict[str, Any]]:
     """Return one row a kind: word, colour, hours, part of the capacity, and what it means."""
     capacity = found["capacity"]
+    digits = digits_of(capacity)
     return [
         {
             "label": LOOKS[kind][0],
             "token": LOOKS[kind][1],
-            "hours": number(found["totals"][kind], 1),
+            "hours": number(found["totals"][kind], digits),
             "frac": found["totals"][kind] / capacity,
             "percent": percent(found["totals"][kind] / capacity),
             "means": LOOKS[kind][2],

@@ -98,4 +98,4 @@ def server_title(server: Row) -> str:
     if server["state"] == "lost":
         return f"is lost with {device.counted(len(server['gpus']))}"
     held = server["allocated_gpus"]
-    return f"gives {number(held)} of {device.counted(len(server['gpus']))}, {number(free)} free"
+    return f"gives {number(held)} of {device.counted(len(server['gpus']))}, {number(free) if free else 'none'} free"

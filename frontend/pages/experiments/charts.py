@@ -6,7 +6,7 @@ from typing import Any
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import number, significant
-from frontend.pages.experiments.words import best_of, value_text, values_words
+from frontend.pages.experiments.words import best_of, is_given_up, value_text, values_words
 
 Row = Mapping[str, Any]  # selectors.experiments
 _MOST_CURVES = 80
@@ -26,7 +26,7 @@ def curves_chart(experiment: Row) -> Chart:
     last = max((one["curve"][-1][0] for one in shown), default=1)
     if shown:
         traces.append(line("target", [0, last], [target, target], color="text", width=1.5, dash="dash"))
-    given_up = sum(one["promise"] == "poor" for one in members)
+    given_up = sum(is_given_up(one) for one in members)
     title = (
         f"Configuration {best['number']} leads with {significant(best['loss'])}, "
         f"{given_up} of {len(members)} are given up"

@@ -12,7 +12,7 @@ from frontend.components.formats import number, significant
 from frontend.components.viewer import now_utc
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
 from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
-from frontend.pages.experiments.words import best_of, finding, goal, values_words, verdict_of
+from frontend.pages.experiments.words import best_of, finding, goal, is_given_up, values_words, verdict_of
 from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Experiment
 from scheduler.models.experiment import ExperimentState
@@ -41,8 +41,8 @@ def experiments(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "running": running,
         "may_begin": queues_submittable(request.user).exists(),
-        "command": f'curl {request.build_absolute_uri("/api/v1/experiments")} -H "Authorization: Bearer $TOKEN" '
-        "-H 'Content-Type: application/json' -d @search.json",
+        "command": f"curl {request.build_absolute_uri('/api/v1/experiments')} "
+        "-H \"Authorization: Bearer $CLUSTERWEB_TOKEN\" -H 'Content-Type: application/json' -d @search.json",
     }
     return render(request, "experiments/experiments.html", context)
 
@@ -110,9 +110,9 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
 def _tiles(row: Row) -> list[dict[str, str]]:
     members = row["members"]
     best = best_of(members)
-    ended = sum(one["promise"] == "poor" for one in members)
+    ended = sum(is_given_up(one) for one in members)
     promising = sum(one["promise"] == "promising" for one in members)
-    saved = sum(row["total_steps"] - (one["step"] or 0) for one in members if one["promise"] == "poor")
+    saved = sum(row["total_steps"] - (one["step"] or 0) for one in members if is_given_up(one))
     return [
         {
             "label": "Best loss",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.components.formats import counted, number, percent, significant
-from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.lifecycle import TERMINAL, JobState
 
 Row = Mapping[str, Any]  # selectors.experiments
 
@@ -59,6 +59,11 @@ def goal(experiment: Row) -> str:
     return ends[state]
 
 
+def is_given_up(one: Row) -> bool:
+    """Return whether the search ended a configuration before its end."""
+    return bool(one["promise"] == "poor" and one["state"] != JobState.COMPLETED)
+
+
 def verdict_of(one: Row, experiment: Row) -> Verdict:
     """Return what becomes of a configuration, and why."""
     target = significant(experiment["target_loss"])
@@ -66,8 +71,8 @@ def verdict_of(one: Row, experiment: Row) -> Verdict:
     heads = f"Heads for {significant(one['heading_for'])}, {chance}." if chance else ""
     if one["loss"] is not None and one["loss"] <= experiment["target_loss"]:
         return Verdict(word="Reached the target", tone="ok", icon="check", why=f"Loss {significant(one['loss'])}.")
-    if one["promise"] == "poor":
-        return Verdict(word="Ended", tone="bad", icon="x", why=f"Poor: {heads[:1].lower()}{heads[1:]}")
+    if is_given_up(one):
+        return Verdict(word="Given up", tone="mute", icon="x", why=f"Poor: {heads[:1].lower()}{heads[1:]}")
     if one["state"] in TERMINAL:
         return _ended(one, experiment, heads)
     if not chance:

@@ -11,7 +11,6 @@ from frontend.components.formats import clock, data_size, number, percent, signi
 from frontend.pages.jobs.shaping import broken, smoothed, smoothing_weight, steps_words, thin, with_holes
 
 HEIGHT = 206  # pixels
-EMPTY_HEIGHT = 56  # of a chart without values: a sentence needs no more
 TABLE_ROWS = 60
 STEADY_FRAC = 0.05  # changes below this are not worth a headline
 FLAT_FRAC = 0.005  # of a loss
@@ -46,7 +45,7 @@ class Scene:
 def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, empty: str) -> Chart:
     """Return loss over steps, raw and smoothed, with what preemptions cost."""
     if len(losses) < 2:
-        return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty, height=EMPTY_HEIGHT)
+        return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty)
     points = thin(len(losses))
     x, raw = [steps[i] for i in points], [losses[i] for i in points]
     smooth = smoothed(raw)
@@ -161,7 +160,7 @@ def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: Sce
     """Return mini-batches a second over time, with the times it did not train."""
     known = [rate for rate in rates if rate is not None]
     if len(known) < 2:
-        return Chart(id="rate", title="Throughput", sub="Steps a second", figure=None, empty=empty, height=EMPTY_HEIGHT)
+        return Chart(id="rate", title="Throughput", sub="Steps a second", figure=None, empty=empty)
     chart = _time_chart(
         "rate", at, rates, scene, title=_rate_finding(known), sub="Steps a second", unit=significant, color="accent"
     )
@@ -180,7 +179,7 @@ def frac_chart(key: str, label: str, at: Sequence[datetime], values: Sequence[fl
     """Return a share (0 to 1, in per cent) over time."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
-        return Chart(id=key, title=label, sub="Per cent", figure=None, height=EMPTY_HEIGHT)
+        return Chart(id=key, title=label, sub="Per cent", figure=None)
     title = f"{label} is {percent(median(known[-5:]))}, median {percent(median(known))}"
     most = max(1.0, *known)
     ticks = [0, 0.25, 0.5, 0.75, 1]
@@ -194,7 +193,7 @@ def memory_chart(at: Sequence[datetime], values: Sequence[float | None], scene: 
     """Return the memory of the whole process tree over time, with what the job was given as a line."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
-        return Chart(id="memory", title="Memory", sub="Of the process tree", figure=None, height=EMPTY_HEIGHT)
+        return Chart(id="memory", title="Memory", sub="Of the process tree", figure=None)
     scale, unit = (2**30, "GiB") if max(known) >= 2**30 else (2**20, "MiB")
     scaled = [None if value is None else value / scale for value in values]
     title = f"Memory reached {data_size(max(known))}"

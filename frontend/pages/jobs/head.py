@@ -49,7 +49,10 @@ def place_words(subject: Subject) -> str:
     attempt = subject.detail["attempt"]
     if subject.is_holding and attempt:
         return f"{size} on {joined([seat['server'] for seat in attempt['servers']]) or 'no server'}"
-    return f"{size} on one server" if subject.job.num_gpus > 1 and not subject.is_over else size
+    if subject.job.num_gpus == 1 or subject.is_over:
+        return size
+    most = subject.job.spec["resources"].get("max_servers") or 1  # a spec of before has none
+    return f"{size} on one server" if most == 1 else f"{size} on up to {number(most)} servers"
 
 
 def moment(subject: Subject) -> Moment:

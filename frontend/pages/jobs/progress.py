@@ -10,6 +10,7 @@ from frontend.components.formats import clock, counted, data_size, duration, num
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import CAUSES, cause_words
 from scheduler.core.lifecycle import JobState
+from scheduler.selectors.fairness import rho_of
 
 FRESH_S = 60.0  # older progress gives no estimate
 RATE_SAMPLES = 60  # newest rates that an estimate rests on
@@ -105,7 +106,9 @@ def newest(series: dict[str, list[Any]], name: str, at: datetime) -> float | Non
 
 def tiles(subject: Subject) -> list[Tile]:
     """Return the small tiles: what is measured while it runs, what it took once it does not."""
-    return _running_tiles(subject) if subject.is_holding else _past_tiles(subject)
+    made = _running_tiles(subject) if subject.is_holding else _past_tiles(subject)
+    rho = rho_of(subject.job, subject.at)
+    return made if rho is None else [*made, Tile(id="rho", label="Fairness \u03c1", value=number(rho, 2))]
 
 
 def _running_tiles(subject: Subject) -> list[Tile]:
@@ -148,7 +151,8 @@ def _past_tiles(subject: Subject) -> list[Tile]:
     detail = subject.detail
     times = [("ran", "Ran", detail["executed_s"], "not yet"), ("waited", "Waited", waited_s(subject), "not at all")]
     made = [_time_tile(*given) for given in times]
-    held = rough(detail["attained_gpu_s"]) if detail["attained_gpu_s"] >= 1 else ("", "")
+    attained_s = detail["attained_gpu_s"]
+    held = rough(attained_s) if attained_s >= 1 else ("under 1", "s") if attained_s else ("", "")
     unit = f"{subject.device.one} {held[1]}"
     made.append(Tile(id="held", label="Held", value=held[0], unit=unit, missing="nothing yet"))
     times_preempted = detail["preemptions"]
@@ -171,7 +175,7 @@ def waited_s(subject: Subject) -> float:
 
 
 def _time_tile(key: str, label: str, seconds: float, missing: str) -> Tile:
-    value, unit = rough(seconds) if seconds >= 1 else ("", "")
+    value, unit = rough(seconds) if seconds >= 1 else ("under 1", "s") if seconds else ("", "")
     return Tile(id=key, label=label, value=value, unit=unit, missing=missing)
 
 

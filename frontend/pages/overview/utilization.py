@@ -44,7 +44,7 @@ def utilization_title(parts: dict[str, list[float]], times: Sequence[datetime], 
     if word and most < len(times) - 1 and min(free_fracs) < 0.15:
         return f"{word} of the cluster is free at {clock(times[most], now, zone)}"
     busy, idle = sum(parts["busy"]) / sum(totals), sum(parts["idle"]) / sum(totals)
-    return f"{percent(busy)} of the time is busy, {percent(idle)} is held but idle"
+    return f"{percent(busy)} were busy, {percent(idle)} held but idle"
 
 
 def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
@@ -104,17 +104,18 @@ def _labels(x: list[str], parts: dict[str, list[float]], total: float) -> list[d
     first = max(0, len(x) // 40)
     if parts["busy"][first] > total * 0.2:
         made.append(note("Busy", x[first], parts["busy"][first] / 2, bold=True, xanchor="left", xshift=8))
-    middle = _middle_of_top(parts["free"])
-    if parts["free"][middle] > total * 0.2 and len(x) // 12 < middle < len(x) * 11 // 12:
+    middle, length = _top(parts["free"])
+    is_roomy = length > len(x) // 12 and len(x) // 12 < middle < len(x) * 11 // 12
+    if parts["free"][middle] > total * 0.2 and is_roomy:
         height = total - parts["broken"][middle] - parts["free"][middle] / 2
         made.append(note("Free", x[middle], height, color="text-2", bold=True))
     return made
 
 
-def _middle_of_top(values: list[float]) -> int:
-    """Return the middle of the longest stretch that is (almost) as high as the highest value."""
+def _top(values: list[float]) -> tuple[int, int]:
+    """Return the middle and the length of the longest stretch that is (almost) as high as the highest value."""
     best, start, enough = (0, 0), 0, max(values) * 0.9
     for index, value in enumerate([*values, -1.0]):
         if value < enough:
             best, start = max(best, (index - start, start)), index + 1
-    return best[1] + best[0] // 2
+    return best[1] + best[0] // 2, best[0]

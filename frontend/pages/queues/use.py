@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from frontend.components.devices import DeviceWord
 from frontend.components.formats import iso, significant
 from frontend.components.times import Range
 from scheduler.models import Queue
@@ -14,7 +15,7 @@ LEAST_GPU_HOURS = 1 / 3600
 Context = dict[str, Any]  # of a template
 
 
-def usage_context(user: Actor, queue: Queue, range_: Range) -> Context:
+def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) -> Context:
     """Return what the tab shows."""
     found = usage(queue, since=range_.since, until=range_.until)
     top = max((row["allocated_gpu_hours"] for row in found["rows"]), default=0.0)
@@ -35,15 +36,16 @@ def usage_context(user: Actor, queue: Queue, range_: Range) -> Context:
         "range_words": range_.words,
         "csv_href": f"/api/v1/queues/{queue.name}/usage?format=csv&{asked}",
         "loan_cards": [
-            _card(queue, [row for row in ledger["rows"] if row["is_lent"] == is_lent], is_lent=is_lent)
+            _card(queue, [row for row in ledger["rows"] if row["is_lent"] == is_lent], device, is_lent=is_lent)
             for is_lent in (True, False)
         ],
     }
 
 
-def _card(queue: Queue, rows: list[Context], *, is_lent: bool) -> tuple[str, list[Context], str]:
+def _card(queue: Queue, rows: list[Context], device: DeviceWord, *, is_lent: bool) -> tuple[str, list[Context], str]:
     """Return the title, the rows and the side of one card of the ledger; what is less than a second is left out."""
     rows = [row for row in rows if row["gpu_hours"] >= LEAST_GPU_HOURS or row["gpus_now"] or row["recalls"]]
     hours = significant(sum(row["gpu_hours"] for row in rows))
     verb = "lent" if is_lent else "borrowed"
-    return (f"{queue.name} {verb} {hours} GPU-hours" if rows else f"{queue.name} {verb} nothing", rows, verb)
+    said = f"{hours} {device.one}-hours" if rows else "nothing"
+    return f"{queue.name} {verb} {said}", rows, verb

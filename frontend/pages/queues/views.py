@@ -104,5 +104,5 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
     elif tab == "members":
         context |= members_context(request.user, shown, detail, sent.context)
     else:
-        context |= usage_context(request.user, shown, range_)
+        context |= usage_context(request.user, shown, range_, device)
     return render(request, "queues/queue.html", context, status=sent.status)

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
 from frontend.components.errors import page
+from frontend.components.option_fields import option_label, option_text
 from frontend.components.reason_names import reason_name
 from frontend.components.trials import trial_words
 from frontend.pages.rounds.words import pace, preemption_words, seat_words, trigger_words, wait_words, what_it_did
@@ -51,6 +52,7 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         "device": device,
         "did": what_it_did(row),
         "why": trigger_words(row["trigger"]),
+        "options": [(option_label(name), option_text(value)) for name, value in row["policy_options"].items()],
         "preemptions": [{**entry, "words": preemption_words(entry)} for entry in row["preemptions"][:SHOWN_MOST]],
         "trials": [_trial(entry) for entry in row["trials"][:SHOWN_MOST]],
         "launched": launched[:SHOWN_MOST],

@@ -100,7 +100,7 @@ def me(request: HttpRequest) -> HttpResponseBase:
         "chosen": viewer_theme(request),
         "mails": [(name, NOTICES[name], name in mail_notices(request.user)) for name in OF_A_JOB],
         "mails_are_sent": settings.MAILS_ARE_SENT,
-        "curl": f'curl -H "Authorization: Bearer $TOKEN" {url}',
+        "curl": f'curl -H "Authorization: Bearer $CLUSTERWEB_TOKEN" {url}',
     }
     return render(request, "signin/me.html", context, status=status)
 

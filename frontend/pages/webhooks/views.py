@@ -58,7 +58,7 @@ def webhooks(request: HttpRequest) -> HttpResponseBase:
         "made": made,
         "rows": [{"webhook": row, "counts": counts.get(row.pk, {"last_at": None})} for row in rows],
         "is_admin": whole_cluster,
-        "curl": f'curl -H "Authorization: Bearer $TOKEN" {request.build_absolute_uri("/api/v1/webhooks")}',
+        "curl": f'curl -H "Authorization: Bearer $CLUSTERWEB_TOKEN" {request.build_absolute_uri("/api/v1/webhooks")}',
     }
     return render(request, "webhooks/webhooks.html", context, status=status)
 

@@ -53,6 +53,8 @@ def test_change_is_told_once_with_both_values(world: World) -> None:
     assert (told.actor, told.reason) == ("mia", "reprioritise")
     assert told.data == {"priority": {"before": 50, "after": 7}}
     assert (stored.state, stored.priority, stored.spec["schedule"]["priority"]) == ("running", 7, 7)
+    audited = world.client("admin").get("/api/v1/audit?kind=job_changed").json()["results"][0]
+    assert (audited["before"], audited["after"], audited["data"]) == ({"priority": 50}, {"priority": 7}, {})
     assert "has priority 7 now, says mia" in world.client("member").get("/").content.decode()
 
 

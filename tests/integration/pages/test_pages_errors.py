@@ -190,3 +190,17 @@ def test_ended_session_leads_to_the_sign_in_page_and_back(world: World) -> None:
                 assert answer.status_code == 302, name
                 assert answer["Location"].startswith("/sign-in?next=/"), name
     assert client.get("/api/v1/me").status_code == 401
+
+
+def test_failure_names_its_request(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tells an admin of it can say which it was."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("the test broke this page")
+
+    monkeypatch.setattr("frontend.pages.cluster.views.gpu_map", broken)
+    answer = admin.get("/cluster")
+
+    assert answer.status_code == 500
+    assert "This page failed" in answer.content.decode()
+    assert answer["X-Request-Id"] in answer.content.decode()

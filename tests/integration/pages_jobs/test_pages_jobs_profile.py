@@ -30,7 +30,7 @@ def test_measured_job_shows_its_curve_and_its_cost(world: World) -> None:
     job = _profiled(world)
     page = world.browser("member").client.get(f"/jobs/J-{job.number}/profile").content.decode()
 
-    assert "Full speed takes 2 cores per GPU" in page
+    assert "Full speed takes 2 cores per CPU slot" in page
     assert "node-7" in page
     assert "with other cores than granted" in page
     assert "Measure again" not in page

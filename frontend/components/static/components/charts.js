@@ -4,6 +4,7 @@
 
 const Charts = (() => {
   const drawn = new Set();
+  const NARROW_PX = 420;
   const token = (name) => {
     const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     const inner = /^var\((--[a-z0-9-]+)\)$/.exec(value);
@@ -29,6 +30,11 @@ const Charts = (() => {
     if (!element || !figure) return;
     const { data, layout } = resolved(figure);
     if (!drawn.has(element)) element.replaceChildren();
+    // On a small screen times stand side by side only if they are few.
+    if (layout.xaxis?.type === "date" && element.clientWidth < NARROW_PX) {
+      delete layout.xaxis.dtick;
+      Object.assign(layout.xaxis, { nticks: 4, tickangle: 0 });
+    }
     await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true });
     if (!drawn.has(element)) { drawn.add(element); keys(element); }
     element.dataset.drawn = "1";

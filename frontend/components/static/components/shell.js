@@ -23,7 +23,7 @@ const Shell = (() => {
   };
   const significant = (value) => {
     const size = Math.abs(value);
-    return number(value, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4);
+    return number(value, size >= 100 || !size ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4);
   };
   const percent = (frac) => (frac === null || frac === undefined ? "not measured" : `${number(frac * 100)}${NBSP}%`);
   const duration = (seconds) => {
@@ -214,7 +214,7 @@ const Shell = (() => {
   };
 
   /* Keys: / search, g + letter to go, j and k rows, Enter open, Esc close */
-  const places = { o: "/", j: "/jobs", q: "/queues", c: "/cluster", r: "/rounds", n: "/jobs/new" };
+  const places = { o: "/", j: "/jobs", q: "/queues", c: "/cluster", r: "/rounds", w: "/whatif", n: "/jobs/new" };
   let leader = 0;
   const moveRow = (step) => {
     const links = [...document.querySelectorAll("main .table tbody .name")].filter((link) => link.offsetParent);
@@ -234,7 +234,8 @@ const Shell = (() => {
     else if (event.key === "/") {
       const search = document.querySelector("[data-shortcut]");
       if (search) { event.preventDefault(); search.focus(); search.select(); }
-    } else if (event.key === "j") moveRow(1);
+    } else if (event.key === "?") document.getElementById("keys")?.showModal();
+    else if (event.key === "j") moveRow(1);
     else if (event.key === "k") moveRow(-1);
   });
   document.addEventListener("click", (event) => {
@@ -244,6 +245,7 @@ const Shell = (() => {
     if (row && !event.target.closest("a, button, input, select, summary, label") && !String(getSelection())) row.querySelector(".name")?.click();
   });
 
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   enhance(document);
   setInterval(tick, 1000);
   return { ago, announce, badge, device, duration, enhance, icon, number, percent, progress, said, set, setBadge, significant, span, toast, wall };

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from frontend.components.charts import Chart, Json, layout, plain, token
+from frontend.components.charts import Chart, Json, layout, token
+from frontend.components.devices import DeviceWord
 from frontend.components.formats import number
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.optimistic import settled
@@ -17,14 +18,14 @@ def context(subject: Subject) -> dict[str, Any]:
     asked = subject.detail["spec"]["resources"]["cpus"]
     return {
         "profile": profile,
-        "curve": _curve(known) if known else None,
+        "curve": _curve(known, subject.device) if known else None,
         "asks_auto": asked == "auto",
         "asked_cpus": asked,
         "is_admin": bool(subject.request.user.is_superuser),
     }
 
 
-def _curve(profile: dict[str, Any]) -> Chart:
+def _curve(profile: dict[str, Any], device: DeviceWord) -> Chart:
     """Return speed by cores with enough memory, the line of the model and the measured points on it."""
     cores = [float(value) for value in profile["cpus_per_gpu"]]
     speeds = [row[-1] for row in profile["relative_speed"]]
@@ -52,7 +53,6 @@ def _curve(profile: dict[str, Any]) -> Chart:
         "layout": layout(
             height=HEIGHT,
             x={
-                "title": {"text": plain("cores per GPU")},
                 "rangemode": "tozero",
                 "dtick": max(1, round(max(cores) / 8)),
             },
@@ -61,10 +61,10 @@ def _curve(profile: dict[str, Any]) -> Chart:
     }
     return Chart(
         id="profile-cores",
-        title=f"Full speed takes {number(best)} {'core' if best == 1 else 'cores'} per GPU",
-        sub="Speed by cores; 1 is the speed with the GPU's share of a server",
+        title=f"Full speed takes {number(best)} {'core' if best == 1 else 'cores'} per {device.one}",
+        sub=f"Speed by cores per {device.one}; 1 is the speed with its share of a server",
         figure=figure,
-        table_head=("Cores per GPU", "Speed"),
+        table_head=(f"Cores per {device.one}", "Speed"),
         table_rows=[(number(x), f"{y:.2f}") for x, y in zip(cores, speeds, strict=True)],
         height=HEIGHT,
     )
