@@ -13,7 +13,7 @@ SINCE, UNTIL = "2017-10-03", "2017-10-24"
 # The first week only tells how long jobs run and how far estimates are off.
 CALIBRATES_S = 7 * 86_400.0
 # Of so many waits one is told, evenly: none is chosen by what it was like.
-WAIT_EVERY = 5
+WAIT_EVERY = 10
 POLICIES = ("fifo", "las")
 # No job says how long it is; every second one does; all do.
 TELL_EVERY = {"none": 0, "half": 2, "all": 1}
