@@ -178,6 +178,7 @@ class FakeAttempt:
     cause: str = ""
     exit_code: int | None = None
     detail: str = ""
+    leaving_s: float = 0.0  # since it was asked off its slot
     extra: dict[str, Any] = field(default_factory=dict)  # further columns of AttemptReport
 
 
@@ -194,6 +195,7 @@ class FakeAgent:
         self.attempts: dict[str, FakeAttempt] = {}
         self.broken: set[int] = set()
         self.stops_at_once = True
+        self.parks_after_s = 0.0  # how long who is asked off a slot takes, as on a busy machine
         self.launches = True
         self.refused = 0
 
@@ -224,11 +226,16 @@ class FakeAgent:
             if wanted.wanted == "run" and attempt.phase == "parked":
                 attempt.phase = "running"
             elif wanted.wanted == "park" and attempt.phase == "running" and self.stops_at_once:
-                attempt.phase = "parked"
+                self._park(attempt, asked_for_s=0.0)
             elif wanted.wanted not in ("run", "park") and attempt.phase != "ended":
                 attempt.phase = "stopping"
                 if self.stops_at_once:
                     self._stop(attempt)
+
+    def _park(self, attempt: FakeAttempt, *, asked_for_s: float) -> None:
+        attempt.leaving_s += asked_for_s
+        if attempt.leaving_s >= self.parks_after_s:
+            attempt.phase, attempt.leaving_s = "parked", 0.0
 
     def _stop(self, attempt: FakeAttempt) -> None:
         if attempt.wanted.wanted in ("preempt", "suspend") and attempt.step is not None:
@@ -246,6 +253,8 @@ class FakeAgent:
             elif attempt.phase == "running":
                 attempt.run_s += seconds
                 attempt.step = (attempt.step or 0) + int(seconds * attempt.steps_per_s)
+                if attempt.wanted.wanted == "park" and self.stops_at_once:
+                    self._park(attempt, asked_for_s=seconds)
 
     def end(self, job_id: str, *, cause: str, exit_code: int | None = None, detail: str = "") -> None:
         """Let the attempt of a job end."""

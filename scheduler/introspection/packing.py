@@ -82,6 +82,10 @@ class Packing:
         jobs, now_s = snapshot.jobs, snapshot.now_s
         if now_s < trial.until_s - 1e-6 or not jobs.running[guest]:
             return trial
+        unknown = [row for row in (host, guest) if math.isnan(jobs.rate[row])]
+        told_by_s = max((float(jobs.held_at_s[row]) for row in unknown), default=-math.inf) + self.trial_s
+        if now_s < told_by_s - 1e-6:  # the pair has just got its GPUs, and not said yet how fast it is there
+            return replace(trial, until_s=min(now_s + self.look_s, told_by_s))
         gain = sum(float(jobs.rate[row]) / alone for row, alone in zip((host, guest), trial.values, strict=True))
         if gain > self.least_gain:  # a speed that is not known is no gain
             return replace(trial, verdict=Verdict.KEPT, until_s=now_s + self.check_s)

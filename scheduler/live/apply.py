@@ -110,6 +110,8 @@ class _Applying:
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
         self.seats = self._planned_seats()
+        self.partners = {**plan.riding, **{host: guest for guest, host in plan.riding.items()}}
+        self.places: dict[int, int] = {}  # of kept jobs on their GPUs
         moving = {preemption.job for preemption in plan.preemptions}
         wanted = {*moving, *live.parked_on, *(row for row in self.seats if row not in plan.kept)}
         wanted |= {p.by_job for p in plan.preemptions if p.by_job != NO_ROW}
@@ -210,8 +212,10 @@ class _Applying:
         server_rows = {pk: row for row, pk in enumerate(self.live.server_pks)}
         found: dict[tuple[int, int], list[int]] = defaultdict(list)
         held = LeaseGpu.objects.filter(lease__attempt_id__in=row_of, released_at=None).order_by("gpu__index")
-        for attempt_pk, server_pk, index in held.values_list("lease__attempt_id", "gpu__server_id", "gpu__index"):
+        columns = ("lease__attempt_id", "gpu__server_id", "gpu__index", "slot")
+        for attempt_pk, server_pk, index, place in held.values_list(*columns):
             found[row_of[attempt_pk], server_rows[server_pk]].append(index)
+            self.places[row_of[attempt_pk]] = place
         return found
 
     def _free_indexes(self) -> dict[int, list[int]]:
@@ -364,14 +368,16 @@ class _Applying:
         self.applied.preempted += [row] if tell else []
 
     def _part(self, row: int, seat: Seat, indexes: tuple[int, ...]) -> Part:
-        room = self.rooms[seat.server_pk]
+        room, partner = self.rooms[seat.server_pk], self.partners.get(row)
+        # Beside one who has run there alone till now it gets the other place.
+        place = 1 - self.places[partner] if partner in self.places else int(row in self.plan.riding)
         return Part(
             server_id=seat.server_pk,
             gpu_pks=tuple(room.gpus[index] for index in indexes),
             cpus=seat.cpus,
             cpu_ids=room.take(cpus=seat.cpus, memory_bytes=seat.memory_bytes),
             memory_bytes=seat.memory_bytes,
-            slot=1 if row in self.plan.riding else 0,
+            slot=place,
         )
 
     def _record_waits(self) -> None:

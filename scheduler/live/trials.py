@@ -5,13 +5,13 @@ Decides nothing: the core tries and judges. Here its memory is kept, with the me
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from scheduler.core.errors import JobChanged
-from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.lifecycle import TERMINAL, JobState
 from scheduler.core.plan import Plan
 from scheduler.core.tables import JobTable
 from scheduler.core.trial import NOTES, TrialKind, Verdict
@@ -30,12 +30,17 @@ Tried = dict[str, Any]  # JSON: kind, jobs, servers, verdict, rates before and a
 def trials_read(jobs: JobTable) -> tuple[CoreTrial, ...]:
     """Return what the plan before wants to find in the next snapshot.
 
-    A job that moves has no GPUs for a while; its trial is kept back until it has some, and is measured from then on.
+    A job that moves has no GPUs for a while; its trial is kept back until it has some, and is measured from then on. So
+    is what is known of a pair of which one is on its way off its GPUs: it is whole again when that one is parked.
     """
-    held_at_s = dict(zip(jobs.job_id[jobs.running].tolist(), jobs.held_at_s[jobs.running].tolist(), strict=True))
     rows = _remembered()
-    away = _on_its_way(rows, held_at_s)
+    away = _kept_back(rows, jobs)
+    held_at_s = _held_at_s(jobs)
     return tuple(_from_its_place(_core(row), held_at_s) for row in rows if row.pk not in away)
+
+
+def _held_at_s(jobs: JobTable) -> Mapping[int, float]:
+    return dict(zip(jobs.job_id[jobs.running].tolist(), jobs.held_at_s[jobs.running].tolist(), strict=True))
 
 
 def _core(row: Trial) -> CoreTrial:
@@ -54,11 +59,33 @@ def _is_measured_move(trial: Trial | CoreTrial) -> bool:
     return trial.kind == TrialKind.MOVE and trial.verdict == Verdict.TRYING
 
 
+def _kept_back(rows: Sequence[Trial], jobs: JobTable) -> set[int]:
+    """Return the trials that a round with these jobs is not shown, and that it does not forget by that."""
+    return _on_its_way(rows, _held_at_s(jobs)) | _with_leavers(rows, jobs)
+
+
 def _on_its_way(rows: Sequence[Trial], held_at_s: Mapping[int, float]) -> set[int]:
     """Return the trials of jobs that have left their servers and not come to the others yet."""
     moves = {row.jobs[0]: row.pk for row in rows if _is_measured_move(row) and row.jobs[0] not in held_at_s}
     lives = Job.objects.filter(number__in=moves).exclude(state__in=sorted(TERMINAL)).values_list("number", flat=True)
     return {moves[number] for number in lives} if moves else set()
+
+
+def _with_leavers(rows: Sequence[Trial], jobs: JobTable) -> set[int]:
+    """Return the pairs of which one is on its way off its GPUs."""
+    pairs = [row for row in rows if row.kind == TrialKind.PACK]
+    leavers = _leavers({number for row in pairs for number in row.jobs}, jobs)
+    return {row.pk for row in pairs if not leavers.isdisjoint(row.jobs)}
+
+
+def _leavers(numbers: Collection[int], jobs: JobTable) -> set[int]:
+    """Return which of the jobs a round is not shown because they are on their way off their GPUs."""
+    absent = set(numbers) - set(jobs.job_id.tolist())
+    if not absent:
+        return set()
+    # One that has come to the end of its way since the round began is parked.
+    lives = Job.objects.filter(number__in=absent, state__in=[JobState.RUNNING, JobState.PARKED])
+    return set(lives.values_list("number", flat=True))
 
 
 def _from_its_place(trial: CoreTrial, held_at_s: Mapping[int, float]) -> CoreTrial:
@@ -81,12 +108,13 @@ def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime)
     """
     rates = dict(zip(jobs.job_id.tolist(), jobs.rate.tolist(), strict=True))
     rows = _remembered()
-    away = _on_its_way(rows, dict.fromkeys(jobs.job_id[jobs.running].tolist(), 0.0))
+    away = _kept_back(rows, jobs)
     before = {_key(row.kind, row.jobs): row for row in rows if row.pk not in away}
     told: list[Tried] = []
     for place, trial in enumerate(plan.trials):
         row = before.pop(_key(trial.kind, trial.jobs), None) or Trial(kind=trial.kind)
         is_news = row.pk is None or row.verdict != trial.verdict
+        trial = _with_leavers_notes(trial, row, jobs) if trial.kind in NOTES and row.pk else trial
         changes = _columns(trial) | {"place": place}
         if is_news and trial.kind not in NOTES:
             after = [] if trial.verdict is Verdict.TRYING else [_json(rates.get(job, math.nan)) for job in trial.jobs]
@@ -98,6 +126,23 @@ def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime)
     for entry in told:
         _tell_jobs(entry, round_number=round_number, at=at)
     return told
+
+
+def _with_leavers_notes(trial: CoreTrial, row: Trial, jobs: JobTable) -> CoreTrial:
+    """Return what is noted of each job with the notes on those on their way off their GPUs.
+
+    The round was not shown them. Forgotten, they would come back as newcomers, who owe nothing for the turn they had
+    and have to be measured anew; on a busy machine, where rounds come while they leave, that is at every turn.
+    """
+    leavers = _leavers(row.jobs, jobs) - set(trial.jobs)
+    kept = [at for at, job in enumerate(row.jobs) if job in leavers]
+    before = _core(row)
+    return replace(
+        trial,
+        jobs=(*trial.jobs, *(before.jobs[at] for at in kept)),
+        servers=(*trial.servers, *(before.servers[at] for at in kept if before.servers)),
+        values=(*trial.values, *(before.values[at] for at in kept)),
+    )
 
 
 def _forget(row: Trial, rates: Mapping[int, float], *, at: datetime) -> Tried | None:

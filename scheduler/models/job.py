@@ -237,7 +237,7 @@ class LeaseGpu(models.Model):
 
     lease = models.ForeignKey(Lease, on_delete=models.CASCADE, related_name="gpus")
     gpu = models.ForeignKey("scheduler.Gpu", on_delete=models.PROTECT, related_name="leases")
-    slot = models.PositiveSmallIntegerField(default=0)  # place on a shared GPU: 1 for the guest of a packed pair
+    slot = models.PositiveSmallIntegerField(default=0)  # place on a shared GPU: a packed pair has 0 and 1
     released_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -35,6 +35,15 @@ def play(world: World, seconds: int, *, together: float) -> None:
         world.pass_time(1)
 
 
+def play_busily(world: World, seconds: int, *, together: float) -> None:
+    """Let time pass on a busy machine: who is asked off a slot takes its time, and rounds look at it meanwhile."""
+    for _ in range(seconds):
+        for agent in world.agents.values():
+            agent.parks_after_s = 3.0
+        play(world, 1, together=together)
+        world.round()
+
+
 def verdicts(job: Job) -> list[str]:
     """Return what a job was told of trials, in order."""
     return list(Event.objects.filter(job=job, kind="trial").order_by("number").values_list("reason", flat=True))
@@ -66,6 +75,21 @@ def test_pair_that_gains_is_kept(packing: World) -> None:
     assert {gpu["job"]["number"], gpu["guest"]["number"]} == {first.number, second.number}
 
 
+def test_pair_is_found_as_its_host_gets_its_turn(packing: World) -> None:
+    """The host waited till then: it comes beside the guest, which has had the GPU for itself."""
+    turn_s = 12  # one that is a second late is a turn like others
+    options = {"slicing": {"quantum_s": turn_s}, "packing": {"look_s": turn_s, "trial_s": turn_s, "check_s": 60}}
+    packing.settings(introspection_options=options)
+    packing.server("alpha", slots=1)
+    first, second = packing.submit(), packing.submit()
+    play(packing, 5 * turn_s, together=1.5)
+
+    assert Trial.objects.get(kind="pack").jobs == [first.number, second.number]
+    assert packing.state(first) == packing.state(second) == JobState.RUNNING
+    assert sorted(place for _, place in sharing()) == [0, 1]
+    assert verdicts(first)[:2] == ["pack_trying", "pack_kept"]
+
+
 def test_pair_that_loses_is_taken_apart_within_two_quanta(packing: World) -> None:
     """Each at 40 %: less than in turns. They go on in turns, and are not tried again."""
     packing.server("alpha", slots=1)
@@ -86,6 +110,35 @@ def test_pair_that_loses_is_taken_apart_within_two_quanta(packing: World) -> Non
     assert Trial.objects.filter(kind="pack").count() == 1
     assert {packing.state(first), packing.state(second)} == {JobState.RUNNING, JobState.PARKED}
     assert [attempt.number for job in (first, second) for attempt in packing.attempts(job)] == [1, 1]
+
+
+def test_speeds_of_jobs_on_their_way_off_are_remembered(packing: World) -> None:
+    """Rounds that come while one leaves its slot do not forget how fast it was, or no pair would ever be tried."""
+    packing.server("alpha", slots=1)
+    first, _ = packing.submit(), packing.submit()
+    play_busily(packing, 60, together=1.5)
+
+    assert verdicts(first)[:2] == ["pack_trying", "pack_kept"]
+
+
+def test_verdict_on_a_pair_outlasts_the_way_off_its_slot(packing: World) -> None:
+    """A pair that lost is not tried again while one of the two leaves."""
+    packing.server("alpha", slots=1)
+    first, _ = packing.submit(), packing.submit()
+    play_busily(packing, 120, together=0.8)
+
+    assert verdicts(first) == ["pack_trying", "pack_undone"]
+
+
+def test_pair_that_was_kept_takes_its_turn_as_one(packing: World) -> None:
+    """Beside a third job: rounds between the two on their way off do not tear them apart."""
+    packing.server("alpha", slots=1)
+    first, second, _ = packing.submit(), packing.submit(), packing.submit()
+    play_busily(packing, 240, together=1.5)
+    told = [*verdicts(first), *verdicts(second)]
+
+    assert "pack_kept" in told
+    assert "pack_gone" not in told
 
 
 def test_pair_ends_with_one_of_its_jobs(packing: World) -> None:

@@ -45,6 +45,20 @@ def test_two_jobs_take_turns_on_one_slot(slicing: World) -> None:
     assert abs(served_s(first) - served_s(second)) <= QUANTUM_S + 2
 
 
+def test_who_takes_long_to_leave_does_not_take_the_next_turn_as_well(slicing: World) -> None:
+    """Rounds that come while one leaves do not forget that it had its turn: on a busy machine, too, all get theirs."""
+    agent = slicing.server("alpha", slots=1)
+    agent.parks_after_s = 3.0
+    jobs = [slicing.submit() for _ in range(3)]
+    for _ in range(18 * QUANTUM_S):
+        slicing.pass_time(1)
+        slicing.round()
+    service = [served_s(job) for job in jobs]
+
+    assert min(service) > 0
+    assert max(service) - min(service) <= QUANTUM_S + agent.parks_after_s + 2
+
+
 def test_parked_job_holds_memory_and_no_gpu_and_says_why_it_waits(slicing: World) -> None:
     """What it used at most stays counted on its server; who runs has the rest."""
     agent = slicing.server("alpha", slots=1)
