@@ -33,7 +33,7 @@ const Charts = (() => {
     // On a small screen times stand side by side only if they are few.
     if (layout.xaxis?.type === "date" && element.clientWidth < NARROW_PX) {
       delete layout.xaxis.dtick;
-      Object.assign(layout.xaxis, { nticks: 4, tickangle: 0 });
+      Object.assign(layout.xaxis, { nticks: 5, tickangle: 0 });
     }
     await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true });
     if (!drawn.has(element)) { drawn.add(element); keys(element); }
