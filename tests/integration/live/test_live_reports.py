@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
 from agents.protocol import Stamp
 from scheduler.core.lifecycle import JobState
@@ -41,6 +42,23 @@ def test_doubled_and_late_reports_change_nothing(world: World) -> None:
     assert _state_of_everything() == before
     assert Job.objects.get(pk=job.pk).step == agent.attempt_of(job.pk).step
     assert _rejected(agent) == 0
+
+
+def test_report_of_many_jobs_costs_no_more_statements_than_of_one(
+    world: World, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Of each server a report is taken every second."""
+    agent = world.server("alpha", slots=4)
+    jobs = [world.submit() for _ in range(4)]
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in jobs))
+    agent.work(1)
+    message = agent.report()
+
+    # The cluster's epoch, the server (twice, and its place in line), its GPUs, leases and gangs, two kinds of rows
+    # written, and a savepoint.
+    with django_assert_num_queries(11):
+        world.engine.take([(agent.server_id, message)])
+    assert [Job.objects.get(pk=job.pk).step for job in jobs] == [agent.attempt_of(job.pk).step for job in jobs]
 
 
 def test_of_one_batch_the_newest_report_counts(world: World) -> None:
