@@ -13,8 +13,8 @@ from scheduler.core.tables import IntArray, Placements
 # What one job holds: (server row, GPUs, cores, bytes) for each server it uses, servers ascending.
 Grant = tuple[tuple[int, int, float, float], ...]
 
-# Parts of a digest: a job with its first server, each other server of it, two jobs.
-_JOB, _SEAT, _PAIR = (struct.Struct(form).pack for form in ("<cqqqdd", "<qqdd", "<qq"))
+# Parts of a digest: when, a job with its first server, each other server of it, two jobs.
+_TIME, _JOB, _SEAT, _PAIR = (struct.Struct(form).pack for form in ("<d", "<cqqqdd", "<qqdd", "<qq"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Changes:
 
     def digest(self, before: bytes, now_s: float) -> bytes:
         """Return a digest of these changes and of all before them."""
-        parts = [before, struct.pack("<d", now_s)]
+        parts = [before, _TIME(now_s)]
         for mark, grants in ((b"s", self.started), (b"a", self.amended)):
             for row in sorted(grants):
                 grant = grants[row]

@@ -5,6 +5,7 @@ and memory depend on what sits there alone; ``plan_round`` serves everything els
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -87,20 +88,20 @@ class ShortRounds:
             )
             for row in first.tolist()
         ]
+        self._steps = None
+        if self._preemptive and isinstance(config.policy, StepsByService):
+            self._steps = Steps(columns, *config.policy.service_steps())
         self._walk = ShortWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),
             gangs=gangs,
             preemptive=self._preemptive,
-            falling=not isinstance(config.policy, StepsByService),
+            ceilings=self._steps.ceilings if self._steps else None,
             in_line=isinstance(config.policy, MayBackfill) and not config.policy.backfill,
         )
         self._first_key: list[float] = self._keys(jobs.job_id).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
-        self._steps = None
-        if self._preemptive and isinstance(config.policy, StepsByService):
-            self._steps = Steps(columns, *config.policy.service_steps())
         self._change_at_s = math.inf
         self._overdue: dict[int, Grant] = {}
 
@@ -128,9 +129,9 @@ class ShortRounds:
         if now_s >= self._change_at_s - 1.0 or walk.unsettled or was_empty:
             walk.reopen()
         if self._steps and walk.num_waiting:
-            for row, step in self._steps.passed(now_s):
-                walk.move(row, step)
-        moves = walk.walk(now_s, self._keys)
+            for row, key in self._steps.passed(now_s):
+                walk.move(row, key)
+        moves = walk.walk(now_s, self._present_keys)
         if self._steps:
             for row in moves.displaced:
                 self._steps.leave(row)
@@ -159,12 +160,11 @@ class ShortRounds:
             shelf.leave(row)
         stopped = {row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()}
         grants = shelf.sit(started, moves.on_free, walk.space.free)
-        if not grants:
-            return Changes(stopped=stopped)
-        alone = [row for row in moves.on_free if len(started[row]) == 1]
-        elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
-        if elsewhere:
-            walk.reseat({row: ((server, gpus),) for row, (server, gpus, _, _) in elsewhere.items()})
+        if shelf.chooses:
+            alone = [row for row in moves.on_free if len(started[row]) == 1]
+            elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
+            if elsewhere:
+                walk.reseat({row: ((server, gpus),) for row, (server, gpus, _, _) in elsewhere.items()})
         if len(grants) == len(started):
             return Changes(started=grants, stopped=stopped)
         return Changes(
@@ -188,8 +188,17 @@ class ShortRounds:
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while it does not matter."""
-        self._change_at_s = self._steps.next_s(world.now_s) if self._steps and self._walk.num_waiting else math.inf
-        return self._change_at_s - world.now_s
+        self._change_at_s = math.inf
+        if not self._steps or not self._walk.num_waiting:
+            return math.inf
+        self._change_at_s = self._steps.next_inside_s(world.now_s, self._walk.strongest_key())
+        return min(self._change_at_s, self._steps.next_tier_s(world.now_s)) - world.now_s
+
+    def _present_keys(self, rows: Sequence[int]) -> list[float]:
+        if self._steps:
+            return self._steps.keys(rows, self._now_s)
+        keys: list[float] = self._keys(np.array(rows)).tolist()
+        return keys
 
     def _keys(self, rows: IntArray) -> FloatArray:
         jobs = self._columns.look(rows, self._now_s)

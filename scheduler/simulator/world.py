@@ -81,7 +81,6 @@ class World:
         self._to_come: list[int] = np.lexsort((np.arange(len(jobs)), columns.arrival_s))[::-1].tolist()
         self._back: list[tuple[float, int]] = []
         self._ends: list[tuple[float, int]] = []
-        self._gpus: list[int] = columns.num_gpus.tolist()
         self._arrival_s: list[float] = columns.arrival_s.tolist()
         self._profile: list[int] = columns.profile.tolist()
         self._next_s, self._first_start_s = cells(columns.next_s), cells(columns.first_start_s)
@@ -91,7 +90,11 @@ class World:
         )
         self._arrived, self._ended = cells(columns.arrived), cells(columns.ended)
         self._joined_active_s, self._left_active_s = cells(columns.joined_active_s), cells(columns.left_active_s)
-        self._speeds: dict[tuple[int, int, int, float, float, int, int], float] = {}
+        # By what a job is and asks for, and by what it holds: its speed.
+        self._kind = [*zip(self._profile, columns.num_gpus.tolist(), strict=True)]
+        self._speeds: dict[tuple[int, int], dict[tuple[int, float, float, int], float]] = {
+            kind: {} for kind in set(self._kind)
+        }
 
     @property
     def back(self) -> list[tuple[float, int]]:
@@ -126,14 +129,16 @@ class World:
 
     def advance(self, to_s: float) -> None:
         """Let time pass: jobs arrive, fail and end, those of this very moment included."""
-        while True:
-            arrival_s, end_s = self.next_arrival_s(), self.next_end_s()
-            if arrival_s > to_s and end_s > to_s:
-                break
+        arrival_s, end_s = self.next_arrival_s(), self.next_end_s()
+        while arrival_s <= to_s or end_s <= to_s:
             if end_s <= arrival_s:
                 self._stop_by_itself(heappop(self._ends)[1], end_s)
+                end_s = self.next_end_s()
+                if not self._back:
+                    continue
             else:
                 self._arrive(arrival_s)
+            arrival_s = self.next_arrival_s()
         self.now_s = to_s
 
     def _arrive(self, at_s: float) -> None:
@@ -265,26 +270,23 @@ class World:
         if next_s < math.inf:
             heappush(self._ends, (next_s, row))
 
-    def speed_of(self, row: int, seats: Grant, *, neighbours: int = 0) -> tuple[int, float]:
+    def speed_of(self, row: int, seats: Grant) -> tuple[int, float]:
         """Return the GPUs of the seats and the speed of the job on them."""
-        profile, asked = self._profile[row], self._gpus[row]
         if len(seats) == 1:
             _, gpus, cpus, memory = seats[0]
         else:
             gpus, cpus, memory = (sum(seat[i] for seat in seats) for i in (1, 2, 3))  # type: ignore[assignment]  # ints stay ints
-        key = (profile, asked, gpus, cpus, memory, len(seats), neighbours)
-        rate = self._speeds.get(key)
+        kind, held = self._kind[row], (gpus, cpus, memory, len(seats))
+        rate = self._speeds[kind].get(held)
         if rate is None:
-            rate = speed(
+            rate = self._speeds[kind][held] = speed(
                 self._profile_of(row),
-                asked_gpus=asked,
+                asked_gpus=kind[1],
                 num_gpus=gpus,
                 cpus=cpus,
                 memory_bytes=memory,
                 num_servers=len(seats),
-                neighbours=neighbours,
             )
-            self._speeds[key] = rate
         return gpus, rate
 
     def _profile_of(self, row: int) -> Profile:

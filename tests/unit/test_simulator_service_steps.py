@@ -49,7 +49,7 @@ def test_the_next_step_is_when_the_policy_says(policy: StepsByService) -> None:
         steps.passed(now_s)
         ahead_s = policy.next_change_s(columns.look(np.arange(4), now_s)).min()  # type: ignore[attr-defined]  # both say it
 
-        assert steps.next_s(now_s) == now_s + ahead_s
+        assert min(steps.next_tier_s(now_s), steps.next_inside_s(now_s, -math.inf)) == now_s + ahead_s
 
 
 def test_who_left_reaches_nothing() -> None:
@@ -59,5 +59,5 @@ def test_who_left_reaches_nothing() -> None:
     steps.sit(0, 0.0)
     steps.leave(0)
 
-    assert steps.next_s(0.0) == math.inf
+    assert steps.next_tier_s(0.0) == steps.next_inside_s(0.0, -math.inf) == math.inf
     assert steps.passed(1e9) == []

@@ -33,6 +33,7 @@ class LocalFill:
         self, servers: ServerTable, needs: Needs, num_gpus: IntArray, rank: Sequence[tuple[float, ...]]
     ) -> None:
         """Begin with empty servers; ``rank`` orders the jobs on a server, smallest first."""
+        self.chooses = True
         self._rank, self._gpus = rank, num_gpus.tolist()
         self._tight = needs.tight
         self._widest = int(servers.num_gpus.max(initial=0))

@@ -1,16 +1,15 @@
 """Running jobs as those see them who would like their seats: weakest first, as far as somebody has to look."""
 
+import math
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray
+from scheduler.core.tables import NO_ROW
 
 # Place of a job in the order of the policy: (key, first start or +inf, arrival, row), smallest first.
 Key = tuple[float, float, float, int]
 # Present keys of the policy of jobs given by row.
-Keys = Callable[[IntArray], FloatArray]
+Keys = Callable[[Sequence[int]], list[float]]
 
 _STRIDE = 16  # entries looked at at once; doubles in a walk
 
@@ -18,29 +17,45 @@ _STRIDE = 16  # entries looked at at once; doubles in a walk
 class Rivals:
     """The running jobs in the order of the policy, kept from walk to walk.
 
-    Running makes nobody weaker (``Steady``), so a key of earlier says how weak a job may be at most, and only those at
-    the weak end are looked at again. Whoever becomes weaker all the same is moved between the walks.
+    How weak a job may be at most is known without a look at it: running makes nobody weaker (``Steady``), or no weaker
+    than a ceiling until it is moved. So only those at the weak end are looked at in a walk.
 
     Attributes:
         order: Those looked at in the present walk, weakest first, with their present keys.
         gone: Those of them who have left their seats.
     """
 
-    __slots__ = ("_entry", "_falling", "_first", "_keys", "_line", "_near", "_stride", "gone", "order")
+    __slots__ = ("_asked", "_ceilings", "_entry", "_first", "_keys", "_line", "_near", "_steady_above", "_stride",
+                 "gone", "order")  # fmt: skip
 
-    def __init__(self, *, falling: bool) -> None:
-        """Begin with nobody; without ``falling`` keys of running jobs change by ``move`` alone."""
-        self._falling = falling
-        self._line: list[Key] = []  # strongest first, with keys of earlier
+    def __init__(self, ceilings: Mapping[float, float] | None = None) -> None:
+        """Begin with nobody.
+
+        Args:
+            ceilings: For each key that the policy gives the weakest key that a running job may get to from there on
+                without being moved; None where keys of running jobs never rise.
+        """
+        self._ceilings = ceilings
+        # Keys above this one, as they stand in the line, are present ones.
+        self._steady_above = math.inf
+        if ceilings is not None:
+            self._steady_above = max((high for low, high in ceilings.items() if low != high), default=-math.inf)
+        self._line: list[Key] = []  # strongest first, with ceilings, or keys of earlier
         self._near: list[Key] = []  # strongest first, with present keys; somebody in the line may be weaker
         self._entry: dict[int, Key] = {}  # of everybody, where it stands
+        self._asked = False  # whether anybody was asked for its present key in this walk
         self.order: list[Key] = []
         self.gone: set[int] = set()
 
     def enter(self, key: Key) -> None:
         """Add a job that sits now. Not during a walk."""
+        key = self._standing(key)
         self._entry[key[3]] = key
         insort(self._line, key)
+
+    def _standing(self, key: Key) -> Key:
+        ceilings = self._ceilings
+        return key if ceilings is None or key[0] > self._steady_above else (ceilings[key[0]], *key[1:])
 
     def leave(self, row: int) -> None:
         """Take out a job whose seats are free now. Not during a walk."""
@@ -49,9 +64,11 @@ class Rivals:
     def move(self, row: int, key: float) -> None:
         """Give a job that sits another key of the policy. Not during a walk."""
         entry = self._entry[row]
-        if entry[0] != key:
+        moved = self._standing((key, *entry[1:]))
+        if moved != entry:
             self.leave(row)
-            self.enter((key, *entry[1:]))
+            self._entry[row] = moved
+            insort(self._line, moved)
 
     def begin(self, keys: Keys) -> None:
         """Begin a walk; ``keys`` are present ones."""
@@ -62,13 +79,18 @@ class Rivals:
         line, order, gone = self._line, self.order, self.gone
         if not order and not self._near:
             return
-        for key in self._near:
-            if line and key < line[-1]:
-                insort(line, key)
-            else:
-                line.append(key)
-        line += [key for key in reversed(order) if key[3] not in gone] if gone else reversed(order)
-        self._near, self.order, self.gone = [], [], set()
+        if self._asked and self._ceilings is not None:
+            for key in (*self._near, *order):
+                if key[3] not in gone:
+                    self.enter(key)
+        else:
+            for key in self._near:
+                if line and key < line[-1]:
+                    insort(line, key)
+                else:
+                    line.append(key)
+            line += [key for key in reversed(order) if key[3] not in gone] if gone else reversed(order)
+        self._near, self.order, self.gone, self._asked = [], [], set(), False
 
     def weakest(self, key: Key) -> int:
         """Return the weakest who sits, NO_ROW when nobody is weaker than ``key``."""
@@ -96,10 +118,13 @@ class Rivals:
             batch = line[-self._stride :]
             del line[-self._stride :]
             self._stride *= 2
-            if not self._falling:
-                self.order += reversed(batch)
-                return True
-            near += self._present(batch)
+            if batch[0][0] > self._steady_above:
+                if not near:
+                    self.order += reversed(batch)
+                    return True
+                near += batch
+            else:
+                near += self._present(batch)
             near.sort()
         if near[-1] < key:
             return False
@@ -109,7 +134,8 @@ class Rivals:
 
     def _present(self, entries: list[Key]) -> list[Key]:
         """Return the entries with present keys."""
-        keys = self._keys(np.array([entry[3] for entry in entries])).tolist()
+        self._asked = True
+        keys = self._keys([entry[3] for entry in entries])
         present = [(key, *entry[1:]) for key, entry in zip(keys, entries, strict=True)]
         self._entry.update({entry[3]: entry for entry in present})
         return present

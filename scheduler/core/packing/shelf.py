@@ -11,6 +11,10 @@ from scheduler.core.packing.draft import Seats
 class Shelf(Protocol):
     """What the servers give to whom. Jobs are rows of one table for good."""
 
+    @property
+    def chooses(self) -> bool:
+        """Return whether jobs may get another server than the one they were seated on."""
+
     def leave(self, row: int) -> None:
         """Take back what a job has."""
 
@@ -28,10 +32,12 @@ class ShareShelf:
     """Every GPU brings its share, or what the owner insists on: nobody's grant depends on anybody else."""
 
     def __init__(self, needs: Needs) -> None:
-        self._cpus_least: list[float] = needs.cpus_least.tolist()
-        self._memory_least: list[float] = needs.memory_least.tolist()
+        self.chooses = False
         self._shares = [*zip(needs.cpus_share.tolist(), needs.memory_share.tolist(), strict=True)]
-        self._grants: dict[tuple[int, int, float, float], Grant] = {}
+        # By row the cores and bytes that it insists on, and with them what such jobs get, by server and GPUs.
+        least = [*zip(needs.cpus_least.tolist(), needs.memory_least.tolist(), strict=True)]
+        grants: dict[tuple[float, float], dict[tuple[int, int], Grant]] = {each: {} for each in least}
+        self._kind = [(each, grants[each]) for each in least]
 
     def leave(self, row: int) -> None:
         """Do nothing: there is nothing to share out again."""
@@ -39,19 +45,19 @@ class ShareShelf:
     def sit(self, started: Mapping[int, Seats], movable: Iterable[int], free: list[int]) -> dict[int, Grant]:
         """Return the grants of those that start."""
         return {
-            row: self._grant(row, *seats[0])
+            row: self._grant(row, seats[0])
             if len(seats) == 1
-            else tuple(self._grant(row, *seat)[0] for seat in sorted(seats))
+            else tuple(self._grant(row, seat)[0] for seat in sorted(seats))
             for row, seats in started.items()
         }
 
-    def _grant(self, row: int, server: int, gpus: int) -> Grant:
+    def _grant(self, row: int, seat: tuple[int, int]) -> Grant:
         """Return what the job gets on one server."""
-        cpus_least, memory_least = self._cpus_least[row], self._memory_least[row]
-        key = (server, gpus, cpus_least, memory_least)
-        grant = self._grants.get(key)
+        (cpus_least, memory_least), grants = self._kind[row]
+        grant = grants.get(seat)
         if grant is None:
+            server, gpus = seat
             cpus, memory = self._shares[server]
             grant = ((server, gpus, gpus * max(cpus_least, cpus), gpus * max(memory_least, memory)),)
-            self._grants[key] = grant
+            grants[seat] = grant
         return grant

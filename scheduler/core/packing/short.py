@@ -6,6 +6,7 @@ refused all others of that shape are. A round looks at the first of each shape, 
 The outcome is that of ``select``, to the seat.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -51,7 +52,7 @@ class ShortWalk:
         shape: Sequence[int],
         gangs: Sequence[Gang],
         preemptive: bool,
-        falling: bool,
+        ceilings: Mapping[float, float] | None,
         in_line: bool,
     ) -> None:
         """Begin with empty servers.
@@ -62,11 +63,11 @@ class ShortWalk:
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
-            falling: Whether keys of running jobs may fall at any time; else they change by ``move`` alone.
+            ceilings: As of ``Rivals``.
             in_line: Whether nobody may overtake a job that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
-        self._rivals = Rivals(falling=falling) if preemptive else None
+        self._rivals = Rivals(ceilings) if preemptive else None
         self._in_line = in_line
         free: list[int] = servers.num_gpus.tolist()
         self.space = Space(free, Site(gpus=free, rack=servers.rack.tolist()))
@@ -76,7 +77,11 @@ class ShortWalk:
         # The line of each shape is a heap; an entry counts while it is the present key of its job.
         self._lines: list[list[Key]] = [[] for _ in gangs]
         self._key_of: dict[int, Key] = {}
+        # By shape the strongest key that was refused; it stays so until ``_grown`` is ``_needed``.
         self._closed: list[Key | None] = [None] * len(gangs)
+        self._needed = [0] * len(gangs)
+        self._grown = self._seen = 0  # GPUs that came free or within reach of the weakest, and as of the last walk
+        self._missing = 0  # GPUs that the job last refused had too few of within its reach; 0 for another cause
         self._moves = Moves()
         # Of the present walk: seats of displaced jobs before it, and keys of those who took seats in it.
         self._before: dict[int, Seats] = {}
@@ -96,7 +101,7 @@ class ShortWalk:
         if self._rivals:
             self._rivals.leave(row)
         self._rise(row)
-        self.reopen()
+        self._grown += self._gangs[self._shape[row]].num_gpus
 
     def reopen(self) -> None:
         """Look at every shape again: keys or seats of running jobs have changed."""
@@ -121,10 +126,20 @@ class ShortWalk:
         """Give a running job another key of the policy."""
         assert self._rivals
         self._rivals.move(row, key)
+        self._grown += self._gangs[self._shape[row]].num_gpus
+
+    def strongest_key(self) -> float:
+        """Return a key of the policy that nobody who waits has less than."""
+        return min((line[0][0] for line in self._lines if line), default=math.inf)
 
     def walk(self, now_s: float, keys: Keys) -> Moves:
         """Seat whom there is room for, and return what changed; ``keys`` are present ones of running jobs."""
         self.unsettled = False
+        grown = self._grown
+        if grown != self._seen:
+            needed = self._needed
+            self._closed = [closed if needed[shape] > grown else None for shape, closed in enumerate(self._closed)]
+            self._seen = grown
         heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
         if not heap:
             return Moves()
@@ -136,14 +151,17 @@ class ShortWalk:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
             shape, row = self._shape[key[3]], key[3]
+            if again and self._is_out_of_reach(shape, key):
+                self.wait(key)
+                continue
             seats, victims = self._find(row, shape, key)
             if not seats:
-                closed = self._closed[shape]
-                self._closed[shape] = key if closed is None else min(closed, key)
+                self._close(shape, key)
                 if again:
                     self.wait(key)
                 if self._in_line:
                     self._closed = [key if one is None else min(one, key) for one in self._closed]
+                    self._needed = [0] * len(self._gangs)
                     break
                 continue
             for victim in victims:
@@ -158,13 +176,33 @@ class ShortWalk:
                 if line and self._hopes(shape, line):
                     heappush(heap, (line[0], shape))
             if changed:
-                self._reopen_after(key, heap)
+                gangs = self._gangs
+                freed = sum([gangs[self._shape[victim]].num_gpus for victim in victims]) - gangs[shape].num_gpus
+                self._reopen_after(key, max(0, freed), heap)
         return self._finished(now_s)
 
-    def _reopen_after(self, key: Key, heap: list[tuple[Key, int]]) -> None:
-        """Let those after ``key`` hope again who were refused in an earlier round: seats before them have changed."""
+    def _close(self, shape: int, key: Key) -> None:
+        """Note that a job was refused, and how many GPUs have to come within its reach before it may hope again."""
+        closed = self._closed[shape]
+        if closed is None or key < closed:
+            self._closed[shape] = key
+            self._needed[shape] = self._grown + self._missing if self._missing > 0 else 0
+
+    def _is_out_of_reach(self, shape: int, key: Key) -> bool:
+        """Return whether a stronger job of the shape found too few GPUs, seats aside."""
+        closed = self._closed[shape]
+        return closed is not None and closed < key and self._needed[shape] > self._grown
+
+    def _reopen_after(self, key: Key, freed: int, heap: list[tuple[Key, int]]) -> None:
+        """Let those after ``key`` hope again who were refused in an earlier round: seats before them have changed.
+
+        ``freed`` GPUs of the jobs that left for it are free now.
+        """
         for shape, closed in enumerate(self._closed):
             if closed is not None and closed > key:
+                self._needed[shape] -= freed
+                if self._needed[shape] > self._grown:
+                    continue
                 line = self._lines[shape]
                 if not self._hopes(shape, line) and line:
                     heappush(heap, (line[0], shape))
@@ -183,7 +221,7 @@ class ShortWalk:
                 moves.started[row] = at
                 if len(at) > 1:  # as they will be read from what is held
                     seats[row] = tuple(sorted(at))
-        self._moves, self._before, self._seated, self._searches = Moves(), {}, {}, {}
+        self._before, self._seated, self._searches = {}, {}, {}
         return moves
 
     def _hopes(self, shape: int, line: list[Key]) -> bool:
@@ -207,12 +245,16 @@ class ShortWalk:
             seats = self._locality.seats(space, gang)
             if seats:
                 return seats, ()
-        return self._room(shape, key, self._rivals) if self._rivals else ((), ())
+        if self._rivals:
+            return self._room(shape, key, self._rivals)
+        self._missing = gang.num_gpus - space.total
+        return (), ()
 
     def _room(self, shape: int, key: Key, rivals: Rivals) -> tuple[Seats, Sequence[int]]:
         """Return seats that are free once weaker jobs have left, and these jobs."""
         weakest, gang, space = rivals.weakest(key), self._gangs[shape], self.space
         if weakest == NO_ROW:
+            self._missing = gang.num_gpus - space.total
             return (), ()
         if gang.num_gpus == 1:
             return ((min(self.seats[weakest])[0], 1),), (weakest,)
@@ -222,7 +264,8 @@ class ShortWalk:
         server = search.one_server(key)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(server, gang.num_gpus)
-        if gang.max_servers == 1:
+        self._missing = gang.num_gpus - search.reach()
+        if self._missing > 0 or gang.max_servers == 1:
             return (), ()
         seats = search.several_servers(lambda room: self._locality.seats(room, gang))
         victims = [victim for server, gpus in seats for victim in search.victims(server, gpus)]

