@@ -54,7 +54,7 @@ def starts(parts: Parts) -> list[str]:
         *("told no p90", "by p50", "wait, median", "p90, median", "p50 is off by, median"),
     )
     rows = []
-    for part in parts.values():
+    for _, part in sorted(parts.items()):
         found = part["result"]
         covered = (found[f"{name}_frac"] for name in ("covered", "target_covered", "covered_as_simulated"))
         rows.append(
