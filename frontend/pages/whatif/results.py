@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.components.charts import Chart
-from frontend.components.formats import NBSP, duration, number, percent
+from frontend.components.formats import NBSP, digits_of, duration, number, percent
 from frontend.pages.simulation.comparison import Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
 from frontend.pages.simulation.figures_table import TITLES, change_said
 from frontend.pages.simulation.queue_waits import queue_waits_chart
@@ -138,10 +138,13 @@ def _cell(metric: Row, title: str, at: int) -> Cell:
     change, tone = "", ""
     if at and base["seeds"]:
         change, tone = change_said(own["mean"], base["mean"], kind=metric["kind"], best=metric["best"])
-    spread = f"\u00b1{NBSP}{_text(metric, own['half_width'])}" if own["seeds"] > 1 and own["half_width"] else ""
+    # One precision down a column: that of its largest figure.
+    digits = digits_of(max(one["mean"] for one in metric["variants"] if one["seeds"]))
+    half_width = own["half_width"] if own["seeds"] > 1 else None
+    spread = f"\u00b1{NBSP}{_text(metric, half_width, digits)}" if half_width else ""
     return Cell(
         title=title,
-        text=_text(metric, own["mean"]),
+        text=_text(metric, own["mean"], digits),
         spread=spread,
         change=change,
         tone=tone,
@@ -150,9 +153,9 @@ def _cell(metric: Row, title: str, at: int) -> Cell:
     )
 
 
-def _text(metric: Row, value: float) -> str:
+def _text(metric: Row, value: float, digits: int) -> str:
     if metric["kind"] == "time":
         return duration(value)
     if metric["kind"] == "share":
         return percent(value, 1)
-    return number(value) if metric["kind"] == "count" else number(value, 2)
+    return number(value) if metric["kind"] == "count" else number(value, digits)
