@@ -1,6 +1,6 @@
 """Hypothesis strategies: small clusters with queues, servers, waiting and running jobs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.plan import Plan
 from scheduler.core.profile import Profile
-from scheduler.core.tables import NO_ROW, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import NO_ROW, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 
 GIB = 2.0**30
 NO_LIMIT = 1_000_000
@@ -246,4 +246,23 @@ def job_rows(draw: st.DrawFn, num_queues: int, free: list[int], *, tight: bool) 
         held_at_s=float(draw(st.integers(5, 9))) * 1_000,
         unsaved_s=draw(st.sampled_from([0.0, 30.0, 300.0])) if seats else 0.0,
         seats=tuple(sorted(seats)),
+    )
+
+
+def shuffled(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
+    """Return the same jobs, servers and seats in other rows."""
+    job_at, server_at = rng.permutation(len(snapshot.jobs)), rng.permutation(len(snapshot.servers))
+    job_now, server_now = np.argsort(job_at), np.argsort(server_at)
+
+    def rows(table: Any, at: IntArray) -> Any:  # any table of columns
+        columns = [field.name for field in fields(table) if field.name != "profiles"]
+        return replace(table, **{name: getattr(table, name)[at] for name in columns})
+
+    held = replace(snapshot.held, job=job_now[snapshot.held.job], server=server_now[snapshot.held.server])
+    return replace(
+        snapshot,
+        jobs=rows(snapshot.jobs, job_at),
+        servers=rows(snapshot.servers, server_at),
+        held=rows(held, np.lexsort((held.server, held.job))),
+        releasing=replace(snapshot.releasing, server=server_now[snapshot.releasing.server]),
     )

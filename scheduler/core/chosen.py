@@ -11,7 +11,8 @@ from scheduler.core.line import Line, line_up, policy_order
 from scheduler.core.needs import Needs
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.select import Crew, Selection, Walk
+from scheduler.core.packing.select import Walk
+from scheduler.core.packing.selection import Crew, Selection
 from scheduler.core.queues import QueueTree, limiting, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot
 

@@ -16,7 +16,7 @@ from scheduler.core.invariants import check
 from scheduler.core.line import Line, policy_order
 from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.draft import Draft
-from scheduler.core.packing.select import Selection
+from scheduler.core.packing.selection import Selection
 from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, plan_digest
 from scheduler.core.queues import queue_tree
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot, in_server_order

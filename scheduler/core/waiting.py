@@ -7,7 +7,7 @@ from scheduler.core.feasible import Shapes
 from scheduler.core.line import Line
 from scheduler.core.needs import Needs, must_have
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.select import Refusal, Selection
+from scheduler.core.packing.selection import Refusal, Selection
 from scheduler.core.plan import Evidence, Waiting, WaitReason
 from scheduler.core.queues import QueueTree, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, Snapshot

@@ -69,7 +69,7 @@ def simulate(
         costs: What starts and resizes cost instead of ``restart_s``.
         retries: What happens after a failed attempt; without it the job joins the line again at once.
         until_s: The replay stops here at the latest.
-        until_started: Rows of jobs; it stops when the last of them has been given its place. None for no such stop.
+        until_started: Rows of jobs; it stops when the last of them has been given its place; empty for no such stop.
         skip: Whether rounds that cannot change anything are left out, and the others are made from what changed where
             that can be done. Without it every round is planned from scratch. The outcome is the same.
         series: Whether the cluster over time is noted.

@@ -27,7 +27,7 @@ from scheduler.core.line import policy_order
 from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.select import Crew, Selection
+from scheduler.core.packing.selection import Crew, Selection
 from scheduler.core.packing.shelf import Shelf
 from scheduler.core.plan import PreemptRule
 from scheduler.core.queues import limiting, queue_tree, subtree_sums

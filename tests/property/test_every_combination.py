@@ -5,7 +5,7 @@ Set PROPERTY_EXAMPLES for a longer hunt.
 """
 
 import os
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -28,7 +28,7 @@ from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 from tests.oracle.cases import random_case
-from tests.strategies import NO_LIMIT, carried_out, snapshots
+from tests.strategies import NO_LIMIT, carried_out, shuffled, snapshots
 
 NAMES = [*product(POLICIES, LOCALITIES, MECHANISMS)]
 # Localities under which a gang may wait for servers nearer to each other.
@@ -171,25 +171,7 @@ def test_rows_do_not_matter(chosen: tuple[str, str, str], snapshot: Snapshot, se
     expected = plan_round(snapshot, config).plan_hash
 
     assert plan_round(snapshot, config).plan_hash == expected
-    assert plan_round(_shuffled(snapshot, np.random.default_rng(seed)), config).plan_hash == expected
-
-
-def _shuffled(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
-    job_at, server_at = rng.permutation(len(snapshot.jobs)), rng.permutation(len(snapshot.servers))
-    job_now, server_now = np.argsort(job_at), np.argsort(server_at)
-
-    def rows(table: Any, at: IntArray) -> Any:  # any table of columns
-        columns = [field.name for field in fields(table) if field.name != "profiles"]
-        return replace(table, **{name: getattr(table, name)[at] for name in columns})
-
-    held = replace(snapshot.held, job=job_now[snapshot.held.job], server=server_now[snapshot.held.server])
-    return replace(
-        snapshot,
-        jobs=rows(snapshot.jobs, job_at),
-        servers=rows(snapshot.servers, server_at),
-        held=rows(held, np.lexsort((held.server, held.job))),
-        releasing=replace(snapshot.releasing, server=server_now[snapshot.releasing.server]),
-    )
+    assert plan_round(shuffled(snapshot, np.random.default_rng(seed)), config).plan_hash == expected
 
 
 @hunt

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Placements, Snap
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.strategies import carried_out, snapshots
+from tests.strategies import carried_out, shuffled, snapshots
 
 # Every policy that orders jobs with every mechanism, and every locality under one policy that preempts and one that
 # does not: what a locality does never depends on where the order comes from.
@@ -176,24 +176,6 @@ def _room_after(snapshot: Snapshot, plan: Plan, mechanism: Mechanism) -> Callabl
     return room
 
 
-def _shuffled(snapshot: Snapshot, rng: np.random.Generator) -> Snapshot:
-    job_at, server_at = rng.permutation(len(snapshot.jobs)), rng.permutation(len(snapshot.servers))
-    job_now, server_now = np.argsort(job_at), np.argsort(server_at)
-
-    def rows(table: Any, at: IntArray) -> Any:  # any table of columns
-        columns = [field.name for field in fields(table) if field.name != "profiles"]
-        return replace(table, **{name: getattr(table, name)[at] for name in columns})
-
-    held = replace(snapshot.held, job=job_now[snapshot.held.job], server=server_now[snapshot.held.server])
-    return replace(
-        snapshot,
-        jobs=rows(snapshot.jobs, job_at),
-        servers=rows(snapshot.servers, server_at),
-        held=rows(held, np.lexsort((held.server, held.job))),
-        releasing=replace(snapshot.releasing, server=server_now[snapshot.releasing.server]),
-    )
-
-
 PROMISES = (
     _capacity_holds_and_gangs_are_whole,
     _everybody_has_one_answer_and_waiting_has_numbers,
@@ -219,7 +201,7 @@ def test_a_round_keeps_its_promises(config: SchedulerConfig, snapshot: Snapshot,
     if config.locality.name not in MAY_WAIT:
         _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan)
     assert plan_round(snapshot, config).plan_hash == plan.plan_hash
-    assert plan_round(_shuffled(snapshot, np.random.default_rng(seed)), config).plan_hash == plan.plan_hash
+    assert plan_round(shuffled(snapshot, np.random.default_rng(seed)), config).plan_hash == plan.plan_hash
 
 
 @pytest.mark.parametrize("config", SELECTIVE.values(), ids=SELECTIVE)

@@ -7,7 +7,7 @@ walk stops only at those that claim some.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -17,63 +17,11 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.firm import Firm
-from scheduler.core.packing.space import Gang, Space, with_fits
-from scheduler.core.packing.victims import Movable, VictimSearch
+from scheduler.core.packing.selection import Crew, Refusal, Selection
+from scheduler.core.packing.space import Space, with_fits
+from scheduler.core.packing.victims import Group, Movable, VictimSearch
 from scheduler.core.queues import QueueTree
-from scheduler.core.tables import NO_ROW, BoolArray, IntArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a claim found no seats.
-
-    Attributes:
-        full_queue: Queue that already holds the most it may, NO_ROW when that is not the cause.
-        open_gpus: GPUs that the job could have had if they were on the right servers.
-        starved: Whether there was room by GPUs alone, without the cores or memory.
-        behind: Job of the same queue that has to start first, NO_ROW when that is not the cause.
-    """
-
-    full_queue: int
-    open_gpus: int
-    starved: bool
-    behind: int = NO_ROW
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The outcome of the walk. Jobs are rows of the JobTable.
-
-    Attributes:
-        started: New seats of jobs that begin on them, in the order in which they took them.
-        displaced: Running jobs that leave their seats, with the job that takes them.
-        reclaimed: Those of them that a covered job of another queue displaced.
-        on_free: Jobs that got new seats and displaced nobody.
-        refusals: Why each other job found no seats.
-    """
-
-    started: dict[int, Seats]
-    displaced: dict[int, int]
-    reclaimed: set[int]
-    on_free: set[int]
-    refusals: dict[int, Refusal]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
-    """What jobs ask for, by row of the board.
-
-    Attributes:
-        rows: (n,) row of the board of each job of the JobTable, ascending.
-        shape: Shape of each row.
-        gangs: What jobs of each shape ask for; where cores or memory may bind, what they fit on is added.
-        limits: For each queue those of its path that are asked for more than they may hold, nearest first.
-    """
-
-    rows: IntArray
-    shape: Sequence[int]
-    gangs: Sequence[Gang]
-    limits: list[tuple[int, ...]]
+from scheduler.core.tables import NO_ROW, IntArray
 
 
 class Walk:
@@ -102,7 +50,7 @@ class Walk:
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[tuple[int, int, bool]] = []
         self._in_quota = True
-        self._groups: dict[tuple[int, int], _Group] = {}
+        self._groups: dict[tuple[int, int], Group] = {}
         # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
         # had left by then, and the same.
         self._starved = False
@@ -295,7 +243,7 @@ class Walk:
             self._movable = Movable(spare, self._crew.rows[spare.job], self._board, leaving)
         return self._movable
 
-    def _group(self, row: int, scope: int) -> "_Group":
+    def _group(self, row: int, scope: int) -> Group:
         """Return the rows that the job may displace inside ``scope``.
 
         Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
@@ -310,7 +258,7 @@ class Walk:
             if name[1] != NO_ROW:
                 may &= ~(movable.locked & (movable.queue == own))
             may |= movable.queue == NO_ROW
-            group = self._groups[name] = _Group(movable, may)
+            group = self._groups[name] = Group(movable, may)
         return group
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
@@ -375,37 +323,6 @@ class Walk:
     def _refuse_behind(self, job: int, first: int) -> bool:
         self._refusals[job] = Refusal(full_queue=NO_ROW, open_gpus=self._open, starved=False, behind=first)
         return False
-
-
-class _Group:
-    """Rows that claims of one scope may displace.
-
-    Attributes:
-        among: (s,) which of the movable rows they are.
-        last_turn: When the last of them becomes firm; later claims find nobody.
-        searches: The searches among them, by shape.
-    """
-
-    __slots__ = ("_at", "_first", "_movable", "among", "last_turn", "searches")
-
-    def __init__(self, movable: Movable, among: BoolArray) -> None:
-        self._movable, self.among = movable, among
-        self.last_turn = int(movable.turns[among].max(initial=-1))
-        self.searches: dict[int, VictimSearch] = {}
-        self._at: list[int] | None = None  # positions of the rows
-        self._first = 0
-
-    def weakest(self, turn: int) -> int:
-        """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
-        there, turns = self._movable.there, self._movable.turn
-        if self._at is None:
-            self._at = np.flatnonzero(self.among).tolist()
-        while self._first < len(self._at):
-            at = self._at[self._first]
-            if there[at]:
-                return at if turns[at] > turn else NO_ROW
-            self._first += 1
-        return NO_ROW
 
 
 def _joined(part: Part, late: IntArray, turns: IntArray) -> Part:

@@ -240,6 +240,37 @@ class VictimSearch:
         return lambda server, gpus: self._fits_after(row, server, gpus, self._passed_on(server))
 
 
+class Group:
+    """Rows that claims of one scope may displace.
+
+    Attributes:
+        among: (s,) which of the movable rows they are.
+        last_turn: When the last of them becomes firm; later claims find nobody.
+        searches: The searches among them, by shape.
+    """
+
+    __slots__ = ("_at", "_first", "_movable", "among", "last_turn", "searches")
+
+    def __init__(self, movable: Movable, among: BoolArray) -> None:
+        self._movable, self.among = movable, among
+        self.last_turn = int(movable.turns[among].max(initial=-1))
+        self.searches: dict[int, VictimSearch] = {}
+        self._at: list[int] | None = None  # positions of the rows
+        self._first = 0
+
+    def weakest(self, turn: int) -> int:
+        """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
+        there, turns = self._movable.there, self._movable.turn
+        if self._at is None:
+            self._at = np.flatnonzero(self.among).tolist()
+        while self._first < len(self._at):
+            at = self._at[self._first]
+            if there[at]:
+                return at if turns[at] > turn else NO_ROW
+            self._first += 1
+        return NO_ROW
+
+
 def _running_sums(servers: IntArray, gpus: IntArray) -> IntArray:
     """Return for each entry the GPUs of all entries of its server up to it."""
     by_server = servers.argsort(kind="stable")
