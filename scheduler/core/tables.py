@@ -5,6 +5,7 @@ All arrays of a table have the same length; nothing here is changed after it is 
 """
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TypedDict
 
 import numpy as np
@@ -198,8 +199,9 @@ class Placements:
         return len(self.job)
 
     @staticmethod
+    @cache
     def none() -> "Placements":
-        """Return the empty table."""
+        """Return the empty table, the same one to all: there is nothing in it that could be changed."""
         ints = np.zeros(0, dtype=np.int64)
         floats = np.zeros(0, dtype=np.float64)
         return Placements(job=ints, server=ints, num_gpus=ints, cpus=floats, memory_bytes=floats)

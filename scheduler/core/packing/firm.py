@@ -4,6 +4,8 @@ A job that sits becomes firm when the walk comes past it. Nobody is touched for 
 is a running sum over the jobs of the part.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 
 from scheduler.core.packing.board import Board
@@ -15,7 +17,18 @@ from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 class Firm:
     """Firm GPUs, of all jobs and of the jobs in queues that could be full."""
 
-    __slots__ = ("_board", "_each", "_nodes", "_rows", "_sums", "_sums_of", "_turns", "_within", "gpus", "gpus_of")
+    __slots__ = (
+        "_board",
+        "_nodes",
+        "_rows",
+        "_sums",
+        "_sums_of",
+        "_turn_list",
+        "_turns",
+        "_within",
+        "gpus",
+        "gpus_of",
+    )
 
     def __init__(self, board: Board, tree: QueueTree, limits: list[tuple[int, ...]], rows: IntArray) -> None:
         """Begin with nobody firm.
@@ -42,6 +55,7 @@ class Firm:
             self.gpus_of[node] += int(gpus[self._within[node, queue]].sum())
         gpus, queue = self._board.columns(self._rows[part.seated])
         self._turns = part.seated_turn
+        self._turn_list: list[int] = []
         self._sums = _sums(gpus)
         self._sums_of = {node: _sums(np.where(self._within[node, queue], gpus, 0)) for node in self._nodes}
 
@@ -67,7 +81,9 @@ class Firm:
 
     def passed(self, turn: int) -> int:
         """Return what has become firm in this part by one turn, for ``total``."""
-        return self._sums.item(self._turns.searchsorted(turn))
+        if not self._turn_list:
+            self._turn_list = self._turns.tolist()
+        return self._sums.item(bisect_left(self._turn_list, turn))
 
     def in_queue(self, node: int, turn: int) -> int:
         """Return the firm GPUs of a queue that could be full, with all queues below it."""

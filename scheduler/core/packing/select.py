@@ -189,6 +189,8 @@ class Walk:
     def _choose_free(self, row: int) -> Seats:
         """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
         board, shape = self._board, self._crew.shape[row]
+        if board.space.total < board.num_gpus[row]:
+            return ()
         departures, starved = self._shut.get(shape, (-1, False))
         if departures == board.departures:
             self._starved |= starved

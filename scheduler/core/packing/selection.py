@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Gang
 from scheduler.core.tables import NO_ROW, IntArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a claim found no seats.
 
     Attributes:

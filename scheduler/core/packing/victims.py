@@ -101,12 +101,11 @@ class VictimSearch:
             return
         gain, seen, among, found, last = self._gain, self._seen, self._among, self._found, self._at[self._upto - 1]
         for at, seats in left[noticed:]:
-            passed = at <= last and among[at]
             for server, gpus in seats:
-                if passed:
-                    gain[server] -= gpus
                 if seen[server]:
                     found.append(server)
+                    if at <= last and among[at]:  # only such a row can have been passed
+                        gain[server] -= gpus
 
     def _retreat(self, turn: int) -> None:
         """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
