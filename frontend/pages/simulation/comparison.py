@@ -14,6 +14,7 @@ from scheduler.simulator.report import Curve
 # Shorter waits are drawn as this long: a log scale has no 0.
 _LEAST_WAIT_S = 60.0
 _DASHES = ("dash", "dot", "dashdot", "longdash")
+_SHARES: Json = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0 %", "25 %", "50 %", "75 %", "100 %"]}
 _TABLE_RANKS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -198,7 +199,7 @@ def use_chart(results: Sequence[Figures], names: Sequence[str]) -> Chart:
     }
     height = 64 + 34 * len(results)
     more = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest"}
-    x: Json = {"range": [0, max(1.0, *useful) * 1.01], "tickformat": ".0%", "showline": False}
+    x: Json = {"range": [0, max(1.0, *useful) * 1.01], "showline": False, **_SHARES}
     figure = {
         "data": [
             _bars("allocated", allocated, "u2", labels, order),
@@ -277,8 +278,7 @@ def _distribution(
     ]
     y: Json = {
         "range": [0, 1.01],
-        "tickvals": [0, 0.25, 0.5, 0.75, 1],
-        "ticktext": ["0 %", "25 %", "50 %", "75 %", "100 %"],
+        **_SHARES,
     }
     drawable = any(len(found.value) for found in curves)
     return Chart(
