@@ -17,6 +17,9 @@ from tests.e2e.stack import ROOT, Stack, wait_for
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 THEMES = ("light", "dark")
 WHO = "lead"  # has jobs and a queue, so that no part of a page is empty
+# Beside those of the demo, so that jobs run and wait until the last picture: name and workload.
+LONGER = {"resnet-long": "resnet", "mobilenet-long": "mobilenet", "resnet-ablation": "resnet", "m5-wide": "m5"}
+ENDED = 2  # so many completed jobs give the times and the fairness something to show
 
 
 def running_jobs(demo: Stack) -> list[dict[str, Any]]:
@@ -31,9 +34,10 @@ def interesting_job(demo: Stack) -> str:
 
 
 def busy(demo: Stack) -> bool:
-    """Return whether the demo shows a waiting job, and a running one that was preempted before and reports again."""
-    waiting = demo.client(WHO).get("/api/v1/jobs?state=queued")["results"]
-    return bool(waiting) and any(job["preemptions"] and job["steps_per_s"] for job in running_jobs(demo))
+    """Return whether jobs wait and have completed, and one runs that was preempted before and reports again."""
+    waiting, ended = (demo.client(WHO).get(f"/api/v1/jobs?state={s}")["results"] for s in ("queued", "completed"))
+    resumed = any(job["preemptions"] and job["steps_per_s"] for job in running_jobs(demo))
+    return bool(waiting) and len(ended) >= ENDED and resumed
 
 
 def photograph(page: Page, demo: Stack, path: str, file: Path) -> None:
@@ -56,7 +60,10 @@ def main() -> int:
         demo = Stack(Path(directory) / "var", DEMO_JOBS="1", ROUND_S="10", LEASE_TTL_S="20")
         try:
             demo.start()
-            wait_for("running, waiting and preempted jobs", lambda: busy(demo), within_s=150)
+            for name, workload in LONGER.items():
+                command = ["python", "-m", f"agents.workloads.{workload}", "--steps", "900"]
+                demo.client(WHO).submit(name=name, queue="vision", command=command)
+            wait_for("running, waiting, preempted and completed jobs", lambda: busy(demo), within_s=240)
             waiting = demo.client(WHO).get("/api/v1/jobs?state=queued")["results"]
             job = interesting_job(demo)
             pages = {

@@ -33,8 +33,10 @@ def layers(series: Series) -> dict[str, list[float]]:
     return made
 
 
-def utilization_title(parts: dict[str, list[float]], times: Sequence[datetime], zone: tzinfo, now: datetime) -> str:
-    """Return what the course shows: a large free part and when, or how much of the time devices were busy."""
+def utilization_title(
+    parts: dict[str, list[float]], times: Sequence[datetime], zone: tzinfo, now: datetime, device: DeviceWord
+) -> str:
+    """Return what the course shows: a large free part and when, or which part of the devices was busy."""
     totals = [sum(values) for values in zip(*parts.values(), strict=True)]
     if not sum(totals):
         return "No device has reported yet"
@@ -44,7 +46,7 @@ def utilization_title(parts: dict[str, list[float]], times: Sequence[datetime], 
     if word and most < len(times) - 1 and min(free_fracs) < 0.15:
         return f"{word} of the cluster is free at {clock(times[most], now, zone)}"
     busy, idle = sum(parts["busy"]) / sum(totals), sum(parts["idle"]) / sum(totals)
-    return f"{percent(busy)} were busy, {percent(idle)} held but idle"
+    return f"{percent(busy)} of the {device.many} were busy, {percent(idle)} held but idle"
 
 
 def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
@@ -75,7 +77,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
         }
     return Chart(
         id="utilization",
-        title=utilization_title(parts, times, zone, range_.until)
+        title=utilization_title(parts, times, zone, range_.until, device)
         if figure
         else "Utilization appears with the first reports",
         sub=f"{device.many}, {range_.words}",

@@ -137,7 +137,8 @@ def shares_title(shares: list[dict[str, Any]], device: DeviceWord) -> str:
     over = [share for share in shares if share["quota_gpus"] is not None and share["held_gpus"] > share["quota_gpus"]]
     if over:
         most = max(over, key=lambda share: share["held_gpus"] - share["quota_gpus"])
-        return f"{most['name']} borrows {device.counted(most['held_gpus'] - most['quota_gpus'])}"
+        name = "Other queues borrow" if most["id"] is None else f"{most['name']} borrows"
+        return f"{name} {device.counted(most['held_gpus'] - most['quota_gpus'])}"
     unused = sum(max(0, (share["quota_gpus"] or 0) - share["held_gpus"]) for share in shares)
     if not shares:
         return "No queue yet"
