@@ -134,6 +134,15 @@ def _measure_above(attempt: Attempt) -> int | None:
     return measurement.above_cpus if measurement is not None and measurement.measured_at is None else None
 
 
+def _memory_limit_bytes(lease: Lease) -> int:
+    """Return what an attempt may use: a parked one as much as when it ran, as a checkpoint takes more than it keeps."""
+    if lease.num_gpus:
+        return lease.memory_bytes
+    ran = Lease.objects.filter(attempt=lease.attempt_id, server=lease.server_id, num_gpus__gte=1)
+    limits = ran.order_by("-opened_at", "-pk").values_list("memory_bytes", flat=True)
+    return max(lease.memory_bytes, limits.first() or 0)
+
+
 def _attempt(lease: Lease) -> AttemptWanted:
     attempt = lease.attempt
     spec = JobSpec.parse(attempt.job.spec)
@@ -147,7 +156,7 @@ def _attempt(lease: Lease) -> AttemptWanted:
         gpu_indexes=tuple(gpu.index for gpu in gpus),
         gpu_uuids=tuple(gpu.uuid for gpu in gpus),
         cpu_ids=tuple(lease.cpu_ids),
-        memory_bytes=lease.memory_bytes,
+        memory_bytes=_memory_limit_bytes(lease),
         disk_bytes=spec.resources.disk_bytes,
         log_bytes=LOG_BYTES,
         command=spec.command,

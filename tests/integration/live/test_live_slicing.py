@@ -77,6 +77,20 @@ def test_parked_job_holds_memory_and_no_gpu_and_says_why_it_waits(slicing: World
     assert agent.attempt_of(first.pk).wanted.gpu_indexes == ()
 
 
+def test_parked_job_may_use_as_much_as_when_it_ran(slicing: World) -> None:
+    """It keeps what it used at most; woken to write a checkpoint it needs more, and must not be ended for that."""
+    agent = slicing.server("alpha", slots=1)
+    first, second = slicing.submit(), slicing.submit()
+    slicing.until_state(first, JobState.RUNNING)
+    slicing.pass_time(1)
+    granted_bytes = agent.attempt_of(first.pk).wanted.memory_bytes
+    slicing.until_state(second, JobState.RUNNING, within_s=2 * QUANTUM_S)
+    slicing.pass_time(2)
+
+    assert Lease.objects.get(attempt__job=first, closed_at=None).memory_bytes < granted_bytes
+    assert agent.attempt_of(first.pk).wanted.memory_bytes == granted_bytes
+
+
 def test_six_jobs_share_four_slots_equally(slicing: World) -> None:
     """Weighted round robin with equal weights: equal service, and the slots are never idle for long."""
     slicing.server("alpha", slots=4)
