@@ -36,7 +36,7 @@ def attempt_id() -> str:
     return f"01JD{os.getpid():08d}{next(_numbers):014d}"
 
 
-def wait_for(what: str, condition: Callable[[], T | None], *, within_s: float = 20.0) -> T:
+def wait_for(what: str, condition: Callable[[], T | None], *, within_s: float = 60.0) -> T:
     """Return the first value of ``condition`` that is true; fail with ``what`` when there is none in time."""
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s:
@@ -165,7 +165,7 @@ class AgentServer:
             return None
         return next((one for one in self.mail.newest[1].attempts if one.attempt_id == order.attempt_id), None)
 
-    def wait_phase(self, order: AttemptWanted, *phases: str, within_s: float = 20.0) -> AttemptReport:
+    def wait_phase(self, order: AttemptWanted, *phases: str, within_s: float = 60.0) -> AttemptReport:
         """Return the report of an attempt once it is in one of the phases."""
 
         def found() -> AttemptReport | None:

@@ -150,7 +150,7 @@ class Stack:
                 start_new_session=True,
             )
         wait_for("ready", self.ready, within_s=within_s)
-        wait_for("both servers up", lambda: self.servers_up() == 2, within_s=30)
+        wait_for("both servers up", lambda: self.servers_up() == 2)
 
     def ready(self) -> bool:
         """Return whether ``/readyz`` answers 200."""

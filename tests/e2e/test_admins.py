@@ -29,7 +29,7 @@ def test_a_webhook_is_told_of_a_job_from_start_to_end(stack: Stack, receiver: Re
     )
     job_id = stack.client("member").submit(name="told", queue="vision", command=["true"], retry={"max": 0})
     stack.client("member").wait_state(job_id, "completed")
-    wait_for("two messages", lambda: len(found) >= 2, within_s=20)
+    wait_for("two messages", lambda: len(found) >= 2)
     notices = []
     for headers, body in found:
         signed = hmac.new(hook["secret"].encode(), headers["X-Timestamp"].encode() + b"." + body, hashlib.sha256)
@@ -52,7 +52,6 @@ def test_a_shadow_plans_the_rounds_that_happen(stack: Stack) -> None:
     rounds = wait_for(
         "planned rounds",
         lambda: [row for row in admin.get("/api/v1/shadow/rounds")["results"] if row["num_same"]],
-        within_s=30,
     )
     stack.client("member").wait_state(job_id, "completed")
     assert admin.call("DELETE", "/api/v1/shadow").status == 204

@@ -138,7 +138,7 @@ def test_lost_server_costs_its_jobs_no_attempt(stack: Stack, tmp_path: Path) -> 
     member = stack.client("member")
     record = tmp_path / "lost"
     job_id = counting(member, record, name="loses-server", queue="vision", steps=120, retry={"max": 0})
-    wait_for("a checkpoint", lambda: member.job(job_id)["checkpoint"], within_s=40)
+    wait_for("a checkpoint", lambda: member.job(job_id)["checkpoint"])
     first = attempts(member, job_id)[0]
     with power_cut(stack, first):
         wait_for("it is given up", lambda: attempts(member, job_id)[0]["end_cause"], within_s=60)

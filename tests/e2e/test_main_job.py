@@ -49,13 +49,13 @@ def test_owner_takes_its_quota_back_and_the_borrower_resumes(stack: Stack, tmp_p
     records = [tmp_path / f"vision-{i}" for i in range(4)]
     borrowers = [counting(member, r, name=r.name, queue="vision", steps=150) for r in records]
     for job_id in borrowers:
-        member.wait_state(job_id, "running", within_s=40)
+        member.wait_state(job_id, "running")
     owners = [
         counting(outsider, tmp_path / f"speech-{i}", name=f"speech-{i}", queue="speech", steps=30) for i in range(2)
     ]
 
     for job_id in owners:
-        outsider.wait_state(job_id, "running", "completed", within_s=40)
+        outsider.wait_state(job_id, "running", "completed")
     preempted = [j for j in map(member.job, borrowers) if j["preemptions"] > 0]
     finished = [member.wait_state(job_id, "completed", "failed", within_s=120) for job_id in borrowers]
 
@@ -93,16 +93,16 @@ def test_cancelled_job_ends_and_leaves_no_process(stack: Stack, tmp_path: Path) 
     wait_for("some steps", lambda: len(steps_of(record)) > 3)
     member.call("POST", f"/api/v1/jobs/{job_id}/cancel")
 
-    member.wait_state(job_id, "cancelled", within_s=30)
+    member.wait_state(job_id, "cancelled")
 
-    wait_for("no process", lambda: not stack.processes(str(record)), within_s=10)
+    wait_for("no process", lambda: not stack.processes(str(record)))
 
 
 def test_stranger_sees_nothing_of_a_job(stack: Stack, tmp_path: Path) -> None:
     """Whoever has no role in the queue gets 404 on every route of the job."""
     member, outsider = stack.client("member"), stack.client("outsider")
     job_id = counting(member, tmp_path / "private", name="private", queue="vision", steps=2)
-    member.wait_state(job_id, "completed", within_s=40)
+    member.wait_state(job_id, "completed")
 
     for route in ("", "/events", "/attempts", "/explain", "/series", "/logs", "/placement"):
         assert outsider.call("GET", f"/api/v1/jobs/{job_id}{route}").status == 404, route

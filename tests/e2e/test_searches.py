@@ -1,6 +1,5 @@
 """A search over configurations by the whole product: early feedback finds the target before the order of submission."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,11 @@ from scheduler.core.search_space import read_space
 from scheduler.services.suggestions import suggest
 from tests.e2e.stack import Client, Stack, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.slow, pytest.mark.timed, pytest.mark.timeout(600)]
 CONFIGURATIONS, SLOTS = 12, 4
 TOTAL_STEPS, FEEDBACK_STEPS, STEP_S = 600, 100, 0.05
+# Of the mini-batches in order of submission.
+AT_MOST = 0.6
 SPACE = {"limit": {"low": 0.0, "high": 1.0}}
 # The loss falls from 1 towards the parameter. One configuration comes to the target, half-way through.
 TRAINING = """
@@ -76,17 +77,15 @@ def test_feedback_finds_the_target_before_the_order_of_submission(slicing: Clien
         "feedback_steps": FEEDBACK_STEPS,
         "target_loss": target_loss,
     }
-    began_s = time.monotonic()
     answer = slicing.call("POST", "/api/v1/experiments", body)
     assert answer.status == 201, answer.text
     address = f"/api/v1/experiments/{answer.json['id']}"
 
-    found = wait_for("the target", lambda: _ended(slicing, address), within_s=180, every_s=0.5)
-    took_s = time.monotonic() - began_s
+    found = wait_for("the target", lambda: _ended(slicing, address), within_s=400, every_s=0.5)
     members = found["members"]
     reached = min(members, key=lambda one: one["loss"] if one["loss"] is not None else 1.0)
 
-    # Mini-batches sleep, so no machine is faster than this in order of submission.
+    # Slots that are never idle train as many mini-batches as this before, in order of submission.
     in_order_s = found_in_order_s(
         Search(
             configurations=CONFIGURATIONS,
@@ -101,7 +100,7 @@ def test_feedback_finds_the_target_before_the_order_of_submission(slicing: Clien
     assert reached["values"]["limit"] == pytest.approx(best)
     assert reached["loss"] <= target_loss
     assert sum(one["promise"] == "poor" for one in members) >= CONFIGURATIONS // 2
-    assert took_s < in_order_s
+    assert sum(one["step"] or 0 for one in members) < in_order_s / STEP_S * SLOTS * AT_MOST
     for one in members:
         slicing.wait_state(one["job"], "cancelled", "completed")
 

@@ -124,7 +124,7 @@ class WorkerServer(AgentServer):
         environment = {**os.environ, "AGENT_CONFIG": str(self.file)}
         with (self.file.parent / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen([sys.executable, "-m", "agents"], env=environment, stdout=log, stderr=log)
-        wait_for("first report", self.collect, within_s=40)
+        wait_for("first report", self.collect)
 
     def collect(self) -> int:
         """Take in the reports that have come; return how many."""
@@ -267,7 +267,7 @@ def test_agent_outlives_its_broker(server: WorkerServer, broker: Broker) -> None
     broker.start()
     wait_for("reports", server.collect)
     server.send()
-    wait_for("ended", lambda: not marked(order.attempt_id), within_s=30)
+    wait_for("ended", lambda: not marked(order.attempt_id))
 
     assert server.agent is not None
     assert server.agent.poll() is None
@@ -282,12 +282,12 @@ def test_agent_starts_without_a_broker_and_finds_it_later(tmp_path: Path, broker
     server.agent = subprocess.Popen([sys.executable, "-m", "agents"], env=environment, stdout=log, stderr=log)
     log.close()
     try:
-        wait_for("it misses the broker", lambda: b"broker_away" in (tmp_path / "agent.log").read_bytes(), within_s=40)
+        wait_for("it misses the broker", lambda: b"broker_away" in (tmp_path / "agent.log").read_bytes())
         broker.start()
-        wait_for("report", server.collect, within_s=30)
+        wait_for("report", server.collect)
         order = wanted(script("pass"))
         server.send(order)
-        report = server.wait_phase(order, "ended", within_s=30)
+        report = server.wait_phase(order, "ended")
     finally:
         server.end()
 

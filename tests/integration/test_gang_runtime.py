@@ -11,6 +11,8 @@ from agents.runtime.run import EXIT_STOPPED
 from tests.gang_ranks import Gang, Training
 
 STEPS = 400
+# Of a rank that joins, as if it had to import much.
+START_S = 2.0
 TOLERANCE = 1e-4
 
 
@@ -63,7 +65,7 @@ def test_ranks_train_as_one_would_with_the_whole_batch(gangs: Gangs, curve: list
 
 def test_growing_and_shrinking_keeps_the_loss_curve(gangs: Gangs, curve: list[float]) -> None:
     """One rank, two, one again: each step is trained once, with the loss of a training of fixed size."""
-    gang = gangs.start(Training(steps=STEPS, step_s=0.02), "first")
+    gang = gangs.start(Training(steps=STEPS, step_s=0.02, start_s=START_S), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     gang.share("first", "second")
     gang.start("second")
@@ -77,7 +79,7 @@ def test_growing_and_shrinking_keeps_the_loss_curve(gangs: Gangs, curve: list[fl
     pauses_s = [
         later["at_s"] - step["at_s"] for step, later in itertools.pairwise(steps) if step["ranks"] != later["ranks"]
     ]
-    assert max(pauses_s) <= 1.0
+    assert max(pauses_s) < START_S  # as long as a restart would stand still at the least
     assert gang.losses("first") == pytest.approx(curve, rel=TOLERANCE)
     told = gang.job("first").reports("resized")
     assert [(report["version"], report["ranks"]) for report in told] == [(0, 1), (1, 2), (2, 1)]
@@ -85,17 +87,17 @@ def test_growing_and_shrinking_keeps_the_loss_curve(gangs: Gangs, curve: list[fl
 
 def test_training_goes_on_while_a_new_rank_starts(gangs: Gangs) -> None:
     """The running group does not wait for a rank that takes its time."""
-    gang = gangs.start(Training(steps=STEPS, step_s=0.02, start_s=0.5), "first")
+    gang = gangs.start(Training(steps=STEPS, step_s=0.02, start_s=START_S), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     gang.share("first", "second")
     gang.start("second")
     gang.wait("two ranks", lambda: len(gang.steps("second")) > 5)
 
     steps = gang.steps("first")
-    alone = [step for step in steps if step["ranks"] == 1]
-    gaps_s = [later["at_s"] - step["at_s"] for step, later in itertools.pairwise(alone)]
-    assert alone[-1]["at_s"] - alone[0]["at_s"] > 0.5
-    assert max(gaps_s) < 0.4
+    alone = [step["at_s"] for step in steps if step["ranks"] == 1]
+    gaps_s = [later - at for at, later in itertools.pairwise(alone)]
+    assert alone[-1] - alone[0] > START_S
+    assert max(gaps_s) < START_S / 2
 
 
 def test_burst_of_shares_ends_in_the_last_one(gangs: Gangs) -> None:

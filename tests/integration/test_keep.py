@@ -34,7 +34,7 @@ def test_killed_command_is_started_again(tmp_path: Path) -> None:
         wait_for("second start", lambda: len(pids(path)) == 2)
         keeper.terminate()
 
-        assert keeper.wait(timeout=10) == 0
+        assert keeper.wait(timeout=60) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids(path))
 
 
@@ -55,6 +55,4 @@ def test_command_ends_when_the_starter_dies(tmp_path: Path) -> None:
     starter.kill()
     starter.wait()
 
-    wait_for(
-        "the command ends", lambda: not command.is_running() or command.status() == psutil.STATUS_ZOMBIE, within_s=10
-    )
+    wait_for("the command ends", lambda: not command.is_running() or command.status() == psutil.STATUS_ZOMBIE)
