@@ -18,6 +18,8 @@ PARTS = {
     0.22: "A quarter",
 }
 
+SHORT_PARTS = 20  # what lasts for less than this part of the range is no finding
+
 
 def layers(series: Series) -> dict[str, list[float]]:
     """Return the four layers of the utilization chart; together they are all devices."""
@@ -43,7 +45,8 @@ def utilization_title(
     free_fracs = [free / total if total else 0.0 for free, total in zip(parts["free"], totals, strict=True)]
     most = max(range(len(free_fracs)), key=lambda index: free_fracs[index])
     word = next((word for least, word in PARTS.items() if free_fracs[most] >= least), "")
-    if word and most < len(times) - 1 and min(free_fracs) < 0.15:
+    lasts = _top(parts["free"])[1] >= len(times) / SHORT_PARTS
+    if word and lasts and most < len(times) - 1 and min(free_fracs) < 0.15:
         return f"{word} of the cluster is free at {clock(times[most], now, zone)}"
     busy, idle = sum(parts["busy"]) / sum(totals), sum(parts["idle"]) / sum(totals)
     return f"{percent(busy)} of the {device.many} were busy, {percent(idle)} held but idle"
