@@ -284,6 +284,8 @@ def _after(time_s: float, round_s: float) -> float:
 
 def _rounds(columns: Columns, round_s: float | None, planned: int) -> int:
     finished = columns.end_s[np.isfinite(columns.end_s)]
-    if round_s is None or not len(finished):
+    if round_s is None:
         return planned
+    if not len(finished):
+        return 0
     return math.floor(float(finished.max()) / round_s) - math.ceil(float(columns.arrival_s.min()) / round_s - 1e-9) + 1

@@ -103,7 +103,8 @@ class Outcome:
         series: The cluster over time; None when it was not asked for.
         stays: Who was where; None when it was not asked for.
         num_gpus: GPUs of the cluster.
-        rounds: Rounds of the grid up to the last completion, skipped ones included; without a grid, rounds planned.
+        rounds: Rounds of the grid up to the last completion, skipped ones included, 0 when no job completes; without a
+            grid, rounds planned.
         planned: Rounds that had to be planned.
         plan_hash: Digest over all changes that the plans made; equal histories give equal ones, skipping or not.
         cpu_s: CPU time of the replay, seconds.
