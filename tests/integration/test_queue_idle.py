@@ -41,7 +41,7 @@ def test_leads_set_it_with_a_reason_and_it_is_audited() -> None:
     }
     with pytest.raises(NotAllowed):
         queue_set_idle(actor=member, reason="mine stay", expected_version=changed.version, **values)
-    with pytest.raises(Conflict, match="^The rule for idle jobs of .* was not saved: .* changed it 0 s ago"):
+    with pytest.raises(Conflict, match=r"^The rule for idle jobs of .* was not saved: .* changed it 0 s ago"):
         queue_set_idle(actor=lead, reason="too late", expected_version=queue.version, **values)
     bad = values | {"idle_after_s": 5, "idle_action": "shoot"}
     with pytest.raises(SpecInvalid) as refused:
