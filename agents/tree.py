@@ -71,7 +71,13 @@ def signal_tree(root_pid: int, number: int) -> int:
     )
 
 
-def _proportional_bytes(pid: int) -> int | None:
+def _resident_bytes(pid: int) -> int:
+    stat = read_stat(pid)
+    return 0 if stat is None else stat.rss_bytes
+
+
+def _proportional_bytes(pid: int) -> int:
+    """Return the resident bytes of a process, its part of shared ones; all of them where parts cannot be read."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
@@ -79,7 +85,8 @@ def _proportional_bytes(pid: int) -> int | None:
                     return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
-    return None
+    # Read only now: one that has just ended, which is why it has no parts, uses nothing any more.
+    return _resident_bytes(pid)
 
 
 def kernel_ooms() -> int:
@@ -121,9 +128,5 @@ class TreeMeter:
 
         Pages that several of them share, as forked data loaders do, count once.
         """
-        resident = {stat.pid: stat.rss_bytes for pid in self._pids if (stat := read_stat(pid)) is not None}
-        if len(resident) <= 1:
-            return sum(resident.values())
-        return sum(
-            rss if (proportional := _proportional_bytes(pid)) is None else proportional for pid, rss in resident.items()
-        )
+        share_bytes = _resident_bytes if len(self._pids) <= 1 else _proportional_bytes
+        return sum(share_bytes(pid) for pid in self._pids)
