@@ -25,7 +25,12 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
 
     expect(page.locator("#figures tbody tr")).to_have_count(2, timeout=120_000)
     expect(page.locator("[data-drawn]").first).to_be_visible(timeout=20_000)
-    assert page.locator(".table-scroll").evaluate("box => box.scrollWidth - box.clientWidth") <= 0
+    assert (
+        page.locator(".table-scroll[aria-labelledby=figures-title]").evaluate(
+            "box => box.scrollWidth - box.clientWidth"
+        )
+        <= 0
+    )
     address = page.url
     page.click("summary:has-text('Apply srtf')")
     page.click("button[name=variant][value='1']")
