@@ -181,7 +181,9 @@ def test_server_whose_attempts_fail_is_drained_and_an_admin_undrains_it(stack: S
         drained = server()
         answer = admin.call("POST", f"/api/v1/servers/{drained['id']}/undrain")
 
-        assert "failed on it within an hour by machines: node" in drained["state_reason"]
+        # A server that was lost in a test before this one counts too.
+        causes = drained["state_reason"].partition("failed on it within an hour by machines: ")[2]
+        assert "node" in causes.split(", ")
         assert answer.status == 200, answer.text
         assert server()["state"] == "up"
     finally:
