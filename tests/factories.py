@@ -280,3 +280,16 @@ def round_make(number: int, *, at: datetime = AT, **columns: Any) -> Round:
         "plan_hash": "0" * 64,
     }
     return Round.objects.create(number=number, **{**defaults, **columns})
+
+
+def full_cluster() -> tuple[Queue, User]:
+    """Return a queue and its member; a job holds all GPUs and ends in about 1,000 s."""
+    cluster_row()
+    Cluster.objects.update(policy="fifo", policy_options={})
+    server, queue = server_make("gpu-01", gpus=4), queue_make("vision", quota_gpus=4)
+    owner = member_make(queue)
+    job_make(
+        queue, state=JobState.RUNNING, owner=owner, server=server, num_gpus=4,
+        step=0, total_steps=1_000, steps_per_s=1.0,
+    )  # fmt: skip
+    return queue, owner

@@ -14,23 +14,10 @@ from scheduler.services.job_check import spec_check
 from scheduler.services.settings import cluster_row
 from scheduler.whatif.estimates import estimates_close, estimates_make
 from scheduler.whatif.preview import job_preview
-from tests.factories import AT, attempt_make, job_make, job_move, member_make, queue_make, server_make
+from tests.factories import AT, attempt_make, full_cluster, job_make, job_move, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = AT + timedelta(hours=1)
-
-
-def full_cluster() -> tuple[Queue, User]:
-    """Return a queue and its member; a job holds all GPUs and ends in about 1,000 s."""
-    cluster_row()
-    Cluster.objects.update(policy="fifo", policy_options={})
-    server, queue = server_make("gpu-01", gpus=4), queue_make("vision", quota_gpus=4)
-    owner = member_make(queue)
-    job_make(
-        queue, state=JobState.RUNNING, owner=owner, server=server, num_gpus=4,
-        step=0, total_steps=1_000, steps_per_s=1.0,
-    )  # fmt: skip
-    return queue, owner
 
 
 def waiting(queue: Queue, owner: User) -> Job:
