@@ -21,6 +21,11 @@ def significant(value: float | None) -> str:
     return NOT_MEASURED if value is None else number(value, digits_of(value))
 
 
+def whole_s(seconds: float) -> float:
+    """Return seconds as a page counts them: whole ones, and never none, since no one reads milliseconds of a wait."""
+    return max(1.0, float(int(seconds)))
+
+
 def digits_of(value: float) -> int:
     """Return how many digits after the point tell enough of a value of this size."""
     size = abs(value)

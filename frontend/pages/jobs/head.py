@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from frontend.components.formats import counted, duration, joined, number
-from frontend.pages.jobs.subject import Subject, whole_s
+from frontend.components.formats import counted, duration, joined, number, whole_s
+from frontend.pages.jobs.subject import Subject
 from scheduler.core.lifecycle import HOLDING, JobState
 from scheduler.core.spec_units import parse_duration_s
 

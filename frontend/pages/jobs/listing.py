@@ -14,14 +14,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from frontend.components.devices import DeviceWord, device_word
-from frontend.components.formats import clock, counted, duration, number
+from frontend.components.formats import clock, counted, duration, number, whole_s
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.job import done_words, undo_tags
 from frontend.pages.jobs.preview import curl_of_spec
 from frontend.pages.jobs.progress import ends_at
-from frontend.pages.jobs.subject import found_job, in_words, them, whole_s
+from frontend.pages.jobs.subject import found_job, in_words, them
 from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job

@@ -31,11 +31,6 @@ def found_job(request: HttpRequest, key: str) -> Job:
         raise Http404(str(error)) from None
 
 
-def whole_s(seconds: float) -> float:
-    """Return seconds as a page counts them: whole ones, and never none, since no one reads milliseconds of a wait."""
-    return max(1.0, float(int(seconds)))
-
-
 def them(count: int) -> str:
     """Return the pronoun of so many devices."""
     return "it" if count == 1 else "them"

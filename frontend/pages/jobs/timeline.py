@@ -5,9 +5,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from frontend.components.formats import clock, counted, duration, joined, number
+from frontend.components.formats import clock, counted, duration, joined, number, whole_s
 from frontend.pages.jobs.figures import Gap
-from frontend.pages.jobs.subject import Subject, whole_s
+from frontend.pages.jobs.subject import Subject
 from scheduler.core.lifecycle import EndCause, JobState
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
@@ -105,10 +105,10 @@ def timeline_of(subject: Subject) -> Timeline:
 
 
 def _percent(at: datetime | None, begin: datetime, end: datetime) -> float | None:
-    whole_s = (end - begin).total_seconds()
-    if at is None or whole_s <= 0 or not begin <= at <= end:
+    span_s = (end - begin).total_seconds()
+    if at is None or span_s <= 0 or not begin <= at <= end:
         return None
-    return round(100 * (at - begin).total_seconds() / whole_s, 2)
+    return round(100 * (at - begin).total_seconds() / span_s, 2)
 
 
 def _merged(entries: list[Row]) -> list[Row]:

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from frontend.components.devices import GPUS
-from frontend.components.formats import clock, counted, duration, number
+from frontend.components.formats import clock, counted, duration, number, whole_s
 from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
 from frontend.components.reason_names import reason_name
 from frontend.pages.jobs.head import ordinal
-from frontend.pages.jobs.subject import Subject, whole_s
+from frontend.pages.jobs.subject import Subject
 from scheduler.core.plan import WaitReason
 
 MOST_SERVERS = 64
@@ -123,16 +123,16 @@ def pieces_of(subject: Subject) -> tuple[list[Piece], str]:
     """Return what the job waited for, reason by reason, and a line that sums it up."""
     waits = [entry for entry in subject.timeline if entry["kind"] == "wait" and entry["duration_s"] >= 1]
     made: list[Piece] = []
-    whole_s = sum(entry["duration_s"] for entry in waits)
+    sum_s = sum(entry["duration_s"] for entry in waits)
     for entry in waits:
         words, tone = reason_name(entry["reason"])
         start = subject.time(entry["start"])
         if start is None:
             continue
         title = f"{words}, {duration(entry['duration_s'])} from {clock(start, subject.at, subject.zone)}"
-        label = words if entry["duration_s"] >= whole_s * LABEL_FRAC else ""
+        label = words if entry["duration_s"] >= sum_s * LABEL_FRAC else ""
         made.append(Piece(span=entry["duration_s"], words=label, tone=tone, title=title, start=start))
-    return made, duration(whole_s) if made else ""
+    return made, duration(sum_s) if made else ""
 
 
 def checks_title(checks: list[dict[str, Any]]) -> str:

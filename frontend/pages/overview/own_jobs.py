@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, duration, number
+from frontend.components.formats import clock, duration, number, whole_s
 from frontend.components.happenings import CAUSES
 from frontend.components.states import look
 from frontend.components.times import as_time
@@ -58,7 +58,7 @@ def when(row: dict[str, Any], now: datetime, zone: tzinfo) -> str:
         step, total, rate = row["step"], row["total_steps"], row["steps_per_s"]
         if step is not None and total and rate and total > step:
             return f"Ends about {clock(now + timedelta(seconds=(total - step) / rate), now, zone)}"
-        return f"Runs for {duration(max(1, int((now - changed).total_seconds())))}"
+        return f"Runs for {duration(whole_s((now - changed).total_seconds()))}"
     if row["state"] == JobState.QUEUED:
-        return f"Waits for {duration(max(1, int((now - changed).total_seconds())))}"
+        return f"Waits for {duration(whole_s((now - changed).total_seconds()))}"
     return clock(changed, now, zone)
