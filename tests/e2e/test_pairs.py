@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.introspection.packing import Packing
 from tests.e2e.stack import Client, Stack, wait_for
 
 # A verdict takes as many rounds as on any machine, but a busy one takes its time for each.
@@ -96,5 +97,7 @@ def test_pair_that_gains_is_kept_and_one_that_loses_is_undone(one_slot: Client, 
     undone = verdict(one_slot, "fights", str(tmp_path / "lock"))
 
     assert (kept["reason"], undone["reason"]) == ("pack_kept", "pack_undone")
-    assert undone["data"]["gain"] < kept["data"]["gain"]
+    assert kept["data"]["gain"] > 1.5
+    # Below 1 on a silent machine; on a busy one whoever has to wait for a core waits for the lock less often.
+    assert undone["data"]["gain"] <= Packing().least_gain
     assert all(rate > 0 for told in (kept, undone) for rate in told["data"]["rates_before"])
