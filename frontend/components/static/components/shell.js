@@ -215,7 +215,7 @@ const Shell = (() => {
 
   /* Keys: / search, g + letter to go, j and k rows, Enter open, Esc close */
   const places = { o: "/", j: "/jobs", q: "/queues", c: "/cluster", r: "/rounds", w: "/whatif", n: "/jobs/new" };
-  let leader = 0;
+  let leader = -Infinity;
   const moveRow = (step) => {
     const links = [...document.querySelectorAll("main .table tbody .name")].filter((link) => link.offsetParent);
     if (!links.length) return;
@@ -229,8 +229,8 @@ const Shell = (() => {
     }
     const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (Date.now() - leader < 1200 && places[event.key]) { leader = 0; location.href = places[event.key]; return; }
-    if (event.key === "g") leader = Date.now();
+    if (event.timeStamp - leader < 1200 && places[event.key]) { leader = -Infinity; location.href = places[event.key]; return; }
+    if (event.key === "g") leader = event.timeStamp; // when it was typed: a busy page handles it later
     else if (event.key === "/") {
       const search = document.querySelector("[data-shortcut]");
       if (search) { event.preventDefault(); search.focus(); search.select(); }
