@@ -32,3 +32,5 @@ def logging_set_up(*, level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    for name in ("celery.worker.strategy", "celery.app.trace"):  # two lines for each desired state that comes
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
