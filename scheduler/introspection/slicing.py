@@ -67,6 +67,7 @@ class Slicing:
             quantum_s=self.quantum_s,
             job_id=jobs.job_id[by_id],
             turn=_turns_had(virtual_s / self.quantum_s)[by_id],
+            home=np.array(homes, dtype=np.int64)[by_id],
         )
         config = replace(
             scene.config,
@@ -138,7 +139,8 @@ def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:
 class _Turns:
     """Least virtual time first; at the same turn those whose own has just begun, those that wait, and the others.
 
-    After that the order of another policy.
+    After that the servers go round, so that the jobs that stop and those that come for them are of the same servers,
+    and on each of them the order of another policy.
     """
 
     name: ClassVar[str] = "turns"
@@ -147,24 +149,40 @@ class _Turns:
     quantum_s: float
     job_id: IntArray
     turn: IntArray
+    home: IntArray
 
     @property
     def preemptive(self) -> bool:
         return True
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
-        turn = self.turn[np.searchsorted(self.job_id, snapshot.jobs.job_id)]
-        base = self.base.priority(snapshot)
         jobs, now_s = snapshot.jobs, snapshot.now_s
+        row = np.searchsorted(self.job_id, jobs.job_id)
+        turn, home = self.turn[row], self.home[row]
+        base = self.base.priority(snapshot)
         began = jobs.running & (now_s - jobs.held_at_s < self.quantum_s / 2)
         place = np.where(began, 0, np.where(jobs.running, 2, 1))
-        order = np.lexsort((base, place, turn))
+        # Who waits comes for the last of those who run: the same server must be the first there and the last here.
+        side = np.where(jobs.running, -1, 1)
+        ties = (side * jobs.job_id, side * jobs.first_start_s, side * base)
+        lap = _laps(np.lexsort((*ties, home, place, turn)), (turn, place, home))
+        keys = (base, side * home, side * lap, place, turn)
+        order = np.lexsort(keys)
         differs = np.ones(len(order), dtype=np.bool_)
-        first, second = order[1:], order[:-1]
-        differs[1:] = (turn[first] != turn[second]) | (place[first] != place[second]) | (base[first] != base[second])
+        differs[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
         rank = np.empty(len(order))
         rank[order] = np.cumsum(differs)
         return rank
+
+
+def _laps(order: IntArray, groups: tuple[IntArray, ...]) -> IntArray:
+    """Return (n,) how many come before each one of its group, where ``order`` has each group together."""
+    begins = np.ones(len(order), dtype=np.bool_)
+    begins[1:] = np.any([group[order[1:]] != group[order[:-1]] for group in groups], axis=0)
+    at = np.arange(len(order))
+    lap = np.empty(len(order), dtype=np.int64)
+    lap[order] = at - np.maximum.accumulate(np.where(begins, at, 0))
+    return lap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,3 +177,18 @@ def test_jobs_of_a_full_queue_take_turns_among_themselves() -> None:
         assert clock.tick().again_at_s == clock.snapshot.now_s
 
     assert clock.ran_s == {0: 300.0, 1: 300.0, 2: 600.0}
+
+
+@pytest.mark.parametrize(("num_jobs", "gpus"), [(6, (2, 2)), (12, (4, 4)), (9, (2, 2, 2))])
+def test_turns_that_fit_the_servers_move_nobody(num_jobs: int, gpus: tuple[int, ...]) -> None:
+    """Where as many jobs come off each server as come back to it, all stay on their servers, late turns or not."""
+    clock = Clock(_cluster([JobRow(max_servers=1)] * num_jobs, *gpus), introspective(Slicing()))
+    late_s = Draws(5, "late").uniform(40) * 5.0
+    homes: dict[int, list[int]] = {}
+    for more_s in late_s.tolist():
+        clock.tick(60.0 + more_s)
+        for row in range(num_jobs):
+            if at := clock.servers_of(row):
+                assert homes.setdefault(row, at) == at
+
+    assert len(homes) == num_jobs
