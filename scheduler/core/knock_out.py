@@ -5,6 +5,7 @@ wins depends on how much faster one more GPU makes either, and on which of them 
 is not transitive, so the order of the pool is part of the rule, and the result is that of the plain loop.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ from scheduler.core.tables import FloatArray, IntArray
 
 # More grades tell more jobs apart at once, but a job that grows passes more of them.
 _GRADES = 24
+# With more curves than these no gain keeps their steps apart.
+_MOST_CURVES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +58,49 @@ def knock_out(
         result[pool] = room
         return result
     growing = gpus[pool] < room
-    rows = pool[growing]
-    result[rows] += _Pool(curves.table, rule, lengths[rows], curve[growing], gpus[rows], room[growing]).give(spare)
+    rows, curve = pool[growing], curve[growing]
+    sure, limit = _bounds(curves.table, curve, gpus[rows], room[growing], spare, ties=rule.ties_to_later)
+    spare -= int((sure - gpus[rows]).sum())
+    result[rows] = sure
+    if spare:
+        meets = sure < limit
+        rows, curve, sure, limit = rows[meets], curve[meets], sure[meets], limit[meets]
+        result[rows] += _Pool(curves.table, rule, lengths[rows], curve, sure, limit).give(spare)
     return result
+
+
+def _bounds(
+    table: SpeedTable, curve: IntArray, gpus: IntArray, room: IntArray, spare: int, *, ties: bool
+) -> tuple[IntArray, IntArray]:
+    """Return the GPUs that each job gets whoever is the shorter, and the most that it may get.
+
+    A step of a job, from some count to one more, beats another step outright where its gain is above the other's rise;
+    with ``ties`` also where equal. Where all steps above some gain do so to all the others, none of the others is taken
+    before they are, and who waits with one of the others decides nothing until then.
+    """
+    used, row = np.unique(curve, return_inverse=True)
+    if len(used) > _MOST_CURVES:
+        return gpus, room
+    # The least gain up to each count, since who takes a step has taken those before it.
+    floor = np.minimum.accumulate(table.gain[used], axis=1)
+    stop = np.zeros(len(used), dtype=np.int64)
+    np.maximum.at(stop, row, room)
+    counts = np.arange(floor.shape[1])
+    steps = (counts >= gpus.min()) & (counts < stop[:, None])
+    floors, rises = floor[steps], table.rise[used][steps]
+    falling = np.argsort(-floors)
+    floors, rises = floors[falling], rises[falling]
+    after = np.maximum.accumulate(rises[::-1])[::-1]  # the highest rise from each step on
+    apart = floors[:-1] >= after[1:] if ties else floors[:-1] > after[1:]
+    gaps: list[float] = floors[:-1][apart].tolist()
+
+    def reached(gap: float) -> IntArray:
+        counts: IntArray = np.clip((floor >= gap).sum(axis=1)[row], gpus, room)
+        return counts
+
+    held = int(gpus.sum())
+    taken = bisect_right(gaps, held + spare, key=lambda gap: int(reached(gap).sum()))
+    return reached(gaps[taken - 1]) if taken else gpus, reached(gaps[taken]) if taken < len(gaps) else room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,6 +138,46 @@ def test_many_jobs_meet_as_in_the_plain_loop(*, num_curves: int, shrinking: bool
     assert found.tolist() == plain_loop([curves[row] for row in rows], lengths, [1] * 90, most, 250, rule=rule)
 
 
+# Speeds measured with 1, 2, 4, 8 and 16 GPUs, straight in between: gains fall at these counts, and steps between two of
+# them tie. The last one rises faster again beyond 8.
+MODELS = [
+    (1.0, 1.82, 3.05, 4.3, 4.9),
+    (1.0, 1.92, 3.4, 6.1, 9.9),
+    (1.0, 1.73, 2.7, 3.1, 3.2),
+    (1.0, 1.43, 1.7, 1.8, 1.8),
+    (1.0, 1.60, 2.6, 2.9, 5.8),
+]
+
+
+@pytest.mark.parametrize("spare", [12, 60, 95, 130, 165, 220])
+@pytest.mark.parametrize("shrinking", [True, False])
+@pytest.mark.parametrize("models", [MODELS[:1], MODELS[:3], MODELS, MODELS[4:], MODELS[2::2]])
+def test_steps_that_all_win_outright_are_taken_before_the_others(
+    *, spare: int, shrinking: bool, models: list[tuple[float, ...]]
+) -> None:
+    """Jobs of a few models: whole stretches are won whoever is the shorter, and only the rest is played out."""
+    rng = np.random.default_rng(spare + len(models))
+    curves = [np.interp(range(18), (0, 1, 2, 4, 8, 16), (0.0, *speeds)).tolist() for speeds in models]
+    rows = rng.integers(0, len(models), 40).tolist()
+    lengths = rng.choice([10.0, 50.0, 51.0, 70.0, 90.0, 400.0, 800.0], 40).tolist()
+    gpus = rng.choice([1, 1, 1, 2, 3], 40)
+    most = gpus + rng.choice([1, 1, 3, 7, 14], 40)
+    rule = Rule(shrinking=shrinking, ties_to_later=not shrinking)
+
+    found = knock_out(
+        Curves(row=np.array(rows), table=SpeedTable.of(np.array(curves)), work_s=np.array(lengths)),
+        rule,
+        lengths=np.array(lengths),
+        pool=np.arange(40),
+        gpus=gpus,
+        most=most,
+        spare=spare,
+    )
+
+    expected = plain_loop([curves[row] for row in rows], lengths, gpus.tolist(), most.tolist(), spare, rule=rule)
+    assert found.tolist() == expected
+
+
 @pytest.mark.parametrize(
     ("longer_next", "to_longer", "sums"),
     [(16.0, False, (72.321, 72.5)), (18.0, True, (65.873, 65.556)), (50 / 3, False, (70.0, 70.0))],
