@@ -10,6 +10,7 @@ from scheduler.core.packing.draft import Draft, Seats
 from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.space import Gang, Space
 from scheduler.core.plan import Plan
+from scheduler.core.resources import Filling
 from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, ServerTable, Snapshot
 from scheduler.core.trial import Trial
 
@@ -74,6 +75,17 @@ class StepsByService(Protocol):
 
     def service_steps(self) -> tuple[FloatArray, FloatArray]:
         """Return (k,) services in GPU-seconds, ascending, and (k + 1,) keys: below the first, and from each on."""
+
+
+@runtime_checkable
+class FillsGroups(Protocol):
+    """A policy whose keys are the shares that groups of jobs hold just before they get each job.
+
+    Inside a group running jobs come first, then who started first, arrived first, has the smaller id.
+    """
+
+    def filling(self, snapshot: Snapshot) -> Filling | None:
+        """Return the groups and what each job adds; None with options under which anything else counts too."""
 
 
 @runtime_checkable

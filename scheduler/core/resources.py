@@ -4,10 +4,37 @@ Arrays have the axis of resources last: GPUs, cores, bytes.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.core.tables import FloatArray, IntArray, JobTable, ServerTable, Snapshot
+
+_SHARE_DIGITS = 12
+_SHARE_UNITS = 10.0**_SHARE_DIGITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """Groups of which the one that holds least is served next.
+
+    Attributes:
+        group: (n,) number of the group of each job, such as its user or queue.
+        asked: (n, r) what each job adds to what its group holds, already divided by the weight of the group.
+        capacity: (r,) what the cluster has.
+    """
+
+    group: IntArray
+    asked: FloatArray
+    capacity: FloatArray
+
+    def sums_are_exact(self) -> bool:
+        """Return whether what jobs add sums up to the same in any order, to the last bit."""
+        mantissa, exponent = np.frexp(self.asked)
+        digits = np.abs(mantissa * 2.0**53).astype(np.int64)
+        lowest = np.ldexp((digits & -digits).astype(np.float64), exponent - 53)
+        finest = lowest.min(axis=0, initial=np.inf, where=digits > 0)
+        return bool((self.asked.sum(axis=0) <= finest * 2.0**53).all())
 
 
 def capacities(servers: ServerTable) -> FloatArray:
@@ -65,7 +92,12 @@ def shares_before(
     share = np.empty(len(held))
     share[by_group] = dominant_share(before if begin is None else before + begin[by_group], capacity)
     # Rounded, so that shares that are equal on paper tie.
-    return np.round(share, 12)
+    return np.round(share, _SHARE_DIGITS)
+
+
+def rounded_share(share: float) -> float:
+    """Return one share as ``shares_before`` rounds it."""
+    return round(share * _SHARE_UNITS) / _SHARE_UNITS
 
 
 def service_order(jobs: JobTable) -> IntArray:

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from scheduler.core.resources import capacities, demands, dominant_share, service_order, shares_before
+from scheduler.core.resources import Filling, capacities, demands, dominant_share, service_order, shares_before
 from scheduler.core.tables import FloatArray, JobTable, Snapshot
 
 # Credits fade all the time: a shell without fixed rounds looks again after a second.
@@ -52,13 +52,17 @@ class Drf:
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) dominant shares, of the job or of its user just before it gets the job."""
-        jobs, capacity = snapshot.jobs, capacities(snapshot.servers).sum(axis=0)
-        asked = demands(jobs, snapshot.servers)
+        jobs, users = snapshot.jobs, _users(snapshot)
         if self.by == "job":
-            return np.round(dominant_share(asked, capacity), 12)
-        weighted = asked / jobs.weight[:, np.newaxis]
-        begin = self._credit(jobs, weighted) if self.credit_s > 0 else None
-        return shares_before(weighted, group=jobs.owner, rank=service_order(jobs), capacity=capacity, begin=begin)
+            return np.round(dominant_share(demands(jobs, snapshot.servers), users.capacity), 12)
+        begin = self._credit(jobs, users.asked) if self.credit_s > 0 else None
+        return shares_before(
+            users.asked, group=users.group, rank=service_order(jobs), capacity=users.capacity, begin=begin
+        )
+
+    def filling(self, snapshot: Snapshot) -> Filling | None:
+        """Return the users as groups; None by job, or with credit."""
+        return _users(snapshot) if self.by == "user" and self.credit_s == 0 else None
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
         """Return (n,) one second while credits count and somebody waits; +inf otherwise."""
@@ -71,3 +75,9 @@ class Drf:
         _, user = np.unique(jobs.owner, return_inverse=True)
         amounts = [np.bincount(user, weights=used * weighted[:, column]) for column in range(weighted.shape[1])]
         return np.column_stack(amounts)[user].astype(np.float64)
+
+
+def _users(snapshot: Snapshot) -> Filling:
+    jobs = snapshot.jobs
+    asked = demands(jobs, snapshot.servers) / jobs.weight[:, np.newaxis]
+    return Filling(group=jobs.owner, asked=asked, capacity=capacities(snapshot.servers).sum(axis=0))

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.resources import service_order, shares_before
+from scheduler.core.resources import Filling, service_order, shares_before
 from scheduler.core.tables import NO_ROW, FloatArray, IntArray, QueueTable, Snapshot
 
 
@@ -26,11 +26,16 @@ class Fair:
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) share of the cluster that the queue holds for its weight just before it gets the job."""
+        filling = self.filling(snapshot)
+        rank = service_order(snapshot.jobs)
+        return shares_before(filling.asked, group=filling.group, rank=rank, capacity=filling.capacity)
+
+    def filling(self, snapshot: Snapshot) -> Filling:
+        """Return the queues as groups. Their weights depend on which of them have jobs."""
         jobs = snapshot.jobs
         weight = queue_weights(snapshot.queues, jobs.queue)[jobs.queue]
-        held = (jobs.num_gpus / weight)[:, np.newaxis]
         capacity = np.array([max(1.0, float(snapshot.servers.num_gpus.sum()))])
-        return shares_before(held, group=jobs.queue, rank=service_order(jobs), capacity=capacity)
+        return Filling(group=jobs.queue, asked=(jobs.num_gpus / weight)[:, np.newaxis], capacity=capacity)
 
 
 def queue_weights(queues: QueueTable, used: IntArray) -> FloatArray:

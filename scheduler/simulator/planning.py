@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -45,6 +46,17 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
         columns.settle(row, now_s)
     for column in (columns.attained_gpu_s, columns.executed_s, columns.waited_s):
         column[rows] = 0.0
+
+
+def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) -> None:
+    """Give running jobs what neighbours left them that ended after the last round before a state was taken up."""
+    left = {
+        row: grant
+        for row, grant in overdue.items()
+        if row in world.seats and row not in changes.started and row not in changes.stopped
+    }
+    amended = left | changes.amended
+    changes.amended = {row: grant for row, grant in amended.items() if grant != world.seats[row]}
 
 
 # Waiting times are sums of floats: a moment that is missed by dust is looked at again this much later.

@@ -34,7 +34,7 @@ from scheduler.core.queues import limiting, queue_tree, subtree_sums
 from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.overtaking import Overtaking
-from scheduler.simulator.planning import held_of, promote, renumbered, until_rights_change_s
+from scheduler.simulator.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s
 from scheduler.simulator.world import World
 
 
@@ -100,6 +100,7 @@ class QueueRounds:
         self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
         self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held={}, releasing=())
         self._somebody_waits = False
+        self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
@@ -115,6 +116,9 @@ class QueueRounds:
         world.released.clear()
         if changes is None:
             changes = self._whole(world, columns.active)
+        if self._overdue:
+            amend_overdue(changes, self._overdue, world)
+            self._overdue = {}
         self.unsettled = bool(changes.started or changes.stopped)
         return changes
 
@@ -204,7 +208,8 @@ class QueueRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._board.sit(row, at)
-        self._shelf.sit(seats, (), self._board.space.free)
+        grants = self._shelf.sit(seats, (), self._board.space.free)
+        self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         self._somebody_waits = True  # it takes a round to tell
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from scheduler.core.changes import Changes, Grant
 from scheduler.core.config import (
     ChangesBySelf,
+    FillsGroups,
     GrantsByServer,
     LooksAtSizes,
     MayBackfill,
@@ -20,16 +21,18 @@ from scheduler.core.config import (
     Steady,
     StepsByService,
 )
-from scheduler.core.feasible import shapes_of
+from scheduler.core.feasible import gangs_of, shapes_of
 from scheduler.core.needs import Needs, needs_of
+from scheduler.core.packing.filling import FillingWalk
 from scheduler.core.packing.rivals import Key
 from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.short import Moves, ShortWalk
-from scheduler.core.packing.space import Gang
 from scheduler.core.plan import PreemptRule
 from scheduler.core.queues import queue_tree
+from scheduler.core.resources import Filling
 from scheduler.core.tables import FloatArray, IntArray, JobTable, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns, cells
+from scheduler.simulator.planning import amend_overdue
 from scheduler.simulator.service_steps import Steps
 from scheduler.simulator.world import World
 
@@ -39,9 +42,7 @@ def short_rounds(
 ) -> "ShortRounds | None":
     """Return the planner, or None where the configuration needs whole rounds."""
     policy, locality, mechanism = config.policy, config.locality, config.mechanism
-    if isinstance(policy, SharePolicy) or not (isinstance(policy, Steady) and policy.steady):
-        return None
-    if isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService):
+    if isinstance(policy, SharePolicy):
         return None
     if isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection or config.min_run_s:
         return None
@@ -54,6 +55,14 @@ def short_rounds(
     needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
     shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
     if needs.tight or shelf is None:
+        return None
+    snapshot = Snapshot(now_s=0.0, jobs=jobs, servers=servers, queues=queues)
+    filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
+    if filling is not None and not (policy.preemptive and config.preempt) and filling.sums_are_exact():
+        return ShortRounds(columns, servers, queues, config, jobs, needs, shelf, filling)
+    if not (isinstance(policy, Steady) and policy.steady):
+        return None
+    if isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService):
         return None
     return ShortRounds(columns, servers, queues, config, jobs, needs, shelf)
 
@@ -70,36 +79,35 @@ class ShortRounds:
         jobs: JobTable,
         needs: Needs,
         shelf: Shelf,
+        filling: Filling | None = None,
     ) -> None:
+        """Begin with nobody; ``filling`` is None for a line in which the key of a job depends on the job alone."""
         self._columns, self._config, self._shelf = columns, config, shelf
         self._policy = config.policy
         self._preemptive = config.policy.preemptive and config.preempt
         self._servers, self._queues, self._now_s = servers, queues, 0.0
         shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
-        self._possible: list[bool] = shapes.possible.tolist()
-        _, first = np.unique(shapes.shape, return_index=True)
-        gangs = [
-            Gang(
-                num_gpus=int(jobs.num_gpus[row]),
-                max_servers=int(jobs.max_servers[row]),
-                least_servers=int(shapes.least_servers[row]),
-                kind=shapes.kind[row],
-                fits=None,
-            )
-            for row in first.tolist()
-        ]
+        shape, gangs = shapes.shape.tolist(), gangs_of(jobs, shapes)
+        # Where a key depends on the job alone, those who can never run make no difference to anybody.
+        self._lines_up: list[bool] = (shapes.possible | (filling is not None)).tolist()
         self._steps = None
         if self._preemptive and isinstance(config.policy, StepsByService):
             self._steps = Steps(columns, *config.policy.service_steps())
-        self._walk = ShortWalk(
-            servers,
-            config.locality,
-            shape=shapes.shape.tolist(),
-            gangs=gangs,
-            preemptive=self._preemptive,
-            ceilings=self._steps.ceilings if self._steps else None,
-            in_line=isinstance(config.policy, MayBackfill) and not config.policy.backfill,
-        )
+        if filling is not None:
+            possible: list[bool] = shapes.possible.tolist()
+            self._walk: ShortWalk = FillingWalk(
+                servers, config.locality, shape=shape, gangs=gangs, possible=possible, filling=filling
+            )
+        else:
+            self._walk = ShortWalk(
+                servers,
+                config.locality,
+                shape=shape,
+                gangs=gangs,
+                preemptive=self._preemptive,
+                ceilings=self._steps.ceilings if self._steps else None,
+                in_line=isinstance(config.policy, MayBackfill) and not config.policy.backfill,
+            )
         self._first_key: list[float] = self._keys(jobs.job_id).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
         self._change_at_s = math.inf
@@ -122,7 +130,7 @@ class ShortRounds:
                 self._steps.leave(row)
         world.released.clear()
         for row in world.arrived:
-            if self._possible[row]:
+            if self._lines_up[row]:
                 walk.wait(self._key(row))
         world.arrived.clear()
         # Policies round up to whole seconds, so the order may be another up to a second before.
@@ -139,11 +147,7 @@ class ShortRounds:
                 self._steps.sit(row, now_s)
         changes = self._granted(moves)
         if self._overdue:
-            others = {
-                row: grant for row, grant in self._overdue.items() if row in walk.seats and row not in moves.started
-            }
-            others |= changes.amended
-            changes.amended = {row: grant for row, grant in others.items() if grant != world.seats[row]}
+            amend_overdue(changes, self._overdue, world)
             self._overdue = {}
         self._change_at_s = -math.inf  # until it is asked for
         return changes
@@ -180,7 +184,6 @@ class ShortRounds:
         for row, at in seats.items():
             self._walk.occupy(self._key(row), at)
         grants = self._shelf.sit(seats, (), self._walk.space.free)
-        # What jobs left that ended after the last round is given out in the next one.
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         if self._steps:
             for row in seats:

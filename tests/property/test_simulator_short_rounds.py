@@ -3,13 +3,14 @@
 import math
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.config import SharePolicy, Steady
+from scheduler.core.config import FillsGroups, SharePolicy, Steady
 from scheduler.core.profile import Profile
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
@@ -36,7 +37,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 }
 # What a replay of one queue makes from what changed.
 SHORT = {
-    "policies": {"fifo", "priority", "srtf", "srsf", "las", "gittins"},
+    "policies": {"fifo", "priority", "srtf", "srsf", "las", "gittins", "fair", "drf"},
     "mechanisms": {"proportional", "tune"},
     "localities": {"consolidate", "any", "skew"},
 }
@@ -46,8 +47,9 @@ ORDERS = {name for name, policy in POLICIES.items() if not isinstance(policy(), 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[SimJob]:
-    """Two to thirty jobs, more than the servers can hold at once."""
+    """Two to thirty jobs of a few users, more than the servers can hold at once."""
     jobs = []
+    weight = {owner: draw(st.sampled_from([1.0, 1.0, 0.5, 2.0])) for owner in range(draw(st.integers(1, 4)))}
     for _ in range(draw(st.integers(2, 30))):
         failures = (Failure(after_s=25.0, cause="user"),) if draw(st.integers(0, 7)) == 0 else ()
         jobs.append(
@@ -59,6 +61,8 @@ def histories(draw: st.DrawFn) -> list[SimJob]:
                 priority=float(draw(st.integers(0, 2))),
                 profile=draw(st.sampled_from([Profile(), HUNGRY, MODEST])),
                 failures=failures,
+                owner=(owner := draw(st.sampled_from(sorted(weight)))),
+                weight=weight[owner],
             )
         )
     return jobs
@@ -120,7 +124,7 @@ def test_short_rounds_are_really_used() -> None:
     tables = snapshot_of([], [ServerRow()], [QueueRow()])
     columns = Columns([SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)])
     for policy in SHORT["policies"]:
-        assert isinstance(POLICIES[policy](), Steady)
+        assert isinstance(POLICIES[policy](), Steady | FillsGroups)
         for mechanism in SHORT["mechanisms"]:
             config = build_config(policy=policy, mechanism=mechanism)
             assert short_rounds(columns, tables.servers, tables.queues, config) is not None
@@ -145,7 +149,28 @@ def test_what_binds_beside_gpus_is_planned_whole() -> None:
     assert math.isfinite(simulate([job], tables.servers, tables.queues, config).records.end_s[0])
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf"])
+@pytest.mark.parametrize(
+    ("policy", "options", "weight"),
+    [
+        ("fair", {"preemptive": True}, 1.0),
+        ("drf", {"credit_s": 300}, 1.0),
+        ("drf", {"by": "job"}, 1.0),
+        ("drf", {}, 3.0),
+    ],
+)
+def test_groups_that_do_not_just_fill_are_planned_whole(policy: str, options: dict[str, object], weight: float) -> None:
+    """Where jobs are stopped for the share of their group, past use counts, or shares depend on the order of a sum."""
+    config = build_config(policy=policy, policy_options=options, mechanism="proportional")
+    jobs = [SimJob(arrival_s=at_s, num_gpus=4, run_s=100.0, owner=int(at_s), weight=weight) for at_s in (0.0, 1.0, 2.0)]
+    tables = snapshot_of([], [ServerRow()], [QueueRow()])
+    assert short_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
+    short, whole = (
+        simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, skip=skip) for skip in (True, False)
+    )
+    assert short.plan_hash == whole.plan_hash
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf", "drf"])
 @settings(parent=quick, max_examples=5)
 @given(jobs=histories(), rows=servers(), at_s=st.integers(0, 2000))
 def test_an_interrupted_replay_ends_as_one_in_one_piece(
@@ -164,3 +189,19 @@ def test_an_interrupted_replay_ends_as_one_in_one_piece(
     assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
     assert continued.records.queueing_s.tolist() == whole.records.queueing_s.tolist()
     assert continued.records.rho == pytest.approx(whole.records.rho, nan_ok=True)
+
+
+@pytest.mark.parametrize("policy", ["srtf", "ftf", "drf"])
+def test_what_a_neighbour_left_is_given_out_after_an_interruption(tmp_path: Path, policy: str) -> None:
+    """A job ends between the last round and the moment of the interruption: its cores go to the other one."""
+    jobs = [SimJob(arrival_s=0.0, num_gpus=4, run_s=run_s, profile=HUNGRY) for run_s in (50.0, 1000.0)]
+    tables = snapshot_of([], [ServerRow(num_gpus=8, num_cpus=24.0, memory_bytes=512 * GIB)], [QueueRow()])
+    what = (jobs, tables.servers, tables.queues, build_config(policy=policy, mechanism="tune"))
+    whole = simulate(*what, round_s=60.0)
+    early_s = float(whole.records.end_s.min())
+    simulate(*what, round_s=60.0, until_s=early_s + 1.0, save_to=tmp_path / "replay.npz")
+    continued = simulate(*what, round_s=60.0, continue_from=tmp_path / "replay.npz")
+
+    assert early_s % 60.0 < 58.0
+    assert continued.plan_hash == whole.plan_hash
+    assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
