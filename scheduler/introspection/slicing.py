@@ -80,11 +80,15 @@ class Slicing:
         return replace(scene, config=config, trials=trials)
 
     def propose(self, scene: Scene, plan: Plan) -> Scene:
-        """Ask for a round at the end of the quantum while somebody waits for a turn; else there is no quantum."""
+        """Ask for a round at the end of the quantum while somebody waits for a turn; else there is no quantum.
+
+        Who is on its way off its GPUs waits, too, as soon as it has left them.
+        """
         memory = next((trial for trial in scene.trials if trial.kind is TrialKind.SLICE), None)
         if memory is None:
             return scene
-        if any(entry.reason in _WAITS_FOR_A_TURN for entry in plan.waiting):
+        is_short = len(memory.jobs) > len(scene.snapshot.jobs)
+        if is_short or any(entry.reason in _WAITS_FOR_A_TURN for entry in plan.waiting):
             return replace(scene, again_at_s=min(scene.again_at_s, memory.until_s))
         over = replace(memory, until_s=-math.inf)
         return replace(scene, trials=tuple(over if trial is memory else trial for trial in scene.trials))

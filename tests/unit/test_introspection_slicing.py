@@ -115,6 +115,24 @@ def test_who_is_on_its_way_off_still_owes_for_its_turn() -> None:
     assert third.grants.job.tolist() == [2]
 
 
+def test_quantum_goes_on_while_its_last_is_on_its_way_off() -> None:
+    """Nobody waits while the one that was stopped is in no round; when it is back it waits for the end all the same."""
+    jobs = [JobRow(arrival_s=-5.0), JobRow(arrival_s=-9.0), JobRow(arrival_s=-1.0)]
+    clock = Clock(_cluster(jobs, 2), introspective(Slicing()))
+    clock.tick()
+    turn = clock.tick(1.0)
+    whole = clock.snapshot
+    clock.snapshot = without_first(whole)
+    alone = clock.tick(1.0)
+    clock.snapshot = replace(whole, now_s=clock.snapshot.now_s, trials=clock.snapshot.trials)
+    back = clock.tick()
+
+    assert turn.grants.job.tolist() == [1, 2]
+    assert (alone.waiting, alone.again_at_s) == ([], turn.again_at_s)
+    assert back.preemptions == []
+    assert back.grants.job.tolist() == [1, 2]
+
+
 def without_first(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot without its first job, which holds nothing."""
     jobs, held = snapshot.jobs, snapshot.held
