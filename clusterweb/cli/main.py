@@ -12,7 +12,7 @@ JOB_HELP = "id, number, or J- and the number"
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; return the exit status: 0, 1 refused, 2 wrong use, or that of the job with --wait."""
-    given = _parser().parse_args(arguments)
+    given = command_parser().parse_args(arguments)
     try:
         status: int = given.run(given)
         return status
@@ -26,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return what reads the arguments; the verb that was given is ``run`` of the result."""
     parser = argparse.ArgumentParser(
         prog="clusterweb", description="Submit jobs to a Clusterweb server and follow them.", allow_abbrev=False
     )

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from frontend.components import formats
 from frontend.components.devices import GPUS, DeviceWord
+from frontend.components.from_shell import from_shell
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
@@ -96,6 +97,12 @@ def quota_bar(context: template.Context, share: dict[str, Any], scale_gpus: int)
 def queue_swatch(name: str, color_slot: int | None, link: bool = True) -> dict[str, Any]:
     """Show a queue: its colour with its name beside it."""
     return {"name": name, "slot": color_slot or 0, "link": link and bool(color_slot)}
+
+
+@register.inclusion_tag("components/from_shell.html", takes_context=True)
+def shell_ways(context: template.Context) -> dict[str, Any]:
+    """Show how to ask for the page from a shell; nothing where REST does not tell it at one path."""
+    return {"ways": from_shell(context["request"], context.get("rest_filters") or {})}
 
 
 @register.inclusion_tag("components/sparkline.html")

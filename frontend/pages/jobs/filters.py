@@ -65,6 +65,18 @@ class ListQuery:
             is_idle=self.is_idle,
         )
 
+    def rest_filters(self, request: HttpRequest) -> dict[str, str]:
+        """Return the same filters as the REST API and the command call them, without those that are not set."""
+        chosen = self.filters(request)
+        named = {
+            "state": ",".join(chosen.states),
+            "queue": chosen.queue,
+            "owner": chosen.owner,
+            "search": chosen.search,
+            "idle": "true" if chosen.is_idle else "",
+        }
+        return {name: value for name, value in named.items() if value}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsPage:

@@ -126,6 +126,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "jobs/jobs.html",
         {
             "query": query,
+            "rest_filters": query.rest_filters(request),
             "device": device,
             "lines": lines,
             "has_ends": any(line.ends for line in lines),
