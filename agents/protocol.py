@@ -22,6 +22,7 @@ from agents.fields import SERVER_ID as SERVER_ID
 from agents.fields import ULID as ULID
 from agents.fields import read_float, read_int
 from agents.messages import PHASES as PHASES
+from agents.messages import SIMULATED as SIMULATED
 from agents.messages import WANTED as WANTED
 from agents.messages import AttemptPhase as AttemptPhase
 from agents.messages import AttemptReport as AttemptReport

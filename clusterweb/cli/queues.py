@@ -20,7 +20,12 @@ def top(given: Namespace) -> int:
         f"{since(now['round_finished_at'])} ago" + ("; paused" if now["paused"] else ""),
     ]
     rows = [
-        (server["name"], server["state"], len(server["gpus"]), sum(gpu["allocated"] for gpu in server["gpus"]))
+        (
+            server["name"],
+            f"{server['state']}, as simulated" if server["simulated"] else server["state"],
+            len(server["gpus"]),
+            sum(gpu["allocated"] for gpu in server["gpus"]),
+        )
         for server in now["servers"]
     ]
     if rows:

@@ -24,6 +24,7 @@ class ServerNow(Shape):
     name = text()
     state = word(STATES)
     device_kind = word(KINDS)
+    simulated = yes("It has no machine: nothing on it is computed.")
     gpus = GpuNow(many=True)
 
 

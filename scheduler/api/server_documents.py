@@ -46,6 +46,7 @@ class ServerRow(Shape):
     state_reason = text()
     state_changed_at = moment(null=False)
     device_kind = word(KINDS, "A CPU slot is no GPU and is never called one.")
+    simulated = yes("It has no machine: nothing on it is computed.")
     num_cpus = whole()
     memory_bytes = whole()
     isolation = text("How jobs are kept apart on it.")

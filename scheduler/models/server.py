@@ -3,6 +3,8 @@
 from django.db import models
 from django.db.models import Q
 
+from agents.protocol import SIMULATED
+
 
 class ServerState(models.TextChoices):
     JOINING = "joining", "joining"  # known, its agent has not reported yet
@@ -52,6 +54,11 @@ class Server(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_simulated(self) -> bool:
+        """Return whether its agent says that it has no machine, so that nothing on it is computed."""
+        return self.agent_version.startswith(SIMULATED)
 
 
 class Gpu(models.Model):

@@ -35,7 +35,7 @@ def cluster_now(at: datetime | None = None) -> Row:
     """
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     allocated = set(LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu_id", flat=True))
-    columns = Server.objects.only("pk", "name", "state", "device_kind").order_by("number")
+    columns = Server.objects.only("pk", "name", "state", "device_kind", "agent_version").order_by("number")
     servers = {server.pk: _server_frame(server) for server in columns}
     counts: Counter[str] = Counter()
     gpus = Gpu.objects.order_by("server_id", "index")
@@ -120,6 +120,7 @@ def _server_frame(server: Server) -> Row:
         "name": server.name,
         "state": server.state,
         "device_kind": server.device_kind,
+        "simulated": server.is_simulated,
         "gpus": [],
     }
 

@@ -26,9 +26,14 @@ def server_list(user: Actor) -> list[Row]:
 
 def device_kinds(user: Actor) -> list[str]:
     """Return the device kind of every server, in the order in which they were added, by one query."""
+    return [server.device_kind for server in servers_in_short(user)]
+
+
+def servers_in_short(user: Actor) -> list[Server]:
+    """Return every server with what kind it is and whether it is simulated alone, by one query."""
     if not (user.is_authenticated and user.is_active):
         return []
-    return list(Server.objects.order_by("number").values_list("device_kind", flat=True))
+    return list(Server.objects.only("device_kind", "agent_version").order_by("number"))
 
 
 def gpu_map(user: Actor) -> list[Row]:
@@ -121,6 +126,7 @@ def _row(server: Server, gpus: list[Row]) -> Row:
         "state_reason": server.state_reason,
         "state_changed_at": iso(server.state_changed_at),
         "device_kind": server.device_kind,
+        "simulated": server.is_simulated,
         "num_cpus": server.num_cpus,
         "memory_bytes": server.memory_bytes,
         "isolation": server.isolation,

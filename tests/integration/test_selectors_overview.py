@@ -80,6 +80,7 @@ def test_frame_tells_the_round_and_the_servers(settings: LazySettings) -> None:
             "name": "gpu-01",
             "state": "up",
             "device_kind": "cpu_slot",
+            "simulated": False,
             "gpus": [{"index": 0, "healthy": True, "allocated": False, "utilization_frac": 0.0}],
         }
     ]

@@ -14,6 +14,7 @@ from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
 from scheduler.models import Job, Queue
 from scheduler.services.tokens import token_create
+from tests.factories import server_make
 from tests.integration.api.conftest import World, world_make
 
 SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
@@ -196,3 +197,14 @@ def test_text_of_tables_and_times() -> None:
     """Numbers stand to the right; times are said in two units at most."""
     assert table(("A", "N"), [("x", 5), ("long", 10)]) == "A      N\nx      5\nlong  10"
     assert [duration(s) for s in (59, 61, 3_600, 3_660, 180_000)] == ["59 s", "1 min", "1 h", "1 h 1 min", "2 d 2 h"]
+
+
+def test_top_says_which_servers_are_simulated(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside their state, as the pages do; a real one has its state alone."""
+    server_make("gpu-real")
+    server_make("gpu-none", agent_version="simulated 0.1.0")
+
+    assert main(["top"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("gpu-")}
+    assert "up, as simulated" in lines["gpu-none"]
+    assert "simulated" not in lines["gpu-real"]
