@@ -1,5 +1,6 @@
 """What every page shows around its content: navigation with counts, queues, freshness, theme."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,8 @@ from frontend.components.devices import device_word
 from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.lifecycle import TERMINAL, JobState
-from scheduler.selectors.servers import device_kinds
+from scheduler.models import Server
+from scheduler.selectors.servers import servers_in_short
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.settings import cluster_row
 
@@ -58,13 +60,13 @@ def _nav(request: HttpRequest, access: Access, counts: dict[str, int]) -> list[N
 def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
     user = request.user
     cluster = cluster_row()
-    kinds = device_kinds(user)
+    servers = servers_in_short(user)
     access = access_of(user)  # read once: it is on every page
     queues = list(access.queues())
     counts = {
         "Jobs": access.jobs().filter(state__in=UNDER_WAY).count(),
         "Queues": len(queues),
-        "Cluster": len(kinds),
+        "Cluster": len(servers),
     }
     finished_at = cluster.round_finished_at
     period = timedelta(seconds=settings.ROUND_S)
@@ -81,8 +83,19 @@ def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
         "paused": cluster.paused,
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
-        "device": device_word(kinds),
+        "device": device_word(server.device_kind for server in servers),
+        "simulated": simulated_words(servers),
     }
+
+
+def simulated_words(servers: Sequence[Server]) -> str:
+    """Return what every page says where servers are simulated; empty where none is."""
+    simulated = sum(server.is_simulated for server in servers)
+    if not simulated:
+        return ""
+    if simulated == len(servers):
+        return "Simulated cluster: no server exists and no job computes anything. What the scheduler decides is real."
+    return f"{simulated} of {len(servers)} servers are simulated: no job computes anything on them."
 
 
 def shell(request: HttpRequest) -> dict[str, object]:
