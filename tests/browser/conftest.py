@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.e2e.stack import Stack, wait_for
 
@@ -44,6 +44,7 @@ def browser() -> Iterator[Browser]:
     if not CHROMIUM:
         pytest.skip("NO BROWSER TEST RAN: Chromium is not installed (make test-browser installs it as root on Debian)")
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    expect.set_options(timeout=30_000)  # demo jobs train on the same cores
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield launched

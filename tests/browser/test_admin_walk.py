@@ -39,7 +39,7 @@ def compared(page: Page) -> None:
     page.wait_for_selector("#figures tbody tr, .band.bad", timeout=180_000)
     assert not page.locator(".band.bad").all_inner_texts()
     expect(page.locator("#figures tbody tr")).to_have_count(len(POLICIES))
-    expect(page.locator("[data-drawn]").first).to_be_visible(timeout=20_000)
+    expect(page.locator("[data-drawn]").first).to_be_visible(timeout=60_000)
 
 
 def winner(page: Page) -> str:
@@ -83,7 +83,7 @@ def test_admin_compares_four_policies_and_applies_the_winner(admin: Watched, dem
     page.click(f"summary:has-text('Apply {best}')")
     picture(page, "apply")
     page.click(f"button[name=variant][value='{POLICIES.index(best)}']")
-    wait_for("the winner decides", lambda: client.get("/api/v1/settings")["policy"] == best, within_s=20)
+    wait_for("the winner decides", lambda: client.get("/api/v1/settings")["policy"] == best, within_s=60)
     page = admin.open("/admin")
     expect(page.locator("input[name=policy]:checked")).to_have_value(best)
     picture(page, "settings")

@@ -47,7 +47,7 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     client = demo.client("admin")
     page = lead.open("/queues")
     page.click("a.queue-name:has-text('vision')")
-    expect(page.locator("#share[data-drawn]")).to_be_visible(timeout=20_000)
+    expect(page.locator("#share[data-drawn]")).to_be_visible(timeout=60_000)
     picture(page, "queue")
 
     page.click(".tabs a:has-text('Quota')")

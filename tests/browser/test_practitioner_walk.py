@@ -161,7 +161,7 @@ def test_submit_three_ways_then_why_and_when_then_unblock(cluster: Stack, browse
     page.wait_for_url("**/why")
     member.wait_state(number, "running", within_s=60)
     page.goto(f"{cluster.url}/jobs/{number}")
-    expect(page.locator("h1")).to_contain_text("Running", ignore_case=True, timeout=20_000)
+    expect(page.locator("h1")).to_contain_text("Running", ignore_case=True, timeout=60_000)
     picture(page, "started")
 
     context.close()

@@ -24,7 +24,7 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
     page.wait_for_url("**/whatif/*")
 
     expect(page.locator("#figures tbody tr")).to_have_count(2, timeout=120_000)
-    expect(page.locator("[data-drawn]").first).to_be_visible(timeout=20_000)
+    expect(page.locator("[data-drawn]").first).to_be_visible(timeout=60_000)
     assert (
         page.locator(".table-scroll[aria-labelledby=figures-title]").evaluate(
             "box => box.scrollWidth - box.clientWidth"
@@ -36,7 +36,7 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
     page.click("button[name=variant][value='1']")
 
     client = demo.client("admin")
-    wait_for("srtf decides", lambda: client.get("/api/v1/settings")["policy"] == "srtf", within_s=20)
+    wait_for("srtf decides", lambda: client.get("/api/v1/settings")["policy"] == "srtf", within_s=60)
     assert page.url == address
     settings = client.call("GET", "/api/v1/settings")
     headers = {"If-Match": settings.headers.get("etag", "")}
@@ -78,11 +78,11 @@ def test_upload_shows_bytes_and_can_be_cancelled(admin: Watched, browser: Browse
 
     network.send("Network.emulateNetworkConditions", {**speed, "uploadThroughput": -1})
     page.click(".trace-upload button[type=submit]")
-    expect(page.locator("#traces tbody")).to_contain_text("autumn.csv", timeout=30_000)
+    expect(page.locator("#traces tbody")).to_contain_text("autumn.csv", timeout=60_000)
     file.write_text("no trace at all")
     page.set_input_files("#id_trace_upload", str(file))
     page.click(".trace-upload button[type=submit]")
-    expect(page.locator("#id_trace_upload_note")).to_contain_text("like none of the formats", timeout=30_000)
+    expect(page.locator("#id_trace_upload_note")).to_contain_text("like none of the formats", timeout=60_000)
     admin.errors.clear()  # the refusal, which the console calls an error
 
     plain = browser.new_context(java_script_enabled=False)
