@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
 export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 
-.PHONY: run setup test test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run demo setup test test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -32,6 +32,10 @@ setup: $(VENV)/runtime.stamp
 
 run: setup
 	@exec $(BIN)/python -m clusterweb.stack
+
+# A simulated cluster with a week behind it, in a folder of its own; the first start takes a minute or two.
+demo: setup
+	@DEMO_WEEK=1 VAR_DIR=$${VAR_DIR:-var/week} exec $(BIN)/python -m clusterweb.stack
 
 test: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile

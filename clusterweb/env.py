@@ -38,6 +38,7 @@ class Env:
         debug: Django's debug pages; loopback only.
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
         demo_jobs: Whether the first start submits the eight jobs of the demo.
+        demo_week: Whether the first start makes a week of a simulated cluster instead.
         fairness_limit: Mean finish-time fairness of a queue beyond which it is told of; 0 for never.
         lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
         site_url: How people reach the web server; for links in mails and the way back from a sign-in provider.
@@ -61,6 +62,7 @@ class Env:
     lost_grace_s: float
     fairness_limit: float
     demo_jobs: bool
+    demo_week: bool
     site_url: str
     webhook_networks: tuple[Network, ...]
     email_url: str
@@ -164,6 +166,7 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         debug=debug,
         lease_ttl_s=_parsed(source, "LEASE_TTL_S", "30", _number(2, 3600), "a number of seconds from 2 to 3600"),
         demo_jobs=_parsed(source, "DEMO_JOBS", "1", _flag, "0 or 1"),
+        demo_week=_parsed(source, "DEMO_WEEK", "0", _flag, "0 or 1"),
         fairness_limit=_parsed(source, "FAIRNESS_LIMIT", "2", _number(0, 1000), "a number from 0 to 1000"),
         lost_grace_s=_parsed(source, "LOST_GRACE_S", "15", _number(1, 3600), "a number of seconds from 1 to 3600"),
     )

@@ -25,6 +25,7 @@ from clusterweb.env_error import EnvError
 # The demo shows rounds often; a production scheduler keeps the default of ``clusterweb.env``.
 DEMO_ROUND_S = "10"
 STOP_JOBS_WITHIN_S = 12
+SIMULATED = "sim-*.json"  # configurations of servers without machines
 
 
 def port_check(env: Env) -> None:
@@ -71,10 +72,24 @@ def prepare(env: Env) -> None:
     if not stamp.exists() or stamp.read_text() != sources_stamp():
         call_command("collectstatic", interactive=False, verbosity=0)
         stamp.write_text(sources_stamp())
-    call_command("load_demo", url=base_url(env), without_jobs=not env.demo_jobs)
+    if env.demo_week:
+        load_week(env)
+    else:
+        call_command("load_demo", url=base_url(env), without_jobs=not env.demo_jobs)
     from django.db import connections
 
     connections.close_all()
+
+
+def load_week(env: Env) -> None:
+    """Fill an empty database with the week of a simulated cluster. Raises EnvError."""
+    command = [sys.executable, "manage.py", "load_week", "--url", base_url(env)]
+    # On its virtual clock the servers are heard once in half an hour.
+    environment = {**os.environ, "LEASE_TTL_S": "3600"}
+    if subprocess.run(command, cwd=BASE_DIR, env=environment).returncode != 0:  # noqa: S603  (own argv)
+        raise EnvError("The week of the demonstration could not be made.")
+    if not any((env.var_dir / "agents").glob(SIMULATED)):
+        raise EnvError(f"VAR_DIR={str(env.var_dir)!r} holds another cluster: DEMO_WEEK=1 needs an empty folder.")
 
 
 def base_url(env: Env) -> str:
@@ -123,8 +138,13 @@ def run(env: Env) -> int:
     honcho.manager.KILL_WAIT = 10  # a worker may be in the middle of a round
     manager = honcho.manager.Manager()
     embedded = os.environ.get("REDIS_IS_EMBEDDED") == "1"
+    wanted = {
+        "redis": embedded,
+        "agent": bool(agent_configurations(env)),
+        "simulated": any((env.var_dir / "agents").glob(SIMULATED)),
+    }
     for name, command in parse_procfile((BASE_DIR / "Procfile").read_text()).processes.items():
-        if name != "redis" or embedded:
+        if wanted.get(name.partition("-")[0], True):
             manager.add_process(name, command, env=dict(os.environ), cwd=str(BASE_DIR))
     threading.Thread(target=announce_when_ready, args=(env,), daemon=True).start()
     manager.loop()

@@ -8,6 +8,7 @@ from frontend.components.charts import Chart, layout, plain, time_axis, token, w
 from frontend.components.formats import percent
 from frontend.components.times import Range, Series, as_time
 
+LABEL_CHARS = 10
 BUCKETS = 90
 SCALE = [[edge, token(f"u{step}")] for step in range(7) for edge in (step / 7, (step + 1) / 7)]
 
@@ -96,7 +97,7 @@ def heat_chart(*, id_: str, rows: list[HeatRow], title: str, sub: str, range_: R
                 x=time_axis(range_.since, range_.until, zone),
                 y={
                     "tickvals": list(range(len(rows))),
-                    "ticktext": [plain(row.name[:11]) for row in rows],
+                    "ticktext": [plain(_short(row.name)) for row in rows],
                     "autorange": "reversed",
                     "showgrid": False,
                 },
@@ -113,6 +114,11 @@ def heat_chart(*, id_: str, rows: list[HeatRow], title: str, sub: str, range_: R
         table_rows=[_summary(row) for row in rows],
         height=height,
     )
+
+
+def _short(name: str) -> str:
+    """Return what fits beside the map: of a long name its end, by which servers differ."""
+    return name if len(name) <= LABEL_CHARS else f"…{name[1 - LABEL_CHARS :]}"
 
 
 def _summary(row: HeatRow) -> tuple[str, str, str, str]:

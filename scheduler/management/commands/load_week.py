@@ -1,0 +1,159 @@
+"""Fill an empty database with a week of a simulated cluster; on later starts only keep the address up to date."""
+
+import json
+import logging
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection, transaction
+
+from agents.config import config_load
+from agents.simulated import log_line
+from scheduler.management.commands.add_server import write_private
+from scheduler.management.commands.load_demo import create_users
+from scheduler.management.demo import ROOT_QUEUE, USERS
+from scheduler.management.demo_week import (
+    CPUS_A_SERVER,
+    GPUS,
+    GPUS_A_SERVER,
+    MEMORY_BYTES_A_SERVER,
+    MOST_STEP_S,
+    SERVERS,
+    Team,
+    Week,
+)
+from scheduler.management.virtual_doors import VirtualBell
+from scheduler.models import Cluster, Lease, Queue, Sample, UsageHour
+from scheduler.models.queue import Role
+from scheduler.notify import use_bell
+from scheduler.ports import live_ports
+from scheduler.services.queues import membership_set, queue_create
+from scheduler.services.servers import agent_config, server_register
+from scheduler.services.settings import settings_change
+
+# Queue, its quota, and the numbers of those who submit to it beside ``demo.USERS``.
+QUEUES = (("language", 14, range(1, 5)), ("vision", 12, range(5, 8)), ("speech", 6, range(8, 10)))
+SAMPLE_S = 60  # what is older than a day has samples this coarse
+HOUR = timedelta(hours=1)
+INTERRUPTED = (
+    "The week of the demonstration was interrupted while it was made, and cannot be continued. "
+    "Remove the folder {folder} and start again."
+)
+
+
+class Command(BaseCommand):
+    """``manage.py load_week --url http://127.0.0.1:8000``"""
+
+    help = "Load a week of a simulated cluster into an empty database."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--url", required=True, help="where people reach the product")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = settings.VAR_DIR / "demo.json"
+        if get_user_model().objects.exists():
+            if not path.exists():
+                raise CommandError(INTERRUPTED.format(folder=settings.VAR_DIR))
+            write_private(path, {**json.loads(path.read_text()), "url": options["url"]})
+            return
+        if settings.LEASE_TTL_S < MOST_STEP_S:
+            raise CommandError(f"LEASE_TTL_S must be {MOST_STEP_S:.0f} or more: so seldom are servers heard.")
+        if connection.vendor == "sqlite":
+            with connection.cursor() as cursor:
+                cursor.execute("PRAGMA synchronous = OFF")  # a week that is not whole is of no use anyway
+        self.stdout.write("Living through a week of a simulated cluster, once, in a minute or two:")
+        log = logging.getLogger("scheduler")
+        level = log.level
+        log.setLevel(logging.WARNING)  # a thousand rounds
+        use_bell(VirtualBell())
+        try:
+            write_private(path, {"url": options["url"], "users": self._fill()})
+        finally:
+            use_bell(None)
+            log.setLevel(level)
+
+    def _fill(self) -> dict[str, dict[str, str]]:
+        clock = live_ports().clock
+        week = Week(until=clock.now(), tells=self.stdout.write)
+        with transaction.atomic():
+            users, teams = create_teams(at=week.clock.now())
+            configs = create_servers(at=week.clock.now())
+        for path in configs:
+            week.add_server(config_load(path), says=log_line(settings.SHARED_DIR))
+        week.live(teams, until=clock.now)
+        Sample.objects.update(resolution_s=SAMPLE_S)
+        measure_use(until=week.clock.now())
+        for path, server in zip(configs, week.servers, strict=True):
+            write_private(path.with_suffix(".state"), server.kept())
+        return users
+
+
+def create_teams(*, at: datetime) -> tuple[dict[str, dict[str, str]], tuple[Team, ...]]:
+    """Create queues and users; return what ``demo.json`` says of the users, and who submits to which queue."""
+    admin = get_user_model().objects.create_superuser("admin")
+    root = queue_create(actor=admin, name=ROOT_QUEUE, parent=None, quota_gpus=GPUS, at=at)
+    queues: dict[str, Queue] = {}
+    for name, quota, _ in QUEUES:
+        queues[name] = queue_create(actor=admin, name=name, parent=root, quota_gpus=quota, at=at)
+    users = create_users(admin=admin, queues=queues, at=at)
+    changes = {"policy": "las", "mechanism": "proportional"}
+    version = Cluster.objects.get(pk=1).settings_version
+    settings_change(actor=admin, changes=changes, expected_version=version, at=at)
+    teams = []
+    for name, _, numbers in QUEUES:
+        names = [user.name for user in USERS if user.queue == name]
+        for number in numbers:
+            user = get_user_model().objects.create_user(f"user-{number}")  # without a password: nobody signs in
+            membership_set(actor=admin, queue=queues[name], user=user, role=Role.MEMBER, at=at)
+            names.append(user.username)
+        teams.append(Team(queue=name, users=tuple(names)))
+    return users, tuple(teams)
+
+
+def create_servers(*, at: datetime) -> list[Path]:
+    """Register the simulated servers; return the configurations of their agents."""
+    admin = get_user_model().objects.get(username="admin")
+    paths = []
+    for number in range(1, SERVERS + 1):
+        name = f"sim-{number:02d}"
+        server = server_register(actor=admin, name=name, rack=f"rack-{(number + 1) // 2}", at=at)
+        paths.append(settings.VAR_DIR / "agents" / f"{name}.json")
+        write_private(
+            paths[-1],
+            agent_config(
+                server,
+                redis_url=settings.REDIS_URL,
+                shared_dir=settings.SHARED_DIR,
+                state_dir=settings.VAR_DIR / "agents" / name,
+                cpu_slots=GPUS_A_SERVER,
+                cpu_ids=list(range(CPUS_A_SERVER)),
+                memory_bytes=MEMORY_BYTES_A_SERVER,
+            ),
+        )
+    return paths
+
+
+def measure_use(*, until: datetime) -> None:
+    """Write how busy held GPUs were by the hour: reports were too far apart on the virtual clock to tell."""
+    busy: dict[tuple[datetime, int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    frac_of = dict(
+        Sample.objects.filter(scope="job", values__has_key="gpu_frac").values_list("scope_id", "values__gpu_frac")
+    )
+    columns = ("attempt__job_id", "attempt__job__queue_id", "attempt__job__owner_id", "num_gpus", "opened_at")
+    for job_id, queue_id, user_id, num_gpus, opened_at, closed_at in Lease.objects.values_list(*columns, "closed_at"):
+        hour, end = opened_at.replace(minute=0, second=0, microsecond=0), closed_at or until
+        while hour < end and job_id in frac_of:
+            gpu_s = num_gpus * (min(end, hour + HOUR) - max(opened_at, hour)).total_seconds()
+            before = busy[hour.astimezone(UTC), queue_id, user_id]
+            busy[hour.astimezone(UTC), queue_id, user_id] = (before[0] + gpu_s, before[1] + gpu_s * frac_of[job_id])
+            hour += HOUR
+    UsageHour.objects.all().delete()
+    UsageHour.objects.bulk_create(
+        UsageHour(hour=hour, queue_id=queue_id, user_id=user_id, measured_gpu_s=measured, busy_gpu_s=used)
+        for (hour, queue_id, user_id), (measured, used) in sorted(busy.items())
+    )

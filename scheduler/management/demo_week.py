@@ -1,0 +1,196 @@
+"""A week in the life of a cluster, lived through in a minute or two by the scheduler itself on a virtual clock.
+
+Jobs like Philly's come, run on simulated servers, are preempted, fail, are cancelled. Services, rounds and reports are
+the product's own, so every page finds what it would find after a real week. Nothing is computed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from agents.config import AgentConfig
+from agents.simulated import SimulatedServer, chance
+from scheduler.core.failures import OWN, FailureClass
+from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.spec import JobSpec
+from scheduler.live.engine import round_run
+from scheduler.live.loop import Engine
+from scheduler.management.virtual_doors import VirtualBell, virtual_ports
+from scheduler.models import Job
+from scheduler.notify import use_bell
+from scheduler.services.jobs import job_cancel, job_submit
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.workloads.philly import philly_like
+
+SERVERS, GPUS_A_SERVER = 4, 8
+CPUS_A_SERVER, MEMORY_BYTES_A_SERVER = 64, 512 * 2**30
+GPUS = SERVERS * GPUS_A_SERVER
+WEEK = timedelta(days=7)
+# Beats of the rounds in between; what happens asks for rounds of its own.
+MOST_STEP_S = 1_800.0
+# After so long every server reports, else only those of which there is news.
+HEARTBEAT_S = 300.0
+SETTLE_S = 2.0
+SETTLE_TURNS = 6
+# One job in so many is cancelled by its owner, so long after its submission.
+CANCELLED_ONE_IN, CANCELLED_AFTER_S = 25, 5_400.0
+# Of these jobs those are taken that come in seven days from here on: it ends on a working day, with jobs that wait.
+NUM_JOBS, LOAD, SHORT_SHARE, SEED, SKIPPED_S = 520, 1.15, 0.4, 12, 2.4 * 86_400
+
+# Name of a training and its steps a second on one GPU.
+MODELS = (
+    ("resnet50-imagenet", 3.1),
+    ("bert-base-pretrain", 1.4),
+    ("deepspeech2", 0.9),
+    ("unet-segmentation", 2.2),
+    ("transformer-translate", 1.8),
+    ("mobilenet-distill", 5.6),
+    ("gnn-products", 4.3),
+)
+LINES = {
+    FailureClass.INCORRECT_INPUT: "ValueError: could not read shard 17: expected 3 channels, found 1",
+    FailureClass.SYNTAX: "SyntaxError: '(' was never closed",
+    FailureClass.IMPORT: "ModuleNotFoundError: No module named 'apex'",
+    FailureClass.GPU_OOM: "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    FailureClass.CPU_OOM: "RuntimeError: DataLoader worker is killed by signal: Killed",
+    FailureClass.SEMANTIC: "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 2048x1000)",
+    FailureClass.NETWORK: "RuntimeError: [Rank 3] Watchdog caught collective operation timeout",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """A queue and its users, by whom jobs are submitted in turn."""
+
+    queue: str
+    users: tuple[str, ...]
+
+
+def spec_of(job: SimJob, *, number: int, queue: str) -> dict[str, Any]:
+    """Return the spec of a job of the week, as its owner would write it; what is simulated stands in ``env``."""
+    name, rate = MODELS[int(chance(f"model {number}") * len(MODELS))]
+    rate = round(rate * (0.8 + 0.4 * chance(f"rate {number}")), 3)
+    steps = max(1, round(job.run_s * rate))
+    env = {"SIMULATED_STEPS": str(steps), "SIMULATED_STEPS_PER_S": str(rate)}
+    if job.failures:
+        failure = FailureClass(job.failures[0].cause)
+        said = failure if failure in OWN else FailureClass.NETWORK
+        env |= {
+            "SIMULATED_FAILS_AT_STEP": str(max(1, min(steps - 1, round(job.failures[0].after_s * rate)))),
+            "SIMULATED_FAILURE": said,
+            "SIMULATED_FAILURE_LINE": LINES[said],
+        }
+    return {
+        "apiVersion": "v1",
+        "name": f"{name}-{number}",
+        "queue": queue,
+        "command": ["python", "train.py", "--model", name],
+        "env": env,
+        "resources": {"gpus": job.num_gpus, "cpus": 4 * job.num_gpus, "memory": f"{32 * job.num_gpus}GiB"},
+        "schedule": {"priority": 50},
+        "retry": {"max": 2},
+        "progress": {"total_steps": steps} if number % 4 else {},
+        "labels": {"model": name},
+    }
+
+
+class Week:
+    """The cluster on its virtual clock."""
+
+    def __init__(self, *, until: datetime, tells: Callable[[str], None]) -> None:
+        """Begin a week before ``until``; ``tells`` hears how far it is."""
+        self.ports, self.clock, self._transport = virtual_ports(until - WEEK)
+        self._tells = tells
+        self._bell = VirtualBell()
+        self._engine = Engine(self.ports)
+        self.servers: list[SimulatedServer] = []
+        self._cancels: list[tuple[datetime, Job]] = []
+
+    def add_server(self, config: AgentConfig, says: Callable[[str, str], int]) -> None:
+        """Let a registered server join."""
+        self.servers.append(SimulatedServer(config, self._transport, self.clock, says=says))
+
+    def live(self, teams: tuple[Team, ...], *, until: Callable[[], datetime]) -> None:
+        """Submit the jobs of the week at their times, and let time pass until the clock is where ``until`` says."""
+        use_bell(self._bell)
+        jobs = philly_like(
+            num_jobs=NUM_JOBS, cluster_gpus=GPUS, load=LOAD, seed=SEED, short_share=SHORT_SHARE,
+            num_queues=len(teams), failures=True,
+        )  # fmt: skip
+        coming = [job for job in jobs if job.num_gpus <= GPUS_A_SERVER and job.arrival_s >= SKIPPED_S]
+        begun, place, day = self.clock.now() - timedelta(seconds=SKIPPED_S), 0, 0
+        try:
+            self._pass(1.0)
+            while self.clock.now() < until():
+                passed_s = (self.clock.now() - begun).total_seconds()
+                while place < len(coming) and coming[place].arrival_s <= passed_s:
+                    self._submit(coming[place], place + 1, teams[coming[place].queue])
+                    place += 1
+                self._cancel_due()
+                self._settle()
+                next_s = coming[place].arrival_s - passed_s if place < len(coming) else MOST_STEP_S
+                left_s = (until() - self.clock.now()).total_seconds()
+                end_s = min(server.next_end_s() for server in self.servers)
+                self._pass(max(1.0, min(MOST_STEP_S, next_s, end_s, left_s)))
+                if self.clock.now().day != day:
+                    day = self.clock.now().day
+                    self._tells(f"  {self.clock.now():%A}: {place} jobs so far")
+        finally:
+            use_bell(None)
+
+    def _submit(self, job: SimJob, number: int, team: Team) -> None:
+        actor = get_user_model().objects.get(username=team.users[job.owner % len(team.users)])
+        spec = JobSpec.parse(spec_of(job, number=number, queue=team.queue))
+        made = job_submit(actor=actor, spec=spec, at=self.clock.now(), ids=self.ports.ids)
+        if number % CANCELLED_ONE_IN == 0:
+            self._cancels.append((self.clock.now() + timedelta(seconds=CANCELLED_AFTER_S), made))
+
+    def _cancel_due(self) -> None:
+        due = [job for at, job in self._cancels if at <= self.clock.now()]
+        self._cancels = [(at, job) for at, job in self._cancels if at > self.clock.now()]
+        for job in due:
+            job.refresh_from_db()
+            if job.state not in TERMINAL:
+                job_cancel(actor=job.owner, job=job, at=self.clock.now())
+
+    def _settle(self) -> None:
+        """Let seconds pass until nobody asks for a round or starts any more: who makes room leaves first."""
+        self._round("beat")
+        for _ in range(SETTLE_TURNS):
+            if not self._hear():
+                return
+            self.clock.advance(SETTLE_S)
+            self._work(SETTLE_S)
+            self._take()
+            if self._bell.trigger:
+                self._round(self._bell.trigger)
+
+    def _round(self, trigger: str) -> None:
+        self._bell.round_begins()
+        round_run(self.ports, trigger)
+
+    def _hear(self) -> bool:
+        """Hand the servers their messages; return whether any of them has something new to do."""
+        news = [
+            server.receive(message)
+            for server in self.servers
+            for message in self._transport.receive_desired(server.server_id)
+        ]
+        return any(news)
+
+    def _pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._work(seconds)
+        self._take()
+        self._engine.tick()
+
+    def _work(self, seconds: float) -> None:
+        for server in self.servers:
+            if server.work(seconds) or seconds >= HEARTBEAT_S:
+                server.send()
+
+    def _take(self) -> None:
+        self._engine.take(self._transport.receive_reports(self._engine.server_ids(), timeout_s=0))

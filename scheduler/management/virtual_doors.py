@@ -1,0 +1,91 @@
+"""Doors to a world in one process, whose clock moves only when told: for the week of the demonstration."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from scheduler.ports import Ports, UlidIds
+
+
+class VirtualClock:
+    """Time that passes only when told."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now, self._mono_s = start, 0.0
+
+    def now(self) -> datetime:
+        """Return the wall clock."""
+        return self._now
+
+    def mono_s(self) -> float:
+        """Return seconds that only rise."""
+        return self._mono_s
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Nobody asks for this here."""
+        raise NotImplementedError
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._mono_s += seconds
+        self._now += timedelta(seconds=seconds)
+
+
+class VirtualTransport:
+    """A broker in two dictionaries."""
+
+    def __init__(self) -> None:
+        self._desired: dict[str, list[str]] = {}
+        self._reports: list[tuple[str, str]] = []
+
+    def send_desired(self, server_id: str, message: str) -> None:
+        """Put a message on a server's queue."""
+        self._desired.setdefault(server_id, []).append(message)
+
+    def send_report(self, server_id: str, message: str) -> None:
+        """Put a message on the list of reports."""
+        self._reports.append((server_id, message))
+
+    def receive_reports(self, server_ids: Sequence[str], *, timeout_s: float) -> list[tuple[str, str]]:
+        """Return all that waits."""
+        reports, self._reports = self._reports, []
+        return reports
+
+    def receive_desired(self, server_id: str) -> list[str]:
+        """Return what waits for one server."""
+        return self._desired.pop(server_id, [])
+
+    def take_touched(self) -> list[str]:
+        """Return nothing: there are no other processes."""
+        return []
+
+
+class VirtualBell:
+    """Remembers which round was asked for first."""
+
+    def __init__(self) -> None:
+        self.trigger = ""
+
+    def request_round(self, trigger: str) -> None:
+        """Remember the wish."""
+        self.trigger = self.trigger or trigger
+
+    def round_begins(self) -> None:
+        """Forget the wish."""
+        self.trigger = ""
+
+    def touch(self, name: str) -> None:
+        """Nobody looks at a page yet."""
+
+
+class NoFrames:
+    """Nobody looks at a page yet."""
+
+    def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
+        """Send nothing."""
+
+
+def virtual_ports(start: datetime) -> tuple[Ports, VirtualClock, VirtualTransport]:
+    """Return the bundle and its two parts that somebody moves."""
+    clock, transport = VirtualClock(start), VirtualTransport()
+    return Ports(clock=clock, transport=transport, ids=UlidIds(), frames=NoFrames()), clock, transport
