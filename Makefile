@@ -39,7 +39,8 @@ demo: setup
 
 test: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "slow and not browser and not timed"
+	@$(BIN)/python -m pytest -m "slow and not browser and not timed" -n 2 --dist loadfile --ignore tests/e2e
+	@$(BIN)/python -m pytest -m "not timed" tests/e2e
 
 # What depends on seconds of real processes; the machine should do nothing else.
 test-timed: $(VENV)/dev.stamp
