@@ -19,7 +19,7 @@ from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, Scenari
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if, require_scenario
 from scheduler.services.events import event_record
-from scheduler.services.whatif_checks import OF_CLUSTER, Asked, scenario_checked
+from scheduler.services.whatif_checks import OF_CLUSTER, Asked, refuse_without_history, scenario_checked
 from scheduler.services.whatif_leads import led_queue
 
 MOST_OPEN_OF_USER = 2
@@ -42,6 +42,8 @@ def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> S
     asked = scenario_checked(body, actor=user)
     is_of_cluster = asked.start["kind"] in OF_CLUSTER
     for_queue = None if is_admin(user) or not is_of_cluster else led_queue(asked, actor=user)
+    if asked.start["kind"] == "live":
+        refuse_without_history()
     with transaction.atomic():
         _refuse_too_many(user)
         scenario = Scenario.objects.create(

@@ -11,14 +11,18 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
 from scheduler.choices import build_config
 from scheduler.core.errors import FieldError, SpecInvalid
-from scheduler.models import TraceFile
+from scheduler.core.lifecycle import PLANNABLE, JobState
+from scheduler.core.plan import WaitReason
+from scheduler.models import Job, TraceFile
 from scheduler.selectors.whatif import trace_files_visible
 from scheduler.services.inputs import Problems
 from scheduler.services.settings import cluster_row
+from scheduler.simulator.run_times import LEAST_ENDED_OF_ALL
 from scheduler.simulator.traces import READERS
 from scheduler.simulator.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
@@ -78,6 +82,27 @@ def scenario_checked(body: Mapping[str, Any], *, actor: User) -> Asked:
         )
     problems.refuse()
     return Asked(name=name, start=start, variants=variants, seeds=seeds, trace_file=file)
+
+
+def refuse_without_history() -> None:
+    """Refuse a start from the live cluster where nothing tells how long its jobs take: every run would fail.
+
+    Raises:
+        SpecInvalid: Jobs that run or wait do not tell it, and too few have completed.
+    """
+    problems = Problems()
+    under_way = Job.objects.filter(state__in=sorted(PLANNABLE), wanted="run").exclude(wait_reason=WaitReason.BACKOFF)
+    silent = under_way.filter(Q(total_steps=None) | Q(total_steps=0) | Q(steps_per_s=None) | Q(steps_per_s=0)).count()
+    ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)[:LEAST_ENDED_OF_ALL].count()
+    if silent and ended < LEAST_ENDED_OF_ALL:
+        problems.add(
+            "start/kind",
+            "no_history",
+            f"{silent} of {under_way.count()} jobs that run or wait do not tell yet how long they take, and {ended} "
+            f"have completed, where {LEAST_ENDED_OF_ALL} are needed to guess it. Ask again when "
+            f"{LEAST_ENDED_OF_ALL - ended} more have completed, or start from a trace or a generator.",
+        )
+    problems.refuse()
 
 
 def _refuse_unknown(problems: Problems, found: Mapping[str, Any], known: tuple[str, ...], *, at: str) -> None:

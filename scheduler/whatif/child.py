@@ -25,7 +25,7 @@ from scheduler.simulator.summary import summarize
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.variants import variant_from
 
-TELL_EVERY_S = 0.25
+TELL_EVERY_S = 0.1
 Json = dict[str, Any]  # one message
 
 

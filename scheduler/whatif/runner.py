@@ -23,8 +23,8 @@ from scheduler.whatif.past_base import fidelity_rows
 
 log = logging.getLogger(__name__)
 
-# A run says how far it is about twice a second, so that a slow look still leaves no second without news.
-BEAT_S = 0.4
+# A run says how far it is about four times a second, so that a slow look still leaves no half second without news.
+BEAT_S = 0.2
 LOST_AFTER = timedelta(seconds=15)
 MOST_ATTEMPTS = 3
 ERROR_CHARS = 500

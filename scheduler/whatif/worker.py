@@ -10,7 +10,7 @@ from scheduler.whatif.runner import Runner
 from scheduler.whatif.shadow import ShadowPlanner
 from scheduler.worker_step import RepeatingThreads, WorkerStep
 
-LOOK_EVERY_S = 0.25
+LOOK_EVERY_S = 0.1
 IDLE_EVERY_S = 0.5
 
 

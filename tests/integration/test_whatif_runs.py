@@ -169,11 +169,13 @@ def test_lead_learns_of_other_queues_only_sums(worlds: Worlds) -> None:
 
 
 def test_live_cluster_of_unknown_run_times_says_so(worlds: Worlds, admin: User) -> None:
-    """Nothing is made up where nothing is known."""
+    """Nothing is made up where nothing is known any more when the run begins."""
     server, queue = server_make("gpu-01", gpus=4), queue_make("vision", quota_gpus=4)
-    job_make(queue, state=JobState.RUNNING, server=server, num_gpus=3)
+    job = job_make(queue, state=JobState.RUNNING, server=server, num_gpus=3, step=1, total_steps=100, steps_per_s=1.0)
+    asked = ask(admin, start={"kind": "live"})
+    Job.objects.filter(pk=job.pk).update(steps_per_s=None)
 
-    scenario = finished(worlds, ask(admin, start={"kind": "live"}))
+    scenario = finished(worlds, asked)
 
     assert scenario.state == ScenarioState.FAILED
     assert scenario.error.startswith("1 of 1 jobs tell no run time")

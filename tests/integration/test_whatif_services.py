@@ -12,14 +12,15 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
-from scheduler.models import Event, Membership, Scenario
+from scheduler.core.lifecycle import JobState
+from scheduler.models import Event, Job, Membership, Queue, Scenario
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
 from scheduler.services.settings import cluster_row
 from scheduler.services.whatif import MOST_OPEN_OF_USER, scenario_create, scenario_delete
 from scheduler.services.whatif_files import trace_file_create
-from tests.factories import AT, member_make, queue_make, user_make
+from tests.factories import AT, job_make, member_make, queue_make, server_make, user_make
 from tests.fakes import MemoryBell
 from tests.scenarios import TRACE, scenario_body, scenario_make
 
@@ -211,6 +212,48 @@ def test_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:
     assert "name needs at least 1 characters" in text
     assert "vision=lots" in text
     assert more.content.decode().count("Variant 3") == 1
+
+
+def silent_cluster(*, completed: int) -> None:
+    """One job runs and does not tell how long it takes; so many have completed before."""
+    server, queue = server_make("gpu-01", gpus=4), queue_make("vision", quota_gpus=4)
+    for _ in range(completed):
+        job_make(queue, state=JobState.COMPLETED, server=server, executed_s=600.0)
+    job_make(queue, state=JobState.RUNNING, server=server)
+
+
+def test_live_start_without_history_is_refused_before_any_run() -> None:
+    """Page and REST name the field, what is missing, and what to do; the fifth completed job changes the answer."""
+    silent_cluster(completed=4)
+    client = Client()
+    client.force_login(user_make(admin=True))
+    body = scenario_body(start={"kind": "live"})
+    sent = {
+        "do": "ask", "variants": "2", "name": "Now", "kind": "live", "v0.policy": "las", "v1.policy": "srtf",
+        "v0.locality": "any", "v0.mechanism": "tune", "v1.locality": "any", "v1.mechanism": "tune", "seeds": "1",
+    }  # fmt: skip
+
+    by_page = client.post("/whatif/new", sent)
+    by_rest = client.post("/api/v1/whatif", json.dumps(body), content_type="application/json")
+
+    said = (
+        "1 of 1 jobs that run or wait do not tell yet how long they take, and 4 have completed, where 5 are needed "
+        "to guess it. Ask again when 1 more have completed, or start from a trace or a generator."
+    )
+    assert (by_page.status_code, by_rest.status_code) == (422, 400)
+    assert said in by_page.text
+    assert by_rest.json()["errors"] == [{"pointer": "/start/kind", "code": "no_history", "detail": said}]
+    assert not Scenario.objects.exists()
+    job_make(Queue.objects.get(name="vision"), state=JobState.COMPLETED, server=server_make(), executed_s=600.0)
+    assert client.post("/api/v1/whatif", json.dumps(body), content_type="application/json").status_code == 202
+
+
+def test_live_start_of_jobs_that_tell_their_length_needs_no_history() -> None:
+    """Steps left and their rate are enough."""
+    silent_cluster(completed=0)
+    Job.objects.update(step=10, total_steps=100, steps_per_s=1.0)
+
+    assert scenario_create(actor=user_make(admin=True), body=scenario_body(start={"kind": "live"}), at=AT)
 
 
 def test_document_is_json_all_the_way() -> None:
