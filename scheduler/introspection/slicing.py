@@ -141,7 +141,8 @@ def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turns:
-    """Least virtual time first; at the same turn those whose own has just begun, those that wait, and the others.
+    """Least virtual time first; at the same turn those whose own has just begun, those that wait, those that run, and
+    those that have just stopped.
 
     After that the servers go round, so that the jobs that stop and those that come for them are of the same servers,
     and on each of them the order of another policy.
@@ -165,18 +166,31 @@ class _Turns:
         turn, home = self.turn[row], self.home[row]
         base = self.base.priority(snapshot)
         began = jobs.running & (now_s - jobs.held_at_s < self.quantum_s / 2)
-        place = np.where(began, 0, np.where(jobs.running, 2, 1))
+        stopped = ~jobs.running & np.isfinite(jobs.first_start_s) & (jobs.waited_s < self.quantum_s / 2)
+        place = np.select([began, jobs.running, stopped], [0, 2, 3], default=1)
         # Who waits comes for the last of those who run: the same server must be the first there and the last here.
         side = np.where(jobs.running, -1, 1)
         ties = (side * jobs.job_id, side * jobs.first_start_s, side * base)
         lap = _laps(np.lexsort((*ties, home, place, turn)), (turn, place, home))
-        keys = (base, side * home, side * lap, place, turn)
+        # Whose own server has no free GPU for it leaves those of the others to them.
+        is_away = ~jobs.running & (jobs.num_gpus * (lap + 1) > _free_at(snapshot, home))
+        keys = (base, side * home, side * lap, is_away, place, turn)
         order = np.lexsort(keys)
         differs = np.ones(len(order), dtype=np.bool_)
         differs[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
         rank = np.empty(len(order))
         rank[order] = np.cumsum(differs)
         return rank
+
+
+def _free_at(snapshot: Snapshot, home: IntArray) -> IntArray:
+    """Return (n,) GPUs of each home that nobody holds or is about to leave; 0 where there is no such server."""
+    servers = snapshot.servers
+    free = servers.num_gpus.copy()
+    for taken in (snapshot.held, snapshot.releasing):
+        np.subtract.at(free, taken.server, taken.num_gpus)
+    free_at = dict(zip(servers.server_id.tolist(), free.tolist(), strict=True))
+    return np.array([free_at.get(server, 0) for server in home.tolist()], dtype=np.int64)
 
 
 def _laps(order: IntArray, groups: tuple[IntArray, ...]) -> IntArray:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler.core.round import plan_round
 from scheduler.core.tables import JobTable, Snapshot
+from scheduler.core.trial import Trial, TrialKind
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.draws import Draws
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
@@ -143,6 +145,17 @@ def without_first(snapshot: Snapshot) -> Snapshot:
 def vars_of(jobs: JobTable) -> list[str]:
     """Return the names of the columns of a table."""
     return [field.name for field in fields(jobs) if field.name != "profiles"]
+
+
+def test_who_has_just_stopped_does_not_go_on_before_who_waits() -> None:
+    """Both have had as many turns; the GPU of the next one is free a moment later than that of who has just stopped."""
+    early = {"executed_s": 120.0, "first_start_s": 0.0}
+    jobs = [JobRow(**early, waited_s=0.2), JobRow(**early, waited_s=60.0, arrival_s=1.0)]
+    snapshot = replace(_cluster(jobs, 1), now_s=240.2)
+    turn = Trial(kind=TrialKind.SLICE, jobs=(1, 2), servers=(1, 1), values=(0.0, 0.0), began_s=240.0, until_s=300.0)
+    plan = plan_round(replace(snapshot, trials=(turn,)), introspective(Slicing()))
+
+    assert plan.grants.job.tolist() == [1]
 
 
 def test_newcomer_does_not_stop_who_has_just_begun() -> None:
