@@ -86,7 +86,7 @@ class Account:
             case "progress":
                 if line.step is not None and line.step > (before_step or 0):
                     self.progress_at_s = now_s
-                report = replace(report, loss=line.loss, steps_per_s=line.steps_per_s)
+                report = replace(report, loss=line.loss, steps_per_s=line.steps_per_s, cached_frac=line.cached_frac)
             case "checkpoint":
                 report = replace(report, checkpoint_name=line.name, checkpoint_step=line.step)
             case "resized":

@@ -174,6 +174,8 @@ class AttemptReport:
         failure, failure_line: What failed by the end of its output, a value of the scheduler's list of failures, and
             the line that says so; empty when nothing does.
         step, total_steps, loss, steps_per_s: Newest progress that the job reported; None when it has not.
+        cached_frac: Share of the items of its datasets that is in the memory of this server, 0 to 1; None when it has
+            told of none.
         first_step: Step at which this attempt began to train.
         checkpoint_name, checkpoint_step: Newest complete checkpoint in the attempt's directory; empty and None for
             none.
@@ -203,6 +205,7 @@ class AttemptReport:
     total_steps: int | None = None
     loss: float | None = None
     steps_per_s: float | None = None
+    cached_frac: float | None = None
     checkpoint_name: str = ""
     checkpoint_step: int | None = None
     gang_version: int | None = None
@@ -242,6 +245,7 @@ class AttemptReport:
             total_steps=read_opt_int(data, "total_steps"),
             loss=read_opt_float(data, "loss", low=-1e18),
             steps_per_s=read_opt_float(data, "steps_per_s"),
+            cached_frac=read_opt_float(data, "cached_frac", high=1.0),
             checkpoint_name=checkpoint_name,
             checkpoint_step=read_opt_int(data, "checkpoint_step"),
             gang_version=read_opt_int(data, "gang_version"),

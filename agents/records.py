@@ -224,6 +224,7 @@ class JobLine:
     total_steps: int | None = None
     loss: float | None = None
     steps_per_s: float | None = None
+    cached_frac: float | None = None
     measured: Measured | None = None
     request: int | None = None
     name: str = ""
@@ -245,6 +246,7 @@ class JobLine:
                 total_steps=read_opt_int(data, "total_steps"),
                 loss=_finite(data.get("loss"), low=-1e18),
                 steps_per_s=_finite(data.get("steps_per_s"), low=0.0),
+                cached_frac=_finite(data.get("cached_frac"), low=0.0, high=1.0),
                 measured=Measured.parse(data["measured"]) if data["event"] == "measured" else None,
                 request=read_opt_int(data, "request"),
                 name=name,
@@ -256,9 +258,9 @@ class JobLine:
             return None
 
 
-def _finite(value: object, *, low: float) -> float | None:
+def _finite(value: object, *, low: float, high: float = 1e18) -> float | None:
     """Return the number if it can be reported: a loss of NaN is common and no reason to drop the step beside it."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= 1e18:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
         return None
     return float(value) if math.isfinite(value) else None
 

@@ -274,6 +274,8 @@ class SimulatedServer:
             total_steps=int(course.steps) if has_begun else None,
             loss=course.loss(order.job_id, attempt.step) if has_begun else None,
             steps_per_s=course.steps_per_s if has_begun else None,
+            # The first of ten epochs fills it.
+            cached_frac=min(1.0, 10.0 * attempt.step / course.steps) if has_begun else None,
             checkpoint_name="" if saved is None else f"step-{saved:08d}.pt",
             checkpoint_step=saved,
             cpu_frac=course.gpu_frac * 0.8 if attempt.phase == "running" else None,

@@ -114,6 +114,10 @@ class CachedDataset(Dataset[Item]):
         count = read.hits + read.misses
         return (read.hit_bytes + read.miss_bytes) * len(self._keys) // count if count else 0
 
+    def num_cached(self) -> int:
+        """Return how many of its items are in the memory of this server, whoever pays for them."""
+        return min(len(self._keys), self._here().num_items())
+
     def resize(self, budget_bytes: int) -> int:
         """Change the memory for raw items while training; return the bytes freed."""
         return self._here().resize(budget_bytes)

@@ -124,6 +124,10 @@ class ItemCache:
             decode_s=account["decode_ns"] / 1e9,
         )
 
+    def num_items(self) -> int:
+        """Return how many items of the dataset are cached on this server."""
+        return len(os.listdir(self._items))
+
     def decoded(self, *, took_ns: int) -> None:
         """Note how long it took to decode an item."""
         with self._locked():

@@ -134,6 +134,13 @@ class Reading:
         return found
 
 
+def cached_frac() -> float | None:
+    """Return the share of the items of all datasets that is in memory on this server; None without datasets."""
+    datasets = _datasets()
+    total = sum(len(dataset) for dataset in datasets)
+    return sum(dataset.num_cached() for dataset in datasets) / total if total else None
+
+
 def follow_memory(memory_bytes: int) -> None:
     """Fit the caches of all datasets to the memory that is granted now."""
     for dataset in _datasets():

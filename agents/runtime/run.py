@@ -15,6 +15,7 @@ from agents.runtime.environment import JobEnvironment
 from agents.runtime.errors import RuntimeMisuse
 from agents.runtime.granted import Granted
 from agents.runtime.parking import Moved, wait_off_devices
+from agents.runtime.reading import cached_frac
 from agents.runtime.reports import Rate, ReportFile, finite, say
 from agents.runtime.requests import Request, RequestFile, StopSignal
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # it needs torch, which this library does not
 
 EXIT_STOPPED = 75
 REPORT_EVERY_S = 0.5
+CACHED_EVERY_S = 5.0
 PRINT_EVERY_S = 2.0
 # What a rank can be told, the strongest first.
 WISHES: tuple[Request, ...] = ("stop", "park", "checkpoint")
@@ -72,6 +74,7 @@ class Run:
         self._loss: SupportsFloat | None = None
         self._rate: Rate | None = None  # set when training begins
         self._reported_s = self._checkpointed_s = 0.0
+        self._cached_s, self._cached_frac = -CACHED_EVERY_S, None  # share of the datasets that is in memory
         self._saved: tuple[int, str] | None = None
         _use_granted_cores(job.num_cpus)
 
@@ -305,8 +308,15 @@ class Run:
         self._reported_s = now_s
         loss = finite(self._loss)
         rate = None if self._rate is None else self._rate.steps_per_s(step=self._step, now_s=now_s)
+        if now_s - self._cached_s >= CACHED_EVERY_S:  # counting the items of a large dataset takes a while
+            self._cached_s, self._cached_frac = now_s, cached_frac()
         self._reports.send(
-            "progress", step=self._step, total_steps=self._total_steps, loss=loss, steps_per_s=finite(rate)
+            "progress",
+            step=self._step,
+            total_steps=self._total_steps,
+            loss=loss,
+            steps_per_s=finite(rate),
+            **({} if self._cached_frac is None else {"cached_frac": self._cached_frac}),
         )
         if self._prints:
             of = "" if self._total_steps is None else f"/{self._total_steps}"

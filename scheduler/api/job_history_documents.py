@@ -75,6 +75,7 @@ class SeriesDocument(Shape):
     cpu_frac = Numbers()
     memory_bytes = Numbers()
     gpu_frac = Numbers()
+    cached_frac = Numbers()
 
 
 class ReceiptDocument(Shape):

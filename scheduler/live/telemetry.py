@@ -86,6 +86,7 @@ def job_values(attempt: AttemptReport) -> Values:
         "cpu_frac": attempt.cpu_frac,
         "memory_bytes": attempt.memory_bytes,
         "gpu_frac": attempt.gpu_frac,
+        "cached_frac": attempt.cached_frac,
     }
 
 

@@ -61,7 +61,7 @@ class Sample(models.Model):
         cluster: busy_gpus, used_gpus, allocated_gpus, num_gpus, broken_gpus, waiting_jobs, running_jobs
         queue: held_gpus, quota_gpus, waiting_jobs, running_jobs
         server: cpu_frac, memory_bytes, gpu_frac (list, one per device)
-        job: step, loss, steps_per_s, cpu_frac, memory_bytes, gpu_frac
+        job: step, loss, steps_per_s, cpu_frac, memory_bytes, gpu_frac, cached_frac
     """
 
     scope = models.CharField(max_length=8, choices=SampleScope.choices)

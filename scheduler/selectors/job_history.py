@@ -15,7 +15,7 @@ from scheduler.selectors.samples import Series, series_thinned
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Access, Actor, access_of
 
-JOB_VALUES = ("step", "loss", "steps_per_s", "cpu_frac", "memory_bytes", "gpu_frac")
+JOB_VALUES = ("step", "loss", "steps_per_s", "cpu_frac", "memory_bytes", "gpu_frac", "cached_frac")
 GAPS_READ = 2_000  # events that begin or end a wait
 
 Row = dict[str, Any]  # JSON

@@ -63,6 +63,13 @@ def series_thinned_each(
     return {scope_id: _thinned(measured, names) for scope_id, measured in found.items()}
 
 
+def newest_of_each(*, scope: str, scope_ids: Sequence[str], name: str, since: datetime) -> dict[str, float]:
+    """Return the newest value of one name after ``since`` by id; who told none is left out."""
+    rows = Sample.objects.filter(scope=scope, scope_id__in=scope_ids, at__gt=since).order_by("at")
+    found = rows.values_list("scope_id", "values")[:ROWS_READ]
+    return {scope_id: float(values[name]) for scope_id, values in found if values.get(name) is not None}
+
+
 def _thinned(found: list[Measured], names: Sequence[str]) -> Series:
     """Return a series out of samples, newest first."""
     stride = -(-len(found) // POINTS) or 1

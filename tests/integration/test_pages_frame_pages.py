@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.core.lifecycle import JobState
-from scheduler.models import Round
-from tests.factories import job_make, user_make
+from scheduler.models import Round, Sample
+from tests.factories import job_make, sample_make, user_make
 from tests.integration.pages_frame_world import ROLES, World, world_make
 
 pytestmark = pytest.mark.django_db
@@ -210,6 +210,20 @@ def test_server_page_says_that_nothing_separates_jobs(world: World) -> None:
 
     assert "No isolation" in text
     assert "canary-running" in text
+
+
+def test_server_page_says_how_much_of_their_datasets_jobs_have_in_memory(world: World) -> None:
+    """The newest share that a job told in the last minute; "not measured" for all others."""
+    job, now = world.jobs[JobState.RUNNING], timezone.now()
+    for seconds, frac in ((300, 0.1), (20, 0.4), (10, 0.62)):
+        sample_make("job", job.pk, now - timedelta(seconds=seconds), cached_frac=frac)
+
+    text = shown(world.client("member"), "/cluster/server-1").text
+
+    assert "62 %" in text.replace("\xa0", " ")
+    assert "not measured" in text
+    Sample.objects.filter(scope="job").delete()
+    assert "62 %" not in shown(world.client("member"), "/cluster/server-1").text.replace("\xa0", " ")
 
 
 @pytest.mark.parametrize("path", ["/", "/queues/canary-vision", "/cluster"])

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from agents.runtime.dataset import CachedDataset
 from agents.runtime.errors import EverythingBad, RuntimeMisuse
 from agents.runtime.item_cache import ItemCache
+from agents.runtime.reading import cached_frac
 from scheduler.core.cache_model import lru_hit_frac
 from scheduler.simulator.cache import Lru, misses
 
@@ -68,6 +69,24 @@ def dataset(
         environ=environ,
         **more,
     )
+
+
+def test_cached_share_counts_the_items_of_all_jobs(storage: Storage, tmp_path: Path) -> None:
+    """15 of 40 by one job and 5 more by another; a job with datasets tells the share, one without none."""
+    assert cached_frac() is None
+    first, second = dataset(storage, tmp_path, items=15), dataset(storage, tmp_path, job="job-2", items=5)
+    for index in range(len(first)):
+        first[index]
+    told = cached_frac()
+    for index in range(len(second)):
+        second[index]
+
+    assert told == 15 / 40  # of both datasets, which share their items
+    assert (first.num_cached(), second.num_cached()) == (20, 20)
+    assert cached_frac() == 0.5
+    first.leave()
+    second.leave()
+    assert cached_frac() is None
 
 
 def test_hits_of_an_epoch_are_the_cached_items_in_any_order(storage: Storage, tmp_path: Path) -> None:

@@ -123,9 +123,10 @@ def test_progress_and_checkpoints_are_reported() -> None:
     attempt = Attempt().started().with_runtime()
     attempt.handle(ev.JobReported(line=JobLine(event="progress", step=8, loss=0.5, steps_per_s=2.0)))
     attempt.handle(ev.JobReported(line=JobLine(event="checkpoint", step=8, name="step-8.pt")))
-    attempt.handle(ev.JobReported(line=JobLine(event="progress", step=9, total_steps=100)))
+    attempt.handle(ev.JobReported(line=JobLine(event="progress", step=9, total_steps=100, cached_frac=0.25)))
     report = attempt.report
 
+    assert report.cached_frac == 0.25
     assert (report.first_step, report.step, report.total_steps) == (7, 9, 100)
     assert (report.checkpoint_name, report.checkpoint_step) == ("step-8.pt", 8)
     assert report.loss is None

@@ -38,6 +38,16 @@ def test_loss_that_is_no_number_leaves_the_step(loss: bytes) -> None:
     assert line == JobLine(event="progress", step=5)
 
 
+@pytest.mark.parametrize(
+    ("told", "taken"), [(b"0.25", 0.25), (b"1", 1.0), (b"1.5", None), (b"-1", None), (b'"x"', None)]
+)
+def test_share_of_a_dataset_is_one_or_nothing(told: bytes, taken: float | None) -> None:
+    """What is no share leaves the step."""
+    line = JobLine.parse(b'{"event":"progress","step":5,"cached_frac":' + told + b"}")
+
+    assert line == JobLine(event="progress", step=5, cached_frac=taken)
+
+
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b"\x00", b'{"report":{}}', b"[" * 50_000])
 def test_strange_state_file_counts_as_absent(content: bytes | None) -> None:
     """A job may write its state file."""

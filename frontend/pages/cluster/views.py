@@ -1,6 +1,7 @@
 """Pages of the cluster: the map of all servers, one server, drain and undrain."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -32,7 +33,7 @@ from scheduler.models.event import SampleScope
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.gpu_hours import gpu_hours
 from scheduler.selectors.overview import cluster_series, gpu_map
-from scheduler.selectors.samples import series_thinned, series_thinned_each
+from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
 from scheduler.selectors.servers import server_detail
 from scheduler.selectors.visibility import is_admin
 from scheduler.services.servers import server_drain, server_undrain
@@ -48,6 +49,7 @@ LONG_SPANS = {
     "7d": (timedelta(days=7), "7 d"),
     "30d": (timedelta(days=30), "30 d"),
 }
+CACHED_FRESH = timedelta(minutes=1)
 POINTS = 120
 PARTS = 48
 
@@ -125,6 +127,13 @@ def _device_series(server_id: str, since: datetime) -> Series:
     return series_thinned(scope=SampleScope.SERVER, scope_id=server_id, names=("gpu_frac",), since=since)
 
 
+def _cached(row: dict[str, Any], until: datetime) -> dict[str, float]:
+    """Return the share of their datasets that jobs on a server have told to be in its memory, by job."""
+    jobs = {gpu["job"]["id"] for gpu in row["gpus"] if gpu["job"]}
+    since = until - CACHED_FRESH
+    return newest_of_each(scope=SampleScope.JOB, scope_ids=sorted(jobs), name="cached_frac", since=since)
+
+
 @page
 @require_safe
 def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
@@ -143,7 +152,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "server": row,
         "device": device,
         "title": server_title(row),
-        "tenants": tenants(row),
+        "tenants": tenants(row, cached=_cached(row, until)),
         "isolation": ISOLATION.get(row["isolation"], NO_ISOLATION),
         "ranges": [(f"?range={key}", f"{key[:-1]} h", key == chosen) for key in SPANS],
         "heat": heat_chart(

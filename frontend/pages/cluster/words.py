@@ -1,6 +1,7 @@
 """Sentences and small tables of the cluster pages."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from frontend.components.devices import DeviceWord, device_word
@@ -77,8 +78,12 @@ def drain_effect(server: Row) -> str:
     return f"{who} {verb}, {device.counted(len(held))}. Each saves a checkpoint and resumes where there is room."
 
 
-def tenants(server: Row) -> list[dict[str, Any]]:
-    """Return who holds devices of a server: one row a job, other queues as one."""
+def tenants(server: Row, *, cached: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return who holds devices of a server: one row a job, other queues as one.
+
+    Args:
+        cached: Share of its datasets that is in the server's memory, by job; none for jobs that do not tell.
+    """
     rows: dict[int, dict[str, Any]] = {}
     for gpu in server["gpus"]:
         if not gpu["allocated"]:
@@ -86,7 +91,14 @@ def tenants(server: Row) -> list[dict[str, Any]]:
         key = gpu["job"]["number"] if gpu["job"] else 0
         row = rows.setdefault(key, {**gpu, "indexes": []})
         row["indexes"].append(gpu["index"])
-    return [{**row, "indexes": ", ".join(map(str, row["indexes"]))} for _, row in sorted(rows.items())]
+    return [
+        {
+            **row,
+            "indexes": ", ".join(map(str, row["indexes"])),
+            "cached_frac": cached.get(row["job"]["id"]) if row["job"] else None,
+        }
+        for _, row in sorted(rows.items())
+    ]
 
 
 def server_title(server: Row) -> str:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, signed
+from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, percent, signed
+from frontend.pages.jobs.progress import newest
 from frontend.pages.jobs.subject import Subject
 
 SAME_CORES = 0.05
@@ -63,11 +64,18 @@ def _held(subject: Subject, attempt: dict[str, Any]) -> Holdings:
             difference=_signed_size(more_memory) if abs(more_memory) >= SAME_BYTES else "",
             tone="more" if more_memory > 0 else "less",
         ),
+        Pair(label="Datasets in memory", value=_cached(subject)),
         *_common(subject),
     ]
     return Holdings(
         title=_finding(more_cpus, more_memory), sub="Given against its even share of the server", pairs=pairs
     )
+
+
+def _cached(subject: Subject) -> str:
+    """Return the share of its datasets that its server has in memory, as its runtime tells it."""
+    frac = newest(subject.series, "cached_frac", subject.at)
+    return "not measured" if frac is None else percent(frac)
 
 
 def _even_share(subject: Subject, seats: list[dict[str, Any]]) -> tuple[float | None, float | None]:

@@ -160,12 +160,14 @@ def test_samples_are_written_in_batches(world: World) -> None:
     world.server("alpha")
     job = world.submit()
     world.until_state(job, JobState.RUNNING)
+    world.agent_of(job).attempt_of(job.pk).extra = {"cached_frac": 0.62}
     world.pass_time(10)
     of_job = list(Sample.objects.filter(scope="job", scope_id=job.pk).order_by("at"))
 
     assert len(of_job) >= 8
     steps = [sample.values["step"] for sample in of_job]
     assert steps == sorted(steps)
+    assert of_job[-1].values["cached_frac"] == 0.62
     assert Sample.objects.filter(scope="server").exists()
     newest = Sample.objects.filter(scope="cluster").latest("at")
     assert (newest.values["allocated_gpus"], newest.values["running_jobs"]) == (1, 1)

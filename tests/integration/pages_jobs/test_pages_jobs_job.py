@@ -210,6 +210,18 @@ def test_a_failure_says_what_happened(world: World, cause: EndCause, words: str)
     assert "what was seen" in page.text
 
 
+def test_job_page_says_how_much_of_its_datasets_is_in_memory(world: World) -> None:
+    """As its runtime tells it; nothing is made up where it does not."""
+    job = job_in(world, JobState.RUNNING)
+    samples_of(job, 5)
+    silent = world.browser("member").open(f"/jobs/J-{job.number}")
+    samples_of(job, 5, cached_frac=0.62)
+    told = world.browser("member").open(f"/jobs/J-{job.number}")
+
+    assert "Datasets in memory not measured" in silent.text
+    assert "Datasets in memory 62 %" in told.text
+
+
 def test_attempts_show_end_steps_and_lost_work(world: World) -> None:
     """One row an attempt, newest first."""
     job = preempted(world)
