@@ -74,7 +74,8 @@ class Run:
         self._loss: SupportsFloat | None = None
         self._rate: Rate | None = None  # set when training begins
         self._reported_s = self._checkpointed_s = 0.0
-        self._cached_s, self._cached_frac = -CACHED_EVERY_S, None  # share of the datasets that is in memory
+        self._cached_s = -CACHED_EVERY_S
+        self._cached_frac: float | None = None  # share of the datasets that is in memory
         self._saved: tuple[int, str] | None = None
         _use_granted_cores(job.num_cpus)
 
