@@ -83,7 +83,8 @@ def _check_everyone_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolA
     _need(bool((times + granted == 1).all()), "a job has no answer, or two")
     _need(all(w.evidence for w in plan.waiting), "a job waits without numbers")
     _need([w.position for w in plan.waiting] == list(range(1, len(plan.waiting) + 1)), "places in the line have gaps")
-    _need(sorted(plan.order) == list(range(num_jobs)), "the order does not name every job once")
+    named = np.sort(np.array(plan.order, dtype=np.int64))
+    _need(np.array_equal(named, np.arange(num_jobs)), "the order does not name every job once")
 
 
 def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
@@ -102,13 +103,10 @@ def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
     others = _gpus_of(snapshot.held, num_jobs) != _gpus_of(plan.grants, num_jobs)
     _need(bool((others | ~resized).all()), "a resized job has as many GPUs as before")
     _need(_seats(snapshot.held, kept) == _seats(plan.grants, kept), "a kept job has other seats")
-    for preemption in plan.preemptions:
-        by_job = preemption.by_job
-        _need(
-            by_job == NO_ROW or (granted[by_job] and not kept[by_job]),
-            "a job is preempted for one that gets nothing",
-            snapshot.jobs.job_id[preemption.job],
-        )
+    takers = [p for p in plan.preemptions if p.by_job != NO_ROW]
+    by_job = np.array([p.by_job for p in takers], dtype=np.int64)
+    for at in np.flatnonzero(~granted[by_job] | kept[by_job]).tolist():
+        _need(False, "a job is preempted for one that gets nothing", snapshot.jobs.job_id[takers[at].job])
 
 
 def _seats(placements: Placements, rows: BoolArray) -> bytes:

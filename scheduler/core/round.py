@@ -156,6 +156,6 @@ def _preemptions(
             evidence |= {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(shares[queue])}
         else:
             rule = PreemptRule.POLICY_ORDER
-            evidence |= {"position": position[row] + 1, "by_position": position[by_job] + 1}
-        preemptions.append(Preemption(job=row, rule=rule, by_job=by_job, evidence=evidence))
+            evidence["position"], evidence["by_position"] = position[row] + 1, position[by_job] + 1
+        preemptions.append(Preemption(row, rule, by_job, evidence))
     return preemptions

@@ -10,7 +10,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.selection import Refusal, Selection
 from scheduler.core.plan import Evidence, Waiting, WaitReason
 from scheduler.core.queues import QueueTree, subtree_sums
-from scheduler.core.tables import NO_ROW, BoolArray, Snapshot
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Snapshot
 
 # A reason with its numbers, before the position in the line is known.
 Cause = tuple[WaitReason, Evidence]
@@ -22,12 +22,9 @@ def explain(
     """Return one entry for every job without seats, in the order of the policy."""
     granted = board.server[: len(snapshot.jobs)] != NO_ROW
     causes = _Causes(snapshot, line, shapes, tree, selection, needs, granted, board.space.free)
-    rows = line.order[~granted[line.order]].tolist()
-    waiting = []
-    for position, row in enumerate(rows, start=1):
-        reason, evidence = causes.of(row)
-        waiting.append(Waiting(job=row, position=position, reason=reason, evidence=evidence))
-    return waiting
+    rows = line.order[~granted[line.order]]
+    told = zip(*causes.of_all(rows), strict=True)
+    return [*map(Waiting, rows.tolist(), range(1, len(rows) + 1), *told)] if len(rows) else []
 
 
 class _Causes:
@@ -50,19 +47,39 @@ class _Causes:
         self._shape: list[int] = shapes.shape.tolist()
         self._possible: list[bool] = shapes.possible.tolist()
         self._standing: list[int] = line.admission.standing.tolist()
-        self._position: list[int] = line.position.tolist()
+        self._position: IntArray = line.position
         self._total = int(snapshot.servers.num_gpus.sum())
         self._free_gpus = sum(free)
         self._largest_free = max(free, default=0)
         in_order = np.where(granted[line.order], jobs.num_gpus[line.order], 0)
-        self._ahead: list[int] = (np.cumsum(in_order) - in_order).tolist()
+        self._ahead: IntArray = (np.cumsum(in_order) - in_order)[line.position]
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
-        self._overtakers = _last_granted(line, granted, self._queue)
-        # Most jobs that wait do so for one of these: by GPUs, and by GPUs and what those before them hold.
+        self._overtakers = _last_granted(line, granted, jobs.queue)
         self._no_capacity: dict[int, Cause] = {}
-        self._behind: dict[tuple[int, int], Cause] = {}
 
-    def of(self, row: int) -> Cause:
+    def of_all(self, rows: IntArray) -> list[Cause]:
+        """Return the causes of jobs in the order of the policy."""
+        refusals, causes = self._selection.refusals, []
+        gpus, ahead = self._snapshot.jobs.num_gpus[rows], self._ahead[rows]
+        is_late = self._shapes.possible[rows] & (self._total - ahead < gpus)
+        columns = (rows, gpus, ahead, is_late & (self._total > 0))
+        last_ahead, behind = -1, dict[int, Cause]()
+        for row, num_gpus, ahead_gpus, late in zip(*(column.tolist() for column in columns), strict=True):
+            if late:
+                # Most jobs that wait do so behind the same others, which one cause for each size says.
+                full_queue, open_gpus, _, first = refusals[row]
+                if full_queue == NO_ROW and first == NO_ROW and open_gpus < num_gpus:
+                    if ahead_gpus != last_ahead:
+                        last_ahead, behind = ahead_gpus, {}
+                    if num_gpus not in behind:
+                        numbers: Evidence = {**self._free(num_gpus), "ahead_gpus": ahead_gpus}
+                        behind[num_gpus] = WaitReason.BEHIND_POLICY_ORDER, numbers
+                    causes.append(behind[num_gpus])
+                    continue
+            causes.append(self._of(row))
+        return causes
+
+    def _of(self, row: int) -> Cause:
         gpus = self._gpus[row]
         if not self._total:
             return WaitReason.NO_SERVER, {"needed_gpus": gpus, "servers": len(self._snapshot.servers)}
@@ -75,15 +92,8 @@ class _Causes:
             return WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": gpus, "first_needs_gpus": self._gpus[refusal.behind]}
         if refusal.open_gpus >= gpus:
             return self._scattered(row, refusal)
-        position = self._position[row]
-        ahead = self._ahead[position]
-        if self._total - ahead < gpus:
-            if (gpus, ahead) not in self._behind:
-                numbers: Evidence = {**self._free(gpus), "ahead_gpus": ahead}
-                self._behind[gpus, ahead] = WaitReason.BEHIND_POLICY_ORDER, numbers
-            return self._behind[gpus, ahead]
         for overtaker in self._overtakers[self._standing[row]]:
-            if self._position[overtaker] > position and self._queue[overtaker] != self._queue[row]:
+            if self._position[overtaker] > self._position[row] and self._queue[overtaker] != self._queue[row]:
                 return self._over_quota(row, overtaker)
         if gpus not in self._no_capacity:
             self._no_capacity[gpus] = WaitReason.NO_CAPACITY, self._free(gpus)
@@ -149,14 +159,14 @@ class _Causes:
         }
 
 
-def _last_granted(line: Line, granted: BoolArray, queue: list[int]) -> dict[int, list[int]]:
+def _last_granted(line: Line, granted: BoolArray, queue: IntArray) -> dict[int, list[int]]:
     """Return for each standing the last jobs of two queues that were granted with a stronger one, the last first."""
     last: dict[int, list[int]] = {}
     stronger: dict[int, int] = {}  # by queue
     for level in Standing:
         last[int(level)] = sorted(stronger.values(), key=lambda row: -int(line.position[row]))[:2]
-        for row in line.order[(granted & (line.admission.standing == level))[line.order]].tolist():
-            before = stronger.get(queue[row])
-            if before is None or line.position[row] > line.position[before]:
-                stronger[queue[row]] = row
+        rows = line.order[(granted & (line.admission.standing == level))[line.order]].tolist()
+        for own, row in dict(zip(queue[rows].tolist(), rows, strict=True)).items():  # the last of each queue
+            if own not in stronger or line.position[row] > line.position[stronger[own]]:
+                stronger[own] = row
     return last
