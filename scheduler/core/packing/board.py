@@ -30,7 +30,7 @@ class Board:
         num_gpus: GPUs of each row.
         queue: Queue of each row, NO_ROW for GPUs that are being left.
         held_gpus: (k,) GPUs that each queue holds now, with all queues below it.
-        departures: How many rows have left their seats.
+        departures: How many rows have left seats that others did not take at once.
     """
 
     __slots__ = (
@@ -170,6 +170,21 @@ class Board:
         for node in self._paths[self.queue[row]]:
             self.held_gpus[node] -= self.num_gpus[row]
         return seats
+
+    def hand_over(self, row: int, other: int) -> None:
+        """Take a row off its seats and seat another on the very same ones; what is free does not change."""
+        if self.tight or self.space.sizes is not None:
+            self.sit(other, self.leave(row))
+            return
+        self.seats[other] = self.seats.pop(row)
+        self.server[other] = self.server.item(row)
+        self.server[row] = NO_ROW
+        left, taken, gpus = self.queue[row], self.queue[other], self.num_gpus[row]
+        if left != taken:
+            for node in self._paths[left]:
+                self.held_gpus[node] -= gpus
+            for node in self._paths[taken]:
+                self.held_gpus[node] += gpus
 
     def swap(self, row: int, other: int) -> None:
         """Let two rows that ask for the same change seats."""

@@ -89,16 +89,30 @@ class Walk:
         self._movable: Movable | None = None
         refused = []
         turns, jobs = part.waiting_turn.tolist(), part.waiting.tolist()
-        for turn, job, passed in zip(turns, jobs, firm.come_past(part.waiting_turn), strict=True):
+        at_once = not self._claims.in_line and not any(self._crew.limits)
+        for at, (turn, job, passed) in enumerate(zip(turns, jobs, firm.come_past(part.waiting_turn), strict=True)):
             while back and back[0][0] < turn:
                 refused += self._come_back()
             self._turn, self._open = turn, self._total - firm.gpus - passed
+            if not self._open and at_once:
+                refused += self._refuse_all(jobs[at:])
+                break
             if not self._claim(job, row_of[job]):
                 refused.append(job)
         while back:
             refused += self._come_back()
         firm.end()
         return refused
+
+    def _refuse_all(self, jobs: list[int]) -> list[int]:
+        """Refuse these jobs and those whose turn is to come again: nothing is open, and less of it never helps."""
+        for _, job, counted in self._back:
+            jobs.append(job)
+            if counted:
+                self._firm.add(self._row[job], -1)
+        self._back.clear()
+        self._refusals.update(dict.fromkeys(jobs, Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)))
+        return jobs
 
     def _come_back(self) -> list[int]:
         """Let a displaced job have its turn; return it if it gets no seats."""
@@ -223,7 +237,7 @@ class Walk:
             return (((board.seats[self._movables().row[at]][0][0], 1),), [at]) if at != NO_ROW else ((), [])
         search = group.searches.get(shape)
         if search is None:
-            search = VictimSearch(board, self._movables(), group.among, num_gpus=gang.num_gpus)
+            search = VictimSearch(board, group, num_gpus=gang.num_gpus)
             group.searches[shape] = search
         server = search.one_server(row, turn)
         if server != NO_ROW:
@@ -265,9 +279,14 @@ class Walk:
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         board, before, displaced = self._board, self._before, self._displaced
-        for at in victims:
-            self._displace(at, job, row)
-        board.sit(row, seats)
+        if len(victims) == 1 and board.seats[self._movables().row[victims[0]]] == seats:
+            other = self._movables().row[victims[0]]
+            board.hand_over(other, row)
+            self._note_departure(victims[0], seats, job, row)
+        else:
+            for at in victims:
+                self._note_departure(at, board.leave(self._movables().row[at]), job, row)
+            board.sit(row, seats)
         self._firm.add(row)
         self._sat[row] = job
         self._refusals.pop(job, None)
@@ -286,10 +305,10 @@ class Walk:
             self._on_free.add(job)
         return True
 
-    def _displace(self, at: int, by_job: int, by_row: int) -> None:
+    def _note_departure(self, at: int, seats: Seats, by_job: int, by_row: int) -> None:
+        """Note that the movable row at a position left its seats for a job."""
         board, movable = self._board, self._movables()
         victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
-        seats = board.leave(row)
         movable.leave(at, seats)
         self._before[row] = seats
         if victim >= self._num_jobs:

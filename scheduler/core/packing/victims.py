@@ -36,7 +36,7 @@ class Movable:
         locked_queues: Queues of locked rows.
         there: (s,) whether each still sits where it sat; change it by ``leave`` only.
         present: (s,) the same for numpy, on the same memory.
-        left: Who has left, by position, and from which seats, in that order.
+        left: Who has left, in that order: position, server and GPUs there for each seat.
     """
 
     __slots__ = ("job", "left", "locked", "locked_queues", "present", "queue", "row", "rows", "there", "turn", "turns")
@@ -55,12 +55,13 @@ class Movable:
         self.locked_queues = frozenset(np.unique(self.queue[self.locked]).tolist())
         self.there = bytearray(b"\1" * len(self.row))
         self.present: BoolArray = np.frombuffer(self.there, dtype=np.bool_)
-        self.left: list[tuple[int, Seats]] = []
+        self.left: list[tuple[int, int, int]] = []
 
     def leave(self, at: int, seats: Seats) -> None:
         """Note that a row left its seats."""
         self.there[at] = False
-        self.left.append((at, seats))
+        for server, gpus in seats:
+            self.left.append((at, server, gpus))
 
 
 class VictimSearch:
@@ -70,18 +71,11 @@ class VictimSearch:
         starved: Whether there was room by GPUs alone, without the cores or memory.
     """
 
-    def __init__(self, board: Board, movable: Movable, among: BoolArray, *, num_gpus: int) -> None:
-        """Prepare a search for ``num_gpus`` over the movable rows of ``among``, (s,) whether each is one of them."""
-        self._board, self._movable, self._among, self._num_gpus = board, movable, among.tobytes(), num_gpus
-        positions = np.flatnonzero(among & movable.present)
-        # One entry for each server of each row: as columns, and as lists for single steps.
-        at, self._servers, self._amounts = board.entries(movable.rows[positions])
-        self._positions = positions[at]
-        self._at: list[int] = self._positions.tolist()
-        self._server: list[int] = self._servers.tolist()
-        self._gpus: list[int] = self._amounts.tolist()
-        self._turns: list[int] = movable.turns[self._positions][::-1].tolist()  # ascending
-        self._by_server: tuple[list[int], list[int]] | None = None
+    def __init__(self, board: Board, group: "Group", *, num_gpus: int) -> None:
+        """Prepare a search for ``num_gpus`` over the rows of the group."""
+        self._board, self._movable, self._num_gpus = board, group.movable, num_gpus
+        self._entries = entries = group.entries(board)
+        self._among, self._at, self._server, self._gpus = entries.among, entries.at, entries.server, entries.gpus
         # Entries before the first number were passed, those from the second on are firm.
         self._upto, self._limit = 0, len(self._at)
         # By server: GPUs of passed rows that may still be moved, and whether any row was ever passed there.
@@ -91,7 +85,7 @@ class VictimSearch:
         self.starved = False
         # Servers that had enough when last looked at; and how many of those who left were noticed.
         self._found: list[int] = []
-        self._noticed = len(movable.left)
+        self._noticed = len(group.movable.left)
 
     def _notice(self) -> None:
         """Forget the rows that left, and look at their servers again, whose free GPUs have grown."""
@@ -100,16 +94,16 @@ class VictimSearch:
         if not self._upto:
             return
         gain, seen, among, found, last = self._gain, self._seen, self._among, self._found, self._at[self._upto - 1]
-        for at, seats in left[noticed:]:
-            for server, gpus in seats:
-                if seen[server]:
-                    found.append(server)
-                    if at <= last and among[at]:  # only such a row can have been passed
-                        gain[server] -= gpus
+        for at, server, gpus in left[noticed:]:
+            if seen[server]:
+                found.append(server)
+                if at <= last and among[at]:  # only such a row can have been passed
+                    gain[server] -= gpus
 
     def _retreat(self, turn: int) -> None:
         """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
-        while self._limit and self._turns[-self._limit] <= turn:
+        turns = self._entries.turns
+        while self._limit and turns[-self._limit] <= turn:
             self._limit -= 1
         for entry in range(self._limit, self._upto):
             if self._movable.there[self._at[entry]]:
@@ -120,7 +114,7 @@ class VictimSearch:
         """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
         if self._noticed < len(self._movable.left):
             self._notice()
-        if self._limit and self._turns[-self._limit] <= turn:
+        if self._limit and self._entries.turns[-self._limit] <= turn:
             self._retreat(turn)
         found, free, gain, num_gpus = self._found, self._board.space.free, self._gain, self._num_gpus
         while found:
@@ -160,8 +154,9 @@ class VictimSearch:
     def _skip(self, stride: int) -> None:
         """Go past rows at which no server has enough yet: ``stride`` entries, or fewer."""
         end = min(self._upto + stride, self._limit)
-        ahead = self._upto + np.flatnonzero(self._movable.present[self._positions[self._upto : end]])
-        server, gpus = self._servers[ahead], self._amounts[ahead]
+        positions, servers, amounts = self._entries.columns
+        ahead = self._upto + np.flatnonzero(self._movable.present[positions[self._upto : end]])
+        server, gpus = servers[ahead], amounts[ahead]
         free, gain = self._board.space.free, self._gain
         missing = [self._num_gpus - free[each] - gain[each] for each in server.tolist()]
         hits = np.flatnonzero(_running_sums(server, gpus) >= np.array(missing, dtype=np.int64))
@@ -174,17 +169,13 @@ class VictimSearch:
 
     def _passed_on(self, server: int) -> list[tuple[int, int]]:
         """Return the rows on the server that were passed and may still be moved: (position, GPUs there)."""
-        if self._by_server is None:
-            by_server = self._servers.argsort(kind="stable")
-            begins = np.searchsorted(self._servers[by_server], np.arange(len(self._seen) + 1))
-            self._by_server = by_server.tolist(), begins.tolist()
-        (entries, begins_at), there = self._by_server, self._movable.there
-        passed = []
-        for entry in entries[begins_at[server] : begins_at[server + 1]]:
+        there, passed = self._movable.there, []
+        for entry in self._entries.on_server(server):
             if entry >= self._upto:
                 break
-            if there[self._at[entry]]:
-                passed.append((self._at[entry], self._gpus[entry]))
+            at = self._at[entry]
+            if there[at]:
+                passed.append((at, self._gpus[entry]))
         return passed
 
     def several_servers(self, row: int, choose: ChooseSeats) -> Seats:
@@ -216,7 +207,7 @@ class VictimSearch:
                 break
             taken.append(other)
             missing -= other[1]
-        for other in reversed(taken):
+        for other in reversed(taken if missing < 0 else ()):
             without = [victim for victim in taken if victim is not other]
             if missing + other[1] <= 0 and self._fits_after(row, server, gpus, without):
                 taken = without
@@ -239,27 +230,72 @@ class VictimSearch:
         return lambda server, gpus: self._fits_after(row, server, gpus, self._passed_on(server))
 
 
+class _Entries:
+    """The seats of the rows of a group, one entry for each server of each row, least important row first.
+
+    Attributes:
+        among: (s,) whether each movable row is in the group, as bytes.
+        columns: (e,) positions among the movable rows, servers, and GPUs there.
+        at: The same positions.
+        server: The same servers.
+        gpus: The same GPUs.
+        turns: When the row of each entry becomes firm; backwards, so ascending.
+    """
+
+    __slots__ = ("_begins", "_by_server", "_num_servers", "among", "at", "columns", "gpus", "server", "turns")
+
+    def __init__(self, board: Board, movable: Movable, among: BoolArray) -> None:
+        positions = np.flatnonzero(among & movable.present)
+        entry, server, gpus = board.entries(movable.rows[positions])
+        self.among = among.tobytes()
+        self.columns = positions[entry], server, gpus
+        self.at: list[int] = self.columns[0].tolist()
+        self.server: list[int] = server.tolist()
+        self.gpus: list[int] = gpus.tolist()
+        self.turns: list[int] = movable.turns[self.columns[0]][::-1].tolist()
+        self._num_servers = len(board.space.free)
+        self._by_server: list[int] = []
+        self._begins: list[int] = []
+
+    def on_server(self, server: int) -> list[int]:
+        """Return the entries of one server."""
+        if not self._begins:
+            servers = self.columns[1]
+            by_server = servers.argsort(kind="stable")
+            self._by_server = by_server.tolist()
+            self._begins = np.searchsorted(servers[by_server], np.arange(self._num_servers + 1)).tolist()
+        return self._by_server[self._begins[server] : self._begins[server + 1]]
+
+
 class Group:
     """Rows that claims of one scope may displace.
 
     Attributes:
+        movable: All rows that may be displaced.
         among: (s,) which of the movable rows they are.
         last_turn: When the last of them becomes firm; later claims find nobody.
         searches: The searches among them, by shape.
     """
 
-    __slots__ = ("_at", "_first", "_movable", "among", "last_turn", "searches")
+    __slots__ = ("_at", "_entries", "_first", "among", "last_turn", "movable", "searches")
 
     def __init__(self, movable: Movable, among: BoolArray) -> None:
-        self._movable, self.among = movable, among
+        self.movable, self.among = movable, among
         self.last_turn = int(movable.turns[among].max(initial=-1))
         self.searches: dict[int, VictimSearch] = {}
+        self._entries: _Entries | None = None
         self._at: list[int] | None = None  # positions of the rows
         self._first = 0
 
+    def entries(self, board: Board) -> _Entries:
+        """Return the seats of those who sat when they were first asked for; some may have left since."""
+        if self._entries is None:
+            self._entries = _Entries(board, self.movable, self.among)
+        return self._entries
+
     def weakest(self, turn: int) -> int:
         """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
-        there, turns = self._movable.there, self._movable.turn
+        there, turns = self.movable.there, self.movable.turn
         if self._at is None:
             self._at = np.flatnonzero(self.among).tolist()
         while self._first < len(self._at):
