@@ -127,8 +127,9 @@ class Stack:
         self.environment = {
             "ROUND_S": "2",
             "DEMO_JOBS": "0",
-            "LEASE_TTL_S": "4",
-            "LOST_GRACE_S": "2",
+            # Short, but not so short that a busy disk makes a server look lost.
+            "LEASE_TTL_S": "8",
+            "LOST_GRACE_S": "4",
             **here,
             **environment,
         }

@@ -149,8 +149,8 @@ def vars_of(jobs: JobTable) -> list[str]:
 
 def test_who_has_just_stopped_does_not_go_on_before_who_waits() -> None:
     """Both have had as many turns; the GPU of the next one is free a moment later than that of who has just stopped."""
-    early = {"executed_s": 120.0, "first_start_s": 0.0}
-    jobs = [JobRow(**early, waited_s=0.2), JobRow(**early, waited_s=60.0, arrival_s=1.0)]
+    had = JobRow(executed_s=120.0, first_start_s=0.0)
+    jobs = [replace(had, waited_s=0.2), replace(had, waited_s=60.0, arrival_s=1.0)]
     snapshot = replace(_cluster(jobs, 1), now_s=240.2)
     turn = Trial(kind=TrialKind.SLICE, jobs=(1, 2), servers=(1, 1), values=(0.0, 0.0), began_s=240.0, until_s=300.0)
     plan = plan_round(replace(snapshot, trials=(turn,)), introspective(Slicing()))
