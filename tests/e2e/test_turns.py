@@ -59,10 +59,11 @@ def ran(moves: Moves) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 1.5), pytest.param(36, 1.0, marks=pytest.mark.timed)])
 def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta: int, most_turns_apart: float) -> None:
-    """Nobody has two turns more than another, in one process each, that goes on sooner than it was launched.
+    """Nobody has two turns more than another; a turn begins where the last one ended, and sooner than a launch.
 
     In a cycle of three quanta four slots give each of six jobs two; who is ahead by a turn at either end differs. So
-    one turn apart is 5 % over twelve cycles; the rest is for turns that end late.
+    one turn apart is 5 % over twelve cycles; the rest is for turns that end late. Then a job may find its own server
+    full and move, but by far most go on in the process that they were stopped in.
     """
     admin, member = turns.client("admin"), turns.client("member")
     records = [tmp_path / f"turn-{number}" for number in range(6)]
@@ -81,14 +82,14 @@ def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta:
     for job_id in jobs:
         member.wait_state(job_id, "cancelled")
 
-    attempts = [member.get(f"/api/v1/jobs/{job_id}/attempts")["results"] for job_id in jobs]
-    assert [len(of_job) for of_job in attempts] == [1] * 6, attempts
+    attempts = [len(member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]) for job_id in jobs]
+    assert sum(attempts) <= len(jobs) + quanta // 3, attempts
     assert [steps_of(record) for record in records] == [list(range(len(steps_of(record)))) for record in records]
-    assert [len(set(column(record, 1))) for record in records] == [1] * 6
+    assert all(len(set(column(record, 1))) <= most for record, most in zip(records, attempts, strict=True))
     ends = [column(record, 2) for record in records]
     steps = [sum(changes[0] <= end < changes[quanta] for end in of_job) for of_job in ends]
     assert max(steps) - min(steps) <= most_turns_apart * QUANTUM_S / STEP_S, (steps, changes)
-    launches_s, going_on_s = waits_for_a_step([ran(moves_of(member, job_id)) for job_id in jobs], ends)
+    launches_s, going_on_s = waits_for_a_step([moves_of(member, job_id) for job_id in jobs], ends)
     assert len(going_on_s) >= quanta
     assert median(going_on_s) < median(launches_s), (going_on_s, launches_s)
 
@@ -104,19 +105,17 @@ def column(record: Path, number: int) -> list[float]:
     return [float(line.split()[number]) for line in record.read_text().splitlines()]
 
 
-def waits_for_a_step(
-    spans: list[list[tuple[float, float]]], ends: list[list[float]]
-) -> tuple[list[float], list[float]]:
+def waits_for_a_step(moves: list[Moves], ends: list[list[float]]) -> tuple[list[float], list[float]]:
     """Return how long jobs had GPUs before their first step ended: those that were launched, and those that went on.
 
     Whoever was stopped before it came to a step is left out.
     """
-    launches_s, going_on_s = [], []
-    for own, of_job in zip(spans, ends, strict=True):
-        waits_s = [min(within) - at for at, until in own if (within := [end for end in of_job if at < end <= until])]
-        launches_s += waits_s[:1]
-        going_on_s += waits_s[1:]
-    return launches_s, going_on_s
+    waits_s: dict[str, list[float]] = {"launching": [], "running": []}
+    for own, of_job in zip(moves, ends, strict=True):
+        state_at = {at: state for at, state in own if state in waits_s}
+        for at, until in ran(own):
+            waits_s[state_at[at]] += [end - at for end in of_job if at < end <= until][:1]
+    return waits_s["launching"], waits_s["running"]
 
 
 def test_gangs_take_turns_as_one(turns: Stack, tmp_path: Path) -> None:
