@@ -12,6 +12,7 @@ from scheduler.api.documents import STATES, Shape, text, word, yes
 from scheduler.api.idempotency import once
 from scheduler.api.permissions import WRITE_JOBS
 from scheduler.api.view import ApiView
+from scheduler.core.spec_limits import PRIORITY
 from scheduler.ports import live_ports
 from scheduler.services.job_bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
 
@@ -26,6 +27,18 @@ class ActionsBody(Body):
         max_length=MOST_JOBS,
         help_text="Ids, numbers, or `J-` and the number.",
     )
+    priority = serializers.IntegerField(
+        min_value=PRIORITY[0],
+        max_value=PRIORITY[1],
+        required=False,
+        help_text="The new one; needed for `reprioritise` and for nothing else.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Want a priority exactly where it is to be changed."""
+        if (attrs["action"] == "reprioritise") != ("priority" in attrs):
+            raise serializers.ValidationError({"priority": "reprioritise needs a priority, and nothing else has one."})
+        return attrs
 
 
 class OutcomeDocument(Shape):
@@ -52,7 +65,7 @@ class JobActions(ApiView):
 
     @extend_schema(
         operation_id="job_actions",
-        summary="Cancel, suspend, resume or restore several jobs",
+        summary="Cancel, suspend, resume, restore or reprioritise several jobs",
         request=ActionsBody,
         responses={200: OutcomesDocument},
     )
@@ -62,7 +75,11 @@ class JobActions(ApiView):
 
         def make() -> tuple[int, Any, str]:
             outcomes = jobs_act(
-                actor=request.user, keys=body["jobs"], action=body["action"], at=live_ports().clock.now()
+                actor=request.user,
+                keys=body["jobs"],
+                action=body["action"],
+                at=live_ports().clock.now(),
+                priority=body.get("priority"),
             )
             return 200, {"results": [_row(outcome) for outcome in outcomes]}, ""
 

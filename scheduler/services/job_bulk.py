@@ -7,6 +7,7 @@ from datetime import datetime
 from scheduler.core.errors import SchedulerError
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, require_job
+from scheduler.services.job_priority import job_reprioritise
 from scheduler.services.job_restore import job_restore
 from scheduler.services.jobs import job_cancel, job_resume, job_suspend
 
@@ -16,6 +17,7 @@ ACTIONS: Mapping[str, Callable[..., Job]] = {
     "suspend": job_suspend,
     "resume": job_resume,
     "restore": job_restore,
+    "reprioritise": job_reprioritise,
 }
 
 
@@ -34,22 +36,26 @@ class Outcome:
     refused: str
 
 
-def jobs_act(*, actor: Actor, keys: Sequence[str], action: str, at: datetime) -> list[Outcome]:
-    """Cancel, suspend, resume or restore jobs; return one outcome for each name, in their order.
+def jobs_act(
+    *, actor: Actor, keys: Sequence[str], action: str, at: datetime, priority: int | None = None
+) -> list[Outcome]:
+    """Do the same with several jobs; return one outcome for each name, in their order.
 
     Args:
         actor: Who; the rule of each job holds.
         keys: Ids or numbers, MOST_JOBS at most.
         action: A key of ACTIONS.
         at: Now.
+        priority: The new one, for ``reprioritise``.
     """
+    options = {} if priority is None else {"priority": priority}
     outcomes = []
     for key in dict.fromkeys(keys[:MOST_JOBS]):
         job: Job | None = None
         refused = ""
         try:
             job = require_job(actor, key)
-            job = ACTIONS[action](actor=actor, job=job, at=at)
+            job = ACTIONS[action](actor=actor, job=job, at=at, **options)
         except SchedulerError as error:
             refused = str(error)
         outcomes.append(Outcome(key=key, job=job, refused=refused))

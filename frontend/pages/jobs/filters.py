@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 
+from frontend.pages.jobs.columns import columns_in, columns_text
 from scheduler.core.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import JobFilters, job_list
@@ -38,6 +39,7 @@ class ListQuery:
         owner: User name; ``me`` is the reader.
         older_than, newer_than: Job number that the page begins after; at most one is set.
         is_idle: Whether only running jobs are meant whose devices do nothing.
+        columns: Keys of the columns that are shown.
         problem: One sentence on what of the URL was not understood.
     """
 
@@ -48,12 +50,18 @@ class ListQuery:
     older_than: int | None
     newer_than: int | None
     is_idle: bool
+    columns: tuple[str, ...]
     problem: str
 
     @property
     def is_narrowed(self) -> bool:
         """Return whether any filter is set."""
         return bool(self.state or self.queue or self.owner or self.search or self.is_idle)
+
+    @property
+    def columns_text(self) -> str:
+        """Return the columns as the URL has them; empty for the usual ones."""
+        return columns_text(self.columns)
 
     def filters(self, request: HttpRequest) -> JobFilters:
         """Return what the selector takes."""
@@ -100,6 +108,7 @@ def list_query(query: QueryDict) -> ListQuery:
     state = _text(query, "state", 20)
     known = state in GROUPS or state in set(JobState)
     older = _number(query.get("older_than", ""))
+    columns, column_problem = columns_in(query)
     return ListQuery(
         state=state if known else "",
         queue=_text(query, "queue", 120),
@@ -108,7 +117,8 @@ def list_query(query: QueryDict) -> ListQuery:
         older_than=older,
         newer_than=_number(query.get("newer_than", "")) if older is None else None,
         is_idle=query.get("idle") == "true",
-        problem="" if known else f"{state} is not a state. All states are shown.",
+        columns=columns,
+        problem=column_problem if known else f"{state} is not a state. All states are shown.",
     )
 
 

@@ -110,6 +110,8 @@ def undo_tags(cancelled: Sequence[Job]) -> str:
 
 def done_words(action: str, changed: Job) -> str:
     """Return what a job now is or is asked for, to go after its name."""
+    if action == "reprioritise":
+        return f"has priority {changed.priority} from the next round on"
     ends = {"cancel": ["cancelled"], "suspend": ["suspended"], "resume": ["queued"], "restore": ["queued", "suspended"]}
     is_done = changed.state in ends[action]
     return SERVICES[action][1] if is_done else ASKED.get(action, f"is {changed.state}")

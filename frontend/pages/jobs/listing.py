@@ -17,6 +17,7 @@ from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock, counted, duration, number, whole_s
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.jobs.columns import column_boxes
 from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.job import done_words, undo_tags
 from frontend.pages.jobs.preview import curl_of_spec
@@ -24,6 +25,7 @@ from frontend.pages.jobs.progress import ends_at
 from frontend.pages.jobs.subject import found_job, in_words, them
 from frontend.pages.jobs.timeline import CAUSES
 from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
+from scheduler.core.spec_limits import PRIORITY
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.estimates import estimates_of
@@ -129,7 +131,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "rest_filters": query.rest_filters(request),
             "device": device,
             "lines": lines,
-            "has_ends": any(line.ends for line in lines),
+            "columns": query.columns if any(line.ends for line in lines) else set(query.columns) - {"ends"},
+            "boxes": column_boxes(query.columns, devices=device.many[:1].upper() + device.many[1:]),
             "may_pick": any(line.may_pick for line in lines),
             "groups": _groups(query, counts),
             "queues": queues,
@@ -144,6 +147,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "first_curl": _first_curl(request) if not lines else "",
             "mine": MINE,
             "bulks": BULK.values(),
+            "priorities": PRIORITY,
             "views": views_of(request.user),
         },
     )
@@ -196,7 +200,7 @@ def _href(query: ListQuery, **changes: object) -> str:
     if None in changes.values():
         return ""
     kept = {"state": query.state, "queue": query.queue, "owner": query.owner, "search": query.search}
-    kept |= {"idle": "true" if query.is_idle else ""}
+    kept |= {"idle": "true" if query.is_idle else "", "columns": query.columns_text}
     given = {name: value for name, value in {**kept, **changes}.items() if value not in ("", None)}
     return f"?{urlencode(given)}"
 
@@ -262,11 +266,17 @@ def _detail(job: Job, row: dict[str, Any], device: DeviceWord, now: datetime) ->
 
 @require_POST
 def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
-    """Cancel, suspend, resume or restore the chosen jobs; without scripts a question comes as a page first."""
+    """Do the same with the chosen jobs; without scripts a question comes as a page first where it cannot be undone."""
     keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_JOBS]
     back = "/jobs?" + request.POST.get("back", "").lstrip("?")[:500]
     chosen = [found_job(request, key) for key in keys]
     if not chosen:
+        return HttpResponseRedirect(back)
+    priority = request.POST.get("priority", "")
+    if action == "reprioritise" and not (priority.isdecimal() and PRIORITY[0] <= int(priority) <= PRIORITY[1]):
+        messages.error(
+            request, f"A priority is a whole number from {PRIORITY[0]} to {PRIORITY[1]}. Nothing was changed."
+        )
         return HttpResponseRedirect(back)
     if action in BULK and request.POST.get("confirmed") != "yes":
         held = sum(job.num_gpus for job in chosen if JobState(job.state) in HOLDING)
@@ -274,12 +284,18 @@ def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
         bulk = BULK[action]
         context = {"chosen": chosen, "bulk": bulk, "effect": bulk.effect(device.counted(held) if held else "")}
         return render(request, "jobs/confirm_many.html", context | {"back": back})
-    outcomes = jobs_act(actor=request.user, keys=[job.pk for job in chosen], action=action, at=live_ports().clock.now())
+    outcomes = jobs_act(
+        actor=request.user,
+        keys=[job.pk for job in chosen],
+        action=action,
+        at=live_ports().clock.now(),
+        priority=int(priority) if action == "reprioritise" else None,
+    )
     _tell(request, action, outcomes, {job.pk: job.name for job in chosen})
     return HttpResponseRedirect(back)
 
 
-PLURALS = (("is ", "are "), ("waits ", "wait "), ("goes ", "go "))
+PLURALS = (("is ", "are "), ("has ", "have "), ("waits ", "wait "), ("goes ", "go "))
 
 
 def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:

@@ -276,6 +276,26 @@ def test_bulk_action_answers_for_each_job(world: World) -> None:
     assert Job.objects.get(pk=world.job.pk).wanted == "run"
 
 
+def test_bulk_priority_needs_one_and_only_there(world: World) -> None:
+    """``reprioritise`` takes the new priority; elsewhere one is a mistake, as none is here."""
+    client = world.client("member")
+    mine = post(client, "/api/v1/jobs", spec(name="mine"))
+
+    def sent(body: dict[str, Any]) -> Any:
+        return client.post("/api/v1/jobs/actions", body, content_type="application/json")
+
+    done = sent({"action": "reprioritise", "jobs": [mine["id"]], "priority": 80})
+    missing = sent({"action": "reprioritise", "jobs": [mine["id"]]})
+    stray = sent({"action": "suspend", "jobs": [mine["id"]], "priority": 80})
+
+    assert [row["ok"] for row in done.json()["results"]] == [True]
+    assert Job.objects.get(pk=mine["id"]).priority == 80
+    for refused in (missing, stray):
+        assert refused.status_code == 400
+        assert [entry["pointer"] for entry in refused.json()["errors"]] == ["/priority"]
+    assert Job.objects.get(pk=mine["id"]).wanted == "run"
+
+
 def test_change_between_planning_and_applying_is_met_by_the_next_round(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

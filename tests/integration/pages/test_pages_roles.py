@@ -52,6 +52,8 @@ EXPECTED: dict[str, tuple[int, ...]] = {
     "POST jobs-suspend": (302, 404, 302, 302, 302, 302),
     "GET jobs-resume": ONLY_SENT,
     "POST jobs-resume": (302, 404, 302, 302, 302, 302),
+    "GET jobs-reprioritise": ONLY_SENT,
+    "POST jobs-reprioritise": (302, 404, 302, 302, 302, 302),
     "GET view-keep": ONLY_SENT,
     "POST view-keep": (302, 302, 302, 302, 302, 302),
     "GET view-remove": ONLY_SENT,
@@ -162,6 +164,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST job-new": JOB,
     "POST jobs-cancel": {"confirmed": "yes"},
     "POST job-reprioritise": {"priority": "80"},
+    "POST jobs-reprioritise": {"priority": "80"},
     "POST jobs-suspend": {"confirmed": "yes"},
     "POST jobs-resume": {"confirmed": "yes"},
     "POST queue quota": QUOTA,
@@ -195,7 +198,7 @@ def answered(world: World, key: str, role: str) -> int:
     method, name = key.split()[:2]
     path = page_path(name, page_arguments(world, role))
     form = dict(FORMS.get(key, {}))
-    if name in ("jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore"):
+    if name in ("jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore", "jobs-reprioritise"):
         form["job"] = world.job.pk
     with transaction.atomic():
         client = world.client(role)

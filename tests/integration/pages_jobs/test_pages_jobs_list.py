@@ -1,5 +1,6 @@
 """The job list: filters in the URL, pages that do not slip, what a row says, cancelling several."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -225,3 +226,48 @@ def test_queries_of_the_list_do_not_grow_with_its_rows(world: World, django_asse
 
     with django_assert_max_num_queries(22):
         assert len(names(browser.open("/jobs"))) == 40
+
+
+HEADS = ["Queue", "Owner", "GPUs", "Priority", "Submitted", "Waited", "Ran"]
+
+
+def heads(page: Page) -> list[str]:
+    """Return which of the optional columns a list has, in their order."""
+    shown = [" ".join(re.sub("<[^>]*>", " ", head).split()) for head in re.findall(r"<th[^>]*>(.*?)</th>", page.html)]
+    return [head for head in shown if head in (*HEADS, "CPU slots")]
+
+
+def test_columns_stand_in_the_url_and_stay_with_filters(world: World) -> None:
+    """Chosen by a form without scripts; every link of the list, a kept view among them, has them too."""
+    job_in(world, JobState.RUNNING, priority=70)
+    job_in(world, JobState.QUEUED)
+    browser = world.browser("member")
+
+    assert heads(browser.open("/jobs")) == ["Queue", "Owner", "CPU slots", "Waited", "Ran"]
+    chosen = browser.client_page("/jobs?columns=name&columns=priority&columns=submitted")
+    assert heads(chosen) == ["Priority", "Submitted"]
+    assert "70" in chosen.text
+    assert chosen.having(href="?state=running&columns=name%2Cpriority%2Csubmitted")
+    assert heads(browser.open("/jobs", columns="name,priority,submitted")) == ["Priority", "Submitted"]
+    assert heads(browser.open("/jobs", columns="name")) == []
+    strange = browser.open("/jobs", columns="queue,mood")
+    assert heads(strange) == ["Queue"]
+    assert "mood is not a column of this list." in strange.text
+
+
+def test_priority_of_several_jobs_is_set_at_once(world: World) -> None:
+    """One form beside the other actions; what is no priority changes nothing, and a viewer is refused."""
+    waits, runs = job_in(world, JobState.QUEUED), job_in(world, JobState.RUNNING)
+    chosen = [f"J-{waits.number}", f"J-{runs.number}"]
+
+    def priorities() -> list[int]:
+        return [Job.objects.get(pk=job.pk).priority for job in (waits, runs)]
+
+    done = world.browser("member").send("/jobs/reprioritise", {"job": chosen, "priority": "80"})
+    assert "2 jobs have priority 80 from the next round on." in done.text
+    assert priorities() == [80, 80]
+    for wrong in ("", "101", "-1", "high"):
+        page = world.browser("member").send("/jobs/reprioritise", {"job": chosen, "priority": wrong})
+        assert "A priority is a whole number from 0 to 100. Nothing was changed." in page.text
+    world.browser("viewer").send("/jobs/reprioritise", {"job": chosen, "priority": "10"})
+    assert priorities() == [80, 80]

@@ -81,7 +81,7 @@
   const dialog = document.getElementById("bulk-dialog");
   let asked = null;
   form?.addEventListener("submit", (event) => {
-    if (form.elements.confirmed.value === "yes") return;
+    if (form.elements.confirmed.value === "yes" || "atOnce" in event.submitter.dataset) return;
     event.preventDefault();
     asked = event.submitter;
     const { jobs, gpus } = show();
