@@ -160,8 +160,8 @@ def _cover_leaves(
     left[some[counts_anyway[rows[first[some]]]]] = 0
     rest = np.flatnonzero(~fits & (left[queue] > 0) & ((gpus <= left[queue]) | counts_anyway[rows]))
     over: list[int] = left.tolist()
-    for at, counts in zip(rest.tolist(), counts_anyway[rows[rest]].tolist(), strict=True):
-        of_queue, num_gpus = queue.item(at), gpus.item(at)
+    columns = (rest, queue[rest], gpus[rest], counts_anyway[rows[rest]])
+    for at, of_queue, num_gpus, counts in zip(*(column.tolist() for column in columns), strict=True):
         if 0 < num_gpus <= over[of_queue]:
             cover[rows[at]] = of_queue
             over[of_queue] -= num_gpus
@@ -208,12 +208,16 @@ def _within_shares_of_path(
     """Do the same where queues stand inside others, or could be full."""
     inside: list[int] = []
     closed = [False] * len(shares)
+    num_open = len(np.unique(jobs.queue[rows]))
     for row, queue, gpus in zip(rows.tolist(), jobs.queue[rows].tolist(), jobs.num_gpus[rows].tolist(), strict=True):
         if closed[queue]:
             continue
         path = tree.paths[queue]
         if any(used[node] >= shares[node] - _EPSILON for node in path):
             closed[queue] = True
+            num_open -= 1
+            if not num_open:
+                break
         elif caps.let_in(row, queue, gpus):
             inside.append(row)
             for node in path:

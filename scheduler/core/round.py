@@ -141,10 +141,11 @@ def _preemptions(
     num_gpus, unsaved_s, queue_of = jobs.num_gpus.tolist(), jobs.unsaved_s.tolist(), jobs.queue.tolist()
     shares = line.admission.shares.tolist()
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
+    leaves = jobs.running.copy()
+    leaves[list(kept)] = False
+    leaves[list(moved)] = True
     preemptions = []
-    for row in line.order[jobs.running[line.order]].tolist():
-        if row in kept and row not in moved:
-            continue
+    for row in line.order[leaves[line.order]].tolist():
         by_job = selection.displaced.get(row, NO_ROW)
         evidence: Evidence = {"num_gpus": num_gpus[row], "unsaved_s": unsaved_s[row]}
         if row in moved:
@@ -153,7 +154,7 @@ def _preemptions(
             rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
         elif row in selection.reclaimed or position[by_job] > position[row]:
             rule, queue = PreemptRule.QUOTA_RECLAIM, queue_of[row]
-            evidence |= {"queue_held_gpus": int(held[queue]), "queue_share_gpus": int(shares[queue])}
+            evidence["queue_held_gpus"], evidence["queue_share_gpus"] = int(held[queue]), int(shares[queue])
         else:
             rule = PreemptRule.POLICY_ORDER
             evidence["position"], evidence["by_position"] = position[row] + 1, position[by_job] + 1

@@ -31,6 +31,7 @@ class Walk:
         """Prepare to walk."""
         self._board, self._crew, self._claims, self._tree, self._locality = board, crew, claims, tree, locality
         self._row: list[int] = crew.rows.tolist()
+        self._shape, self._limits = crew.shape, crew.limits
         self._num_jobs = len(self._row)
         self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
         self._firm = Firm(board, tree, crew.limits, crew.rows)
@@ -46,9 +47,10 @@ class Walk:
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
-        # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then).
+        # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then). Of those whose turn
+        # comes among the others their positions among the movable rows.
         self._back: list[tuple[int, int, bool]] = []
-        self._later: list[tuple[int, int, bool]] = []
+        self._later: list[int] = []
         self._in_quota = True
         self._groups: dict[tuple[int, int], Group] = {}
         # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
@@ -60,9 +62,8 @@ class Walk:
         """Walk over the claims and return who runs where."""
         claims, place = self._claims, self._claims.place
         late = np.array(self._take_turns(claims.covered), dtype=np.int64)
+        self._back = self._late_turns()
         self._in_quota = False
-        self._back = self._later
-        heapify(self._back)
         self._take_turns(_joined(claims.others, late, place[late]))
         seats, before = self._board.seats, self._before
         return Selection(
@@ -72,6 +73,17 @@ class Walk:
             on_free=self._on_free,
             refusals=self._refusals,
         )
+
+    def _late_turns(self) -> list[tuple[int, int, bool]]:
+        """Return a heap of the displaced jobs whose turn comes among the others."""
+        if not self._later:
+            return []
+        movable, at = self._movables(), np.array(self._later)
+        job = np.array(movable.job)[at]
+        columns = (self._claims.place[job], job, ~movable.locked[at])
+        back = [*zip(*(column.tolist() for column in columns), strict=True)]
+        heapify(back)
+        return back
 
     def undo(self) -> None:
         """Put everybody back to where they sat before the walk."""
@@ -106,10 +118,9 @@ class Walk:
 
     def _refuse_all(self, jobs: list[int]) -> list[int]:
         """Refuse these jobs and those whose turn is to come again: nothing is open, and less of it never helps."""
-        for _, job, counted in self._back:
-            jobs.append(job)
-            if counted:
-                self._firm.add(self._row[job], -1)
+        jobs += [job for _, job, _ in self._back]
+        num_gpus, row_of = self._board.num_gpus, self._row
+        self._firm.gpus -= sum(num_gpus[row_of[job]] for _, job, counted in self._back if counted)
         self._back.clear()
         self._refusals.update(dict.fromkeys(jobs, Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)))
         return jobs
@@ -133,10 +144,11 @@ class Walk:
         """
         if not self._in_quota:
             return NO_ROW
-        board, path = self._board, self._board.path(row)
-        gpus = board.num_gpus[row]
-        for above in path[path.index(self._claims.cover.item(job)) :]:
-            if board.held_gpus[above] + gpus > self._tree.quota[above]:
+        board, quota = self._board, self._tree.quota
+        gpus, held, path = board.num_gpus[row], board.held_gpus, board.path(row)
+        cover = self._claims.cover.item(job)
+        for above in path if cover == path[0] else path[path.index(cover) :]:
+            if held[above] + gpus > quota[above]:
                 return above
         return NO_ROW if self._claims.may_reclaim.item(job) else None
 
@@ -147,7 +159,7 @@ class Walk:
         if self._first_waiting and queue in self._first_waiting:
             return self._refuse_behind(job, self._first_waiting[queue])
         full = NO_ROW
-        for node in self._crew.limits[queue]:
+        for node in self._limits[queue]:
             if self._firm.in_queue(node, self._turn) + gpus > cap[node]:
                 return self._refuse(job, row, full_queue=node)
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
@@ -157,7 +169,9 @@ class Walk:
             return self._refuse(job, row)
         if full != NO_ROW:
             return self._claim_in_full_queue(job, row, full, self._scope(job, row))
-        seats = (row in self._before and self._home(row)) or self._choose_free(row)
+        seats: Seats = ()
+        if board.space.total >= gpus:
+            seats = (row in self._before and self._home(row)) or self._choose_free(row)
         if seats:
             return self._sit(job, row, seats, ())
         scope = self._scope(job, row)
@@ -202,9 +216,7 @@ class Walk:
 
     def _choose_free(self, row: int) -> Seats:
         """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
-        board, shape = self._board, self._crew.shape[row]
-        if board.space.total < board.num_gpus[row]:
-            return ()
+        board, shape = self._board, self._shape[row]
         departures, starved = self._shut.get(shape, (-1, False))
         if departures == board.departures:
             self._starved |= starved
@@ -227,14 +239,18 @@ class Walk:
 
         The rows are given as positions among the movable ones.
         """
-        group = self._group(row, scope)
-        if group.last_turn <= self._turn:
+        group, board, turn = self._group(row, scope), self._board, self._turn
+        if group.last_turn <= turn:
             return (), []
-        board, turn, shape = self._board, self._turn, self._crew.shape[row]
-        gang = self._crew.gangs[shape]
-        if gang.num_gpus == 1 and not board.tight and not board.space.total:
+        if board.num_gpus[row] == 1 and not board.tight and not board.space.total:
             at = group.weakest(turn)
-            return (((board.seats[self._movables().row[at]][0][0], 1),), [at]) if at != NO_ROW else ((), [])
+            if at == NO_ROW:
+                return (), []
+            victim = group.movable.row[at]
+            seats = board.seats[victim]
+            return seats if board.num_gpus[victim] == 1 else ((seats[0][0], 1),), [at]
+        shape = self._shape[row]
+        gang = self._crew.gangs[shape]
         search = group.searches.get(shape)
         if search is None:
             search = VictimSearch(board, group, num_gpus=gang.num_gpus)
@@ -242,7 +258,7 @@ class Walk:
         server = search.one_server(row, turn)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(row, server, gang.num_gpus)
-        seats: Seats = ()
+        seats = ()
         if gang.num_gpus > 1 and gang.max_servers != 1:
             seats = search.several_servers(
                 row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
@@ -279,13 +295,13 @@ class Walk:
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         board, before, displaced = self._board, self._before, self._displaced
-        if len(victims) == 1 and board.seats[self._movables().row[victims[0]]] == seats:
-            other = self._movables().row[victims[0]]
-            board.hand_over(other, row)
+        rows = self._movables().row if victims else ()
+        if len(victims) == 1 and board.seats[rows[victims[0]]] == seats:
+            board.hand_over(rows[victims[0]], row)
             self._note_departure(victims[0], seats, job, row)
         else:
             for at in victims:
-                self._note_departure(at, board.leave(self._movables().row[at]), job, row)
+                self._note_departure(at, board.leave(rows[at]), job, row)
             board.sit(row, seats)
         self._firm.add(row)
         self._sat[row] = job
@@ -314,12 +330,12 @@ class Walk:
         if victim >= self._num_jobs:
             return
         self._displaced[victim] = by_job
-        if self._in_quota and board.path(row) != board.path(by_row):
+        if self._in_quota and board.queue[row] != board.queue[by_row]:
             self._reclaimed.add(victim)
         if turn != NO_TURN:
             heappush(self._back, (turn, victim, True))
         else:
-            self._later.append((self._claims.place.item(victim), victim, not movable.locked.item(at)))
+            self._later.append(at)
 
     def _spare_a_move(self, job: int, row: int) -> None:
         """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""

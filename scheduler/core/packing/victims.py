@@ -6,6 +6,7 @@ search is kept for the next job that asks for the same and goes on from there, s
 the running ones, which is made over columns.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -60,8 +61,7 @@ class Movable:
     def leave(self, at: int, seats: Seats) -> None:
         """Note that a row left its seats."""
         self.there[at] = False
-        for server, gpus in seats:
-            self.left.append((at, server, gpus))
+        self.left += [(at, server, gpus) for server, gpus in seats]
 
 
 class VictimSearch:
@@ -103,8 +103,7 @@ class VictimSearch:
     def _retreat(self, turn: int) -> None:
         """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
         turns = self._entries.turns
-        while self._limit and turns[-self._limit] <= turn:
-            self._limit -= 1
+        self._limit = len(turns) - bisect_right(turns, turn)
         for entry in range(self._limit, self._upto):
             if self._movable.there[self._at[entry]]:
                 self._gain[self._server[entry]] -= self._gpus[entry]
@@ -131,9 +130,11 @@ class VictimSearch:
         upto, limit, steps, stride = self._upto, self._limit, 0, _FIRST_STRIDE
         while upto < limit:
             at, first = entries[upto], upto
+            upto += 1
             if not there[at]:
-                upto += 1
                 continue
+            gain[servers[first]] += gpus[first]
+            seen[servers[first]] = 1
             while upto < limit and entries[upto] == at:
                 gain[servers[upto]] += gpus[upto]
                 seen[servers[upto]] = 1
