@@ -1,4 +1,4 @@
-"""A week in the life of a cluster, lived through in a minute or two by the scheduler itself on a virtual clock.
+"""A week in the life of a cluster, lived through in about two minutes by the scheduler itself on a virtual clock.
 
 Jobs like Philly's come, run on simulated servers, are preempted, fail, are cancelled. Services, rounds and reports are
 the product's own, so every page finds what it would find after a real week. Nothing is computed.

@@ -66,7 +66,7 @@ class Command(BaseCommand):
         if connection.vendor == "sqlite":
             with connection.cursor() as cursor:
                 cursor.execute("PRAGMA synchronous = OFF")  # a week that is not whole is of no use anyway
-        self.stdout.write("Living through a week of a simulated cluster, once, in a minute or two:")
+        self.stdout.write("Living through a week of a simulated cluster, once, in about two minutes:")
         log = logging.getLogger("scheduler")
         level = log.level
         log.setLevel(logging.WARNING)  # a thousand rounds
