@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 
+from scheduler.core.config import SharePolicy
 from scheduler.simulator.arms import Arm
 from scheduler.simulator.study import Prepared, Result, Study, prepare, replay
 
@@ -76,7 +77,7 @@ def _in_processes(
     )
     with _ended_at_once(pool):
         with _interrupts_later():
-            places = {pool.submit(_run_here, arm, seed): place for place, (arm, seed) in enumerate(runs)}
+            places = {pool.submit(_run_here, *runs[place]): place for place in _longest_first(runs)}
         open_runs = set(places)
         while open_runs:
             done, open_runs = wait(open_runs, return_when=FIRST_COMPLETED)
@@ -85,6 +86,23 @@ def _in_processes(
                 if tell:
                     tell(results[places[future]])
     return [results[place] for place in range(len(runs))]
+
+
+def _longest_first(runs: Sequence[tuple[Arm, int]]) -> list[int]:
+    """Return the places of the runs, of each seed those first that are expected to take longest.
+
+    So no process is left alone with a long one at the end. What costs most is to choose how many GPUs each job has,
+    then to choose its cores and memory, then to stop some for others.
+    """
+    seeds = [*dict.fromkeys(seed for _, seed in runs)]
+
+    def work(place: int) -> tuple[int, bool, bool, bool]:
+        arm, seed = runs[place]
+        config = arm.config()
+        shares = isinstance(config.policy, SharePolicy)
+        return seeds.index(seed), not shares, not config.mechanism.trims, not config.policy.preemptive
+
+    return sorted(range(len(runs)), key=work)
 
 
 @contextmanager
