@@ -1,6 +1,7 @@
-"""What must hold: J1 and S1 at the end, L1 to L4, P1 and G1 all the time. P2, and L1 of processes: ``witness.py``."""
+"""What must hold: J1, S1 and C1 at the end, L1 to L4, P1 and G1 always. P2, and L1 of processes: ``witness.py``."""
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 from django.db import connection
@@ -10,6 +11,7 @@ from scheduler.core.lifecycle import TERMINAL, TRANSITIONS, JobState
 from scheduler.models import Attempt, Event, Job, Lease
 from scheduler.models.job import AttemptState
 from tests.faults.machine import Machine
+from tests.faults.training import CHECKPOINT_EVERY, EXIT_STOPPED
 from tests.faults.virtual import Violation
 from tests.faults.witness import Witness
 
@@ -162,8 +164,22 @@ class Checkers:
             events[event.job_id or ""].append(event)
         for pk, job in jobs.items():
             _fold(job, events[pk])
+        _work_kept()
         if self._witness.attempts or Lease.objects.filter(closed_at=None).exists():
             raise Violation("P1", f"left over after the end: {self._witness.attempts}")
+
+
+def _work_kept() -> None:
+    """C1: who stopped when asked goes on at the step where it stopped; who was killed, at its last checkpoint."""
+    by_job: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in Attempt.objects.order_by("number"):
+        by_job[attempt.job_id].append(attempt)
+    for attempts in by_job.values():
+        for before, after in pairwise(attempts):
+            may_lose = 0 if before.exit_code == EXIT_STOPPED else CHECKPOINT_EVERY
+            lost = (before.last_step or 0) - (after.resume_step or 0)
+            if lost > may_lose:
+                raise Violation("C1", f"attempt {before.pk} ({before.end_cause}) loses {lost} steps")
 
 
 def _fold(job: Job, events: list[Event]) -> None:
