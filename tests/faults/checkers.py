@@ -6,12 +6,12 @@ from typing import Any
 
 from django.db import connection
 
-from agents.records import Durable
+from agents.records import EXIT_STOPPED, Durable
 from scheduler.core.lifecycle import TERMINAL, TRANSITIONS, JobState
 from scheduler.models import Attempt, Event, Job, Lease
 from scheduler.models.job import AttemptState
 from tests.faults.machine import Machine
-from tests.faults.training import CHECKPOINT_EVERY, EXIT_STOPPED
+from tests.faults.training import CHECKPOINT_EVERY
 from tests.faults.virtual import Violation
 from tests.faults.witness import Witness
 
