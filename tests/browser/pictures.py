@@ -1,7 +1,7 @@
 """Take the pictures of ``docs/pictures``: ``make pictures``.
 
-Starts the demo, waits until it shows running, waiting and preempted jobs, and photographs dashboard, job page, list and
-form in both themes and at both widths.
+Starts the simulated cluster with its week, adds jobs of which some have to wait, and photographs dashboard, job page,
+list, form and cluster in both themes and at both widths.
 """
 
 import sys
@@ -17,27 +17,30 @@ from tests.e2e.stack import ROOT, Stack, wait_for
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 THEMES = ("light", "dark")
 WHO = "lead"  # has jobs and a queue, so that no part of a page is empty
-# Beside those of the demo, so that jobs run and wait until the last picture: name and workload.
-LONGER = {"resnet-long": "resnet", "mobilenet-long": "mobilenet", "resnet-ablation": "resnet", "m5-wide": "m5"}
-ENDED = 2  # so many completed jobs give the times and the fairness something to show
+# More than the cluster has room for, so that jobs run and wait until the last picture.
+MORE, MORE_GPUS = ("resnet50-lr-01", "resnet50-lr-02", "resnet50-lr-03", "resnet50-lr-04"), 8
+WEEK_WITHIN_S = 600.0
 
 
-def running_jobs(demo: Stack) -> list[dict[str, Any]]:
-    """Return the running jobs in full."""
-    admin = demo.client(WHO)
-    return [admin.job(row["id"]) for row in admin.get("/api/v1/jobs?state=running")["results"]]
+def jobs_in(demo: Stack, state: str) -> list[dict[str, Any]]:
+    """Return the jobs in a state in full, newest first."""
+    client = demo.client(WHO)
+    return [client.job(row["id"]) for row in client.get(f"/api/v1/jobs?state={state}")["results"]]
 
 
 def interesting_job(demo: Stack) -> str:
     """Return the running job with most to show: preempted before, then far on."""
-    return str(max(running_jobs(demo), key=lambda job: (job["preemptions"], job["step"] or 0))["id"])
+    return str(max(jobs_in(demo, "running"), key=lambda job: (job["preemptions"], job["step"] or 0))["id"])
 
 
-def busy(demo: Stack) -> bool:
-    """Return whether jobs wait and have completed, and one runs that was preempted before and reports again."""
-    waiting, ended = (demo.client(WHO).get(f"/api/v1/jobs?state={s}")["results"] for s in ("queued", "completed"))
-    resumed = any(job["preemptions"] and job["steps_per_s"] for job in running_jobs(demo))
-    return bool(waiting) and len(ended) >= ENDED and resumed
+def told(demo: Stack) -> str:
+    """Return the newest waiting job that is told when it starts; empty before."""
+    client = demo.client(WHO)
+    for row in client.get("/api/v1/jobs?state=queued")["results"]:
+        estimate = client.get(f"/api/v1/jobs/{row['id']}/explain")["estimate"]  # none where it has just started
+        if estimate and estimate["p50_at"]:
+            return str(row["id"])
+    return ""
 
 
 def photograph(page: Page, demo: Stack, path: str, file: Path) -> None:
@@ -57,20 +60,25 @@ def main() -> int:
     target = ROOT / "docs" / "pictures"
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clusterweb-pictures-") as directory, sync_playwright() as playwright:
-        demo = Stack(Path(directory) / "var", DEMO_JOBS="1", ROUND_S="10", LEASE_TTL_S="20")
+        demo = Stack(Path(directory) / "var", DEMO_WEEK="1", ROUND_S="10", LEASE_TTL_S="20")
         try:
-            demo.start()
-            for name, workload in LONGER.items():
-                command = ["python", "-m", f"agents.workloads.{workload}", "--steps", "900"]
-                demo.client(WHO).submit(name=name, queue="vision", command=command)
-            wait_for("running, waiting, preempted and completed jobs", lambda: busy(demo), within_s=240)
-            waiting = demo.client(WHO).get("/api/v1/jobs?state=queued")["results"]
+            demo.start(within_s=WEEK_WITHIN_S, servers=4)
+            for name in MORE:
+                command = ["python", "train.py", "--model", "resnet50"]
+                environ = {"SIMULATED_STEPS": "90000", "SIMULATED_STEPS_PER_S": "3.2"}
+                resources = {"gpus": MORE_GPUS, "cpus": 4 * MORE_GPUS, "memory": "256GiB"}
+                demo.client(WHO).submit(
+                    name=name, queue="vision", command=command, env=environ, resources=resources,
+                    progress={"total_steps": 90000},
+                )  # fmt: skip
+            wait_for("running jobs", lambda: jobs_in(demo, "running"))
+            waiting = wait_for("a job with an estimate", lambda: told(demo), within_s=120)
             job = interesting_job(demo)
             pages = {
                 "dashboard": "/",
                 "jobs": "/jobs",
                 "job": f"/jobs/{job}",
-                "waiting": f"/jobs/{waiting[0]['id']}/why" if waiting else f"/jobs/{job}/why",
+                "waiting": f"/jobs/{waiting}/why",
                 "submit": "/jobs/new",
                 "cluster": "/cluster",
             }

@@ -136,8 +136,8 @@ class Stack:
         self.process: subprocess.Popen[bytes] | None = None
         self.log = var_dir.parent / f"{var_dir.name}.log"
 
-    def start(self, *, within_s: float = 90.0) -> None:
-        """Start everything and return when it is ready."""
+    def start(self, *, within_s: float = 90.0, servers: int = 2) -> None:
+        """Start everything and return when it is ready and so many servers report."""
         environ = {**os.environ, **self.environment, "VAR_DIR": str(self.var_dir), "PORT": str(self.port)}
         for name in ("REDIS_URL", "HOST", "DJANGO_SETTINGS_MODULE"):
             environ.pop(name, None)
@@ -151,7 +151,7 @@ class Stack:
                 start_new_session=True,
             )
         wait_for("ready", self.ready, within_s=within_s)
-        wait_for("both servers up", lambda: self.servers_up() == 2)
+        wait_for("all servers up", lambda: self.servers_up() == servers)
 
     def ready(self) -> bool:
         """Return whether ``/readyz`` answers 200."""
