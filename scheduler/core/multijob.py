@@ -39,27 +39,31 @@ class Fit:
         return self.limit - self.drop * math.pow(step, -self.exponent)
 
 
-def fit_curve(accuracy: Sequence[float]) -> Fit | None:
-    """Return the power law nearest to an accuracy curve, one value a step from step 1; None below five values.
+def fit_curve(steps: Sequence[float], accuracy: Sequence[float]) -> Fit | None:
+    """Return the power law nearest to an accuracy curve; None below five values.
 
     For each exponent of a grid the other two are a straight line's, so the fit is the same on every machine. A curve
     that falls is heading for its mean.
+
+    Args:
+        steps: Steps done at each value, > 0, ascending; they need not be evenly apart.
+        accuracy: The values.
     """
     if len(accuracy) < _LEAST_POINTS:
         return None
-    return min((_line(accuracy, exponent) for exponent in _EXPONENTS), key=lambda fit: fit.error)
+    return min((_line(steps, accuracy, exponent) for exponent in _EXPONENTS), key=lambda fit: fit.error)
 
 
-def _line(accuracy: Sequence[float], exponent: float) -> Fit:
-    size = len(accuracy)
-    xs = [(step + 1) ** -exponent for step in range(size)]
+def _line(steps: Sequence[float], accuracy: Sequence[float], exponent: float) -> Fit:
+    size, first = len(accuracy), steps[0]
+    xs = [(step / first) ** -exponent for step in steps]  # from 1 downwards, however many steps these are
     mean_x, mean_y = math.fsum(xs) / size, math.fsum(accuracy) / size
     spread = math.fsum((x - mean_x) ** 2 for x in xs)
     slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, accuracy, strict=True)) / spread
     drop = max(0.0, -slope)
     limit = mean_y + drop * mean_x
     error = math.sqrt(math.fsum((limit - drop * x - y) ** 2 for x, y in zip(xs, accuracy, strict=True)) / size)
-    return Fit(limit=limit, drop=drop, exponent=exponent, error=error)
+    return Fit(limit=limit, drop=drop * first**exponent, exponent=exponent, error=error)
 
 
 def chance_of_reaching(fit: Fit, *, target: float, by_step: float) -> float:

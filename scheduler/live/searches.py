@@ -98,12 +98,11 @@ def _look(
 
 
 def _predict(experiment: Experiment, one: Configuration) -> None:
-    losses = [-loss for _, loss in one.curve]  # the fit is of what rises
-    fit = fit_curve(losses)
+    steps = [step for step, _ in one.curve]  # as the reports came, so not evenly apart
+    fit = fit_curve(steps, [-loss for _, loss in one.curve])  # the fit is of what rises
     assert fit is not None  # there are enough points
-    last_step = one.curve[-1][0]
-    by_step = experiment.total_steps * len(losses) / last_step
-    one.looked_step = one.job.step or last_step
+    by_step = experiment.total_steps
+    one.looked_step = one.job.step or steps[-1]
     one.heading_for = -fit.at(by_step)
     one.chance = chance_of_reaching(fit, target=-experiment.target_loss, by_step=by_step)
     one.save(update_fields=["looked_step", "heading_for", "chance"])

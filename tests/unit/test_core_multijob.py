@@ -1,6 +1,7 @@
 """Searches: predicted accuracy, promising configurations, and what early feedback gains."""
 
 import math
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -51,21 +52,23 @@ def test_a_target_reached_within_the_feedback_needs_no_ranking() -> None:
     limit=st.floats(0.5, 1.0),
     drop=st.floats(0.1, 0.5),
     exponent=st.integers(4, 40).map(lambda step: 0.05 * step),
-    points=st.integers(5, 40),
+    gaps=st.lists(st.integers(1, 9), min_size=5, max_size=40),
+    every=st.sampled_from([1, 50]),
 )
-def test_a_power_law_is_found_again(limit: float, drop: float, exponent: float, points: int) -> None:
-    """Without noise the fit gives back the curve, and the accuracy that it will reach."""
-    fit = fit_curve([limit - drop * step**-exponent for step in range(1, points + 1)])
+def test_a_power_law_is_found_again(limit: float, drop: float, exponent: float, gaps: list[int], every: int) -> None:
+    """Without noise the fit gives back the curve, however far apart the values are, and what it will reach."""
+    parts = list(accumulate(gaps, initial=1))  # the law is of parts of so many steps
+    fit = fit_curve([part * every for part in parts], [limit - drop * part**-exponent for part in parts])
 
     assert fit is not None
     assert fit.limit == pytest.approx(limit, abs=1e-6)
-    assert fit.at(1_000.0) == pytest.approx(limit - drop * 1_000.0**-exponent, abs=1e-6)
+    assert fit.at(1_000.0 * every) == pytest.approx(limit - drop * 1_000.0**-exponent, abs=1e-6)
 
 
 def test_four_values_are_too_few_and_a_falling_curve_promises_nothing() -> None:
     """A fit needs five values; one that falls is expected to stay where it is."""
-    assert fit_curve([0.1, 0.2, 0.3, 0.4]) is None
-    falling = fit_curve([0.5, 0.4, 0.35, 0.32, 0.3])
+    assert fit_curve(range(1, 5), [0.1, 0.2, 0.3, 0.4]) is None
+    falling = fit_curve(range(1, 6), [0.5, 0.4, 0.35, 0.32, 0.3])
     assert falling is not None
     assert falling.drop == 0.0
     assert falling.limit == pytest.approx(0.374)
@@ -73,14 +76,14 @@ def test_four_values_are_too_few_and_a_falling_curve_promises_nothing() -> None:
 
 def test_chance_is_a_half_at_the_predicted_accuracy_and_sure_without_error() -> None:
     """The chance falls with the target and is 0 or 1 when the curve is exact."""
-    noisy = fit_curve([0.50, 0.61, 0.64, 0.70, 0.69, 0.73])
+    noisy = fit_curve(range(1, 7), [0.50, 0.61, 0.64, 0.70, 0.69, 0.73])
     assert noisy is not None
     predicted = noisy.at(100.0)
 
     assert chance_of_reaching(noisy, target=predicted, by_step=100.0) == pytest.approx(0.5)
     assert chance_of_reaching(noisy, target=predicted + 0.1, by_step=100.0) < 0.01
     assert chance_of_reaching(noisy, target=predicted - 0.1, by_step=100.0) > 0.99
-    exact = fit_curve([1.0 - 0.5 / step for step in range(1, 9)])
+    exact = fit_curve(range(1, 9), [1.0 - 0.5 / step for step in range(1, 9)])
     assert exact is not None
     assert chance_of_reaching(exact, target=0.99, by_step=51.0) == 1.0
     assert chance_of_reaching(exact, target=0.999, by_step=51.0) == 0.0
