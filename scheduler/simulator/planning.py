@@ -11,7 +11,9 @@ import numpy as np
 
 from scheduler.core.changes import Changes, Grant, changes_of
 from scheduler.core.config import ChangesBySelf, Promotes, SchedulerConfig, SharePolicy
-from scheduler.core.plan import Plan, WaitReason
+from scheduler.core.packing.shelf import Shelf
+from scheduler.core.packing.short import Moves, ShortWalk
+from scheduler.core.plan import Plan, PreemptRule, WaitReason
 from scheduler.core.round import plan_round
 from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns
@@ -46,6 +48,30 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
         columns.settle(row, now_s)
     for column in (columns.attained_gpu_s, columns.executed_s, columns.waited_s):
         column[rows] = 0.0
+
+
+def granted(moves: Moves, walk: ShortWalk, shelf: Shelf) -> Changes:
+    """Return the moves with cores and memory, and whose differ now."""
+    started = moves.started
+    for row in moves.displaced:
+        shelf.leave(row)
+    stopped = {row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()}
+    grants = shelf.sit(started, moves.on_free, walk.space.free)
+    if shelf.chooses:
+        alone = [row for row in moves.on_free if len(started[row]) == 1]
+        elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
+        if elsewhere:
+            walk.reseat({row: ((server, gpus),) for row, (server, gpus, _, _) in elsewhere.items()})
+    if len(grants) == len(started):
+        return Changes(started=grants, stopped=stopped)
+    return Changes(
+        started={row: grant for row, grant in grants.items() if row in started},
+        amended={row: grant for row, grant in grants.items() if row not in started},
+        stopped=stopped,
+    )
+
+
+_BY_ORDER = str(PreemptRule.POLICY_ORDER)
 
 
 def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) -> None:

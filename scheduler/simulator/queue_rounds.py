@@ -55,7 +55,7 @@ def queue_rounds(
     return QueueRounds(columns, servers, queues, config, policy, jobs, needs, shelf)
 
 
-class _Glance:
+class Glance:
     """A snapshot whose placements are gathered when a policy looks at them."""
 
     def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
@@ -145,7 +145,7 @@ class QueueRounds:
 
     def _whole(self, world: World, rows: IntArray) -> Changes:
         """Line everybody up and walk over the claims."""
-        glance = cast(Snapshot, _Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
+        glance = cast(Snapshot, Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
         jobs, tree = glance.jobs, self._tree
         crew = Crew(
             rows=rows,

@@ -1,7 +1,7 @@
 """A planner that looks only at what happened since the round before. Same plans, a hundredth of the work.
 
-It serves one queue that may hold everything, policies with a steady line, and mechanisms under which a server's cores
-and memory depend on what sits there alone; ``plan_round`` serves everything else.
+It serves one queue that may hold everything, and mechanisms under which a server's cores and memory depend on what sits
+there alone. Policies whose line is not steady get a round for which the order is made anew (``FreshRounds``).
 """
 
 import math
@@ -16,30 +16,31 @@ from scheduler.core.config import (
     GrantsByServer,
     LooksAtSizes,
     MayBackfill,
+    Policy,
+    Promotes,
     SchedulerConfig,
     SharePolicy,
     Steady,
     StepsByService,
 )
 from scheduler.core.feasible import gangs_of, shapes_of
-from scheduler.core.needs import Needs, needs_of
+from scheduler.core.needs import needs_of
 from scheduler.core.packing.filling import FillingWalk
 from scheduler.core.packing.rivals import Key
 from scheduler.core.packing.shelf import Shelf
-from scheduler.core.packing.short import Moves, ShortWalk
-from scheduler.core.plan import PreemptRule
+from scheduler.core.packing.short import ShortWalk
 from scheduler.core.queues import queue_tree
-from scheduler.core.resources import Filling
-from scheduler.core.tables import FloatArray, IntArray, JobTable, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.columns import Columns, cells
-from scheduler.simulator.planning import amend_overdue
+from scheduler.simulator.fresh_rounds import FreshRounds
+from scheduler.simulator.planning import amend_overdue, granted
 from scheduler.simulator.service_steps import Steps
 from scheduler.simulator.world import World
 
 
 def short_rounds(
     columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "ShortRounds | None":
+) -> "ShortRounds | FreshRounds | None":
     """Return the planner, or None where the configuration needs whole rounds."""
     policy, locality, mechanism = config.policy, config.locality, config.mechanism
     if isinstance(policy, SharePolicy):
@@ -56,15 +57,42 @@ def short_rounds(
     shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
     if needs.tight or shelf is None:
         return None
+    preemptive = policy.preemptive and config.preempt
+    if preemptive and not columns.preemptible.all():
+        return None
+    shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
     snapshot = Snapshot(now_s=0.0, jobs=jobs, servers=servers, queues=queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
-    if filling is not None and not (policy.preemptive and config.preempt) and filling.sums_are_exact():
-        return ShortRounds(columns, servers, queues, config, jobs, needs, shelf, filling)
-    if not (isinstance(policy, Steady) and policy.steady):
-        return None
-    if isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService):
-        return None
-    return ShortRounds(columns, servers, queues, config, jobs, needs, shelf)
+    if filling is not None and not preemptive and filling.sums_are_exact():
+        walk: ShortWalk = FillingWalk(
+            servers,
+            config.locality,
+            shape=shapes.shape.tolist(),
+            gangs=gangs_of(jobs, shapes),
+            possible=shapes.possible.tolist(),
+            filling=filling,
+        )
+        # Those who can never run count for those behind them.
+        return ShortRounds(columns, servers, queues, policy, shelf, walk, lines_up=np.ones(len(jobs), dtype=np.bool_))
+    in_line = isinstance(policy, MayBackfill) and not policy.backfill
+    by_itself = isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService)
+    if by_itself or not (isinstance(policy, Steady) and policy.steady):
+        if in_line or isinstance(policy, Promotes):
+            return None
+        return FreshRounds(columns, servers, queues, config, shelf, shapes)
+    steps = None
+    if preemptive and isinstance(policy, StepsByService):
+        steps = Steps(columns, *policy.service_steps())
+    walk = ShortWalk(
+        servers,
+        config.locality,
+        shape=shapes.shape.tolist(),
+        gangs=gangs_of(jobs, shapes),
+        preemptive=preemptive,
+        ceilings=steps.ceilings if steps else None,
+        in_line=in_line,
+    )
+    return ShortRounds(columns, servers, queues, policy, shelf, walk, lines_up=shapes.possible, steps=steps)
 
 
 class ShortRounds:
@@ -75,40 +103,18 @@ class ShortRounds:
         columns: Columns,
         servers: ServerTable,
         queues: QueueTable,
-        config: SchedulerConfig,
-        jobs: JobTable,
-        needs: Needs,
+        policy: Policy,
         shelf: Shelf,
-        filling: Filling | None = None,
+        walk: ShortWalk,
+        *,
+        lines_up: BoolArray,
+        steps: Steps | None = None,
     ) -> None:
-        """Begin with nobody; ``filling`` is None for a line in which the key of a job depends on the job alone."""
-        self._columns, self._config, self._shelf = columns, config, shelf
-        self._policy = config.policy
-        self._preemptive = config.policy.preemptive and config.preempt
+        """Begin with nobody; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
+        self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, shelf, walk, steps
         self._servers, self._queues, self._now_s = servers, queues, 0.0
-        shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
-        shape, gangs = shapes.shape.tolist(), gangs_of(jobs, shapes)
-        # Where a key depends on the job alone, those who can never run make no difference to anybody.
-        self._lines_up: list[bool] = (shapes.possible | (filling is not None)).tolist()
-        self._steps = None
-        if self._preemptive and isinstance(config.policy, StepsByService):
-            self._steps = Steps(columns, *config.policy.service_steps())
-        if filling is not None:
-            possible: list[bool] = shapes.possible.tolist()
-            self._walk: ShortWalk = FillingWalk(
-                servers, config.locality, shape=shape, gangs=gangs, possible=possible, filling=filling
-            )
-        else:
-            self._walk = ShortWalk(
-                servers,
-                config.locality,
-                shape=shape,
-                gangs=gangs,
-                preemptive=self._preemptive,
-                ceilings=self._steps.ceilings if self._steps else None,
-                in_line=isinstance(config.policy, MayBackfill) and not config.policy.backfill,
-            )
-        self._first_key: list[float] = self._keys(jobs.job_id).tolist()
+        self._lines_up: list[bool] = lines_up.tolist()
+        self._first_key: list[float] = self._keys(np.arange(len(columns))).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
         self._change_at_s = math.inf
         self._overdue: dict[int, Grant] = {}
@@ -145,7 +151,7 @@ class ShortRounds:
                 self._steps.leave(row)
             for row in moves.started:
                 self._steps.sit(row, now_s)
-        changes = self._granted(moves)
+        changes = granted(moves, walk, self._shelf)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
@@ -156,26 +162,6 @@ class ShortRounds:
         first_start_s = self._first_start_s[row]
         key = self._first_key[row] if first_start_s == math.inf else float(self._keys(np.array([row]))[0])
         return key, first_start_s, self._arrival_s[row], row
-
-    def _granted(self, moves: Moves) -> Changes:
-        """Return the moves with cores and memory, and whose differ now."""
-        shelf, walk, started = self._shelf, self._walk, moves.started
-        for row in moves.displaced:
-            shelf.leave(row)
-        stopped = {row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()}
-        grants = shelf.sit(started, moves.on_free, walk.space.free)
-        if shelf.chooses:
-            alone = [row for row in moves.on_free if len(started[row]) == 1]
-            elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
-            if elsewhere:
-                walk.reseat({row: ((server, gpus),) for row, (server, gpus, _, _) in elsewhere.items()})
-        if len(grants) == len(started):
-            return Changes(started=grants, stopped=stopped)
-        return Changes(
-            started={row: grant for row, grant in grants.items() if row in started},
-            amended={row: grant for row, grant in grants.items() if row not in started},
-            stopped=stopped,
-        )
 
     def restore(self, world: World) -> None:
         """Take up a state: ``world`` has the seats, and those who wait as arrived."""
@@ -207,6 +193,3 @@ class ShortRounds:
         jobs = self._columns.look(rows, self._now_s)
         snapshot = Snapshot(now_s=self._now_s, jobs=jobs, servers=self._servers, queues=self._queues)
         return self._policy.priority(snapshot)
-
-
-_BY_ORDER = str(PreemptRule.POLICY_ORDER)

@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.config import FillsGroups, SharePolicy, Steady
+from scheduler.core.config import FillsGroups, Steady
 from scheduler.core.profile import Profile
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.engine import simulate
+from scheduler.simulator.fresh_rounds import FreshRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.short_rounds import short_rounds
+from scheduler.simulator.short_rounds import ShortRounds, short_rounds
 from tests.strategies import GIB, QueueRow, ServerRow, snapshot_of
 
 quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "4")), derandomize=True)
@@ -41,8 +42,6 @@ SHORT = {
     "mechanisms": {"proportional", "tune"},
     "localities": {"consolidate", "any", "skew"},
 }
-
-ORDERS = {name for name, policy in POLICIES.items() if not isinstance(policy(), SharePolicy)}
 
 
 @st.composite
@@ -106,17 +105,47 @@ def test_skipping_changes_nothing(
     assert short.planned <= whole.planned
 
 
-@pytest.mark.parametrize("policy", sorted(ORDERS - SHORT["policies"]))
-@settings(parent=quick, max_examples=3)
-@given(jobs=histories(), rows=servers())
-def test_skipping_changes_nothing_under_other_policies(policy: str, jobs: list[SimJob], rows: list[ServerRow]) -> None:
-    """Policies whose line moves by itself are planned whole, but not in rounds that cannot change anything."""
-    short, whole = (
-        replay(jobs, rows, (policy, "consolidate", "proportional"), round_s=60.0, skip=skip) for skip in (True, False)
-    )
+MOVING: list[tuple[str, dict[str, object]]] = [
+    ("ftf", {}),
+    ("fair", {"preemptive": True}),
+    ("drf", {"by": "job"}),
+    ("drf", {"credit_s": 300}),
+    ("tetris", {"score": "alignment"}),
+    ("tetris", {"fairness": 0.25}),
+]
+
+
+@pytest.mark.parametrize("mechanism", sorted(SHORT["mechanisms"]))
+@pytest.mark.parametrize(("policy", "options"), MOVING)
+@quick
+@given(
+    jobs=histories(),
+    rows=servers(),
+    locality=st.sampled_from(sorted(SHORT["localities"])),
+    preempt=st.sampled_from([True, True, False]),
+)
+def test_an_order_made_anew_changes_nothing(
+    policy: str,
+    options: dict[str, object],
+    mechanism: str,
+    jobs: list[SimJob],
+    rows: list[ServerRow],
+    locality: str,
+    preempt: bool,
+) -> None:
+    """Where the line moves by itself the walk from what changed gets another order in each round. Same plans."""
+    tables = snapshot_of([], rows, [QueueRow()])
+    config = build_config(policy=policy, policy_options=options, locality=locality, mechanism=mechanism)
+    config = replace(config, preempt=preempt)
+    what = (tables.servers, tables.queues, config)
+    if config.policy.preemptive and preempt:
+        assert isinstance(short_rounds(Columns(jobs), *what), FreshRounds)
+    short, whole = (simulate(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, skip=s) for s in (True, False))
 
     assert short.plan_hash == whole.plan_hash
     assert short.records.end_s.tolist() == whole.records.end_s.tolist()
+    assert short.records.preemptions.tolist() == whole.records.preemptions.tolist()
+    assert short.planned <= whole.planned
 
 
 def test_short_rounds_are_really_used() -> None:
@@ -127,7 +156,7 @@ def test_short_rounds_are_really_used() -> None:
         assert isinstance(POLICIES[policy](), Steady | FillsGroups)
         for mechanism in SHORT["mechanisms"]:
             config = build_config(policy=policy, mechanism=mechanism)
-            assert short_rounds(columns, tables.servers, tables.queues, config) is not None
+            assert isinstance(short_rounds(columns, tables.servers, tables.queues, config), ShortRounds)
     for mechanism in set(MECHANISMS) - SHORT["mechanisms"]:
         assert (
             short_rounds(columns, tables.servers, tables.queues, build_config(policy="srtf", mechanism=mechanism))
@@ -149,25 +178,13 @@ def test_what_binds_beside_gpus_is_planned_whole() -> None:
     assert math.isfinite(simulate([job], tables.servers, tables.queues, config).records.end_s[0])
 
 
-@pytest.mark.parametrize(
-    ("policy", "options", "weight"),
-    [
-        ("fair", {"preemptive": True}, 1.0),
-        ("drf", {"credit_s": 300}, 1.0),
-        ("drf", {"by": "job"}, 1.0),
-        ("drf", {}, 3.0),
-    ],
-)
-def test_groups_that_do_not_just_fill_are_planned_whole(policy: str, options: dict[str, object], weight: float) -> None:
-    """Where jobs are stopped for the share of their group, past use counts, or shares depend on the order of a sum."""
-    config = build_config(policy=policy, policy_options=options, mechanism="proportional")
+@pytest.mark.parametrize(("weight", "kind"), [(2.0, ShortRounds), (3.0, FreshRounds)])
+def test_lines_of_groups_are_kept_where_sums_are_exact(weight: float, kind: type) -> None:
+    """A share that depends on the order in which it is summed up is computed as the policy does it."""
+    config = build_config(policy="drf", mechanism="proportional")
     jobs = [SimJob(arrival_s=at_s, num_gpus=4, run_s=100.0, owner=int(at_s), weight=weight) for at_s in (0.0, 1.0, 2.0)]
     tables = snapshot_of([], [ServerRow()], [QueueRow()])
-    assert short_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
-    short, whole = (
-        simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, skip=skip) for skip in (True, False)
-    )
-    assert short.plan_hash == whole.plan_hash
+    assert type(short_rounds(Columns(jobs), tables.servers, tables.queues, config)) is kind
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf", "drf"])

@@ -173,6 +173,8 @@ class ShortWalk:
                 heappop(line)
                 del self._key_of[row]
                 self.num_waiting -= 1
+                if not line:
+                    self._bring_up(shape)
                 if line and self._hopes(shape, line):
                     heappush(heap, (line[0], shape))
             if changed:
@@ -180,6 +182,9 @@ class ShortWalk:
                 freed = sum([gangs[self._shape[victim]].num_gpus for victim in victims]) - gangs[shape].num_gpus
                 self._reopen_after(key, max(0, freed), heap)
         return self._finished(now_s)
+
+    def _bring_up(self, shape: int) -> None:
+        """Bring up who stands behind the line that is known; here it is known whole."""
 
     def _close(self, shape: int, key: Key) -> None:
         """Note that a job was refused, and how many GPUs have to come within its reach before it may hope again."""
