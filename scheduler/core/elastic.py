@@ -1,7 +1,8 @@
 """How many GPUs each job gets in a round, under policies that choose that themselves.
 
 The policy says the number; everything after it treats the number as fixed. A running job whose number changes is
-resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none.
+resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none. A share that finds no place
+keeps its GPUs free until it does; the policy is not asked again without it.
 """
 
 from dataclasses import dataclass, replace
