@@ -133,8 +133,10 @@ class _Causes:
 
     def _over_quota(self, row: int, overtaker: int) -> Cause:
         path = self._tree.paths[self._queue[row]]
-        # The queue nearest the root that holds what it is entitled to is the one that others are let in before.
-        over = [node for node in path if self._held[node] + self._gpus[row] > self._tree.quota[node]]
+        # Of the queues that the other is not below: the nearest to the root that holds what it is entitled to.
+        above_other = self._tree.paths[self._queue[overtaker]]
+        apart = [node for node in path if node not in above_other]
+        over = [node for node in apart if self._held[node] + self._gpus[row] > self._tree.quota[node]]
         other = int(self._snapshot.queues.queue_id[self._queue[overtaker]])
         numbers = self._queue_numbers(row, over[-1] if over else path[0])
         return WaitReason.QUEUE_QUOTA, {**numbers, "may_borrow": 1, "other_queue_id": other}

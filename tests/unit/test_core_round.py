@@ -252,6 +252,20 @@ def test_queue_quota_is_named_when_others_go_first_for_their_quota() -> None:
 
     assert waiting.reason == WaitReason.QUEUE_QUOTA
     assert waiting.evidence["other_queue_id"] == 1
+
+
+def test_queue_above_both_is_not_named_for_what_the_other_goes_first_with() -> None:
+    """The queue above two teams holds its quota, too, but it is the team's own that the other goes first for."""
+    queues = [QueueRow(quota_gpus=8), QueueRow(parent=0, quota_gpus=4), QueueRow(parent=0, quota_gpus=4)]
+    jobs = [JobRow(queue=1, num_gpus=4, arrival_s=at) for at in (0, 1)] + [JobRow(queue=2, num_gpus=4, arrival_s=5)]
+
+    snapshot = snapshot_of(jobs, [_server(8)], queues)
+    (waiting,) = plan_round(snapshot, FIFO).waiting
+
+    assert (waiting.job, waiting.reason) == (1, WaitReason.QUEUE_QUOTA)
+    team, other = snapshot.queues.queue_id[[1, 2]].tolist()
+    assert (waiting.evidence["queue_id"], waiting.evidence["other_queue_id"]) == (team, other)
+    assert (waiting.evidence["queue_held_gpus"], waiting.evidence["queue_quota_gpus"]) == (4, 4)
     assert waiting.evidence["queue_id"] == 2
 
 
