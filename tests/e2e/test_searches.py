@@ -10,7 +10,7 @@ from scheduler.core.search_space import read_space
 from scheduler.services.suggestions import suggest
 from tests.e2e.stack import Client, Stack, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 CONFIGURATIONS, SLOTS = 12, 4
 TOTAL_STEPS, FEEDBACK_STEPS, STEP_S = 600, 100, 0.05
 # Of the mini-batches in order of submission.
