@@ -1,6 +1,7 @@
 """Replays several arms, and several seeds, in as many processes as there are cores; the results are those of one."""
 
 import os
+import pickle  # noqa: TID251  (between our own processes, as the pool does itself)
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -72,9 +73,19 @@ def _in_processes(
     study: Study, runs: Sequence[tuple[Arm, int]], first: Prepared, tell: Tell | None, count: int
 ) -> list[Result]:
     results: dict[int, Result] = {}
-    pool = ProcessPoolExecutor(
-        count, mp_context=get_context("spawn"), initializer=_begin, initargs=(study, runs[0][1], first)
-    )
+    # Handed over as a file in memory: a process does not begin to start before the one before has read its arguments.
+    with os.fdopen(os.memfd_create("workload"), "wb") as workload:
+        pickle.dump(first, workload)
+        workload.flush()
+        initial = (study, runs[0][1], f"/proc/{os.getpid()}/fd/{workload.fileno()}")
+        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_begin, initargs=initial)
+        _replay_in(pool, runs, results, tell)
+    return [results[place] for place in range(len(runs))]
+
+
+def _replay_in(
+    pool: ProcessPoolExecutor, runs: Sequence[tuple[Arm, int]], results: dict[int, Result], tell: Tell | None
+) -> None:
     with _ended_at_once(pool):
         with _interrupts_later():
             places = {pool.submit(_run_here, *runs[place]): place for place in _longest_first(runs)}
@@ -85,7 +96,6 @@ def _in_processes(
                 results[places[future]] = future.result()
                 if tell:
                     tell(results[places[future]])
-    return [results[place] for place in range(len(runs))]
 
 
 def _longest_first(runs: Sequence[tuple[Arm, int]]) -> list[int]:
@@ -141,9 +151,10 @@ def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
     pool.shutdown()
 
 
-def _begin(study: Study, seed: int, prepared: Prepared) -> None:
+def _begin(study: Study, seed: int, workload: str) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _here[:] = [_Worker(study, seed, prepared)]
+    with open(workload, "rb") as prepared:
+        _here[:] = [_Worker(study, seed, pickle.load(prepared))]  # noqa: S301  (our parent wrote it)
 
 
 def _end_with_parent() -> None:
