@@ -16,14 +16,12 @@ from scheduler.broker import celery_message
 from scheduler.management.virtual_doors import VirtualClock
 from tests.agent_server import KEY, SERVER_ID, MailBox, wanted
 
-NOW = datetime.now(UTC)
-
 
 class Simulated:
     """A simulated server, the clock that it lives on, and what the scheduler would send."""
 
     def __init__(self, path: Path) -> None:
-        self.clock, self.mail = VirtualClock(NOW), MailBox()
+        self.clock, self.mail = VirtualClock(datetime.now(UTC)), MailBox()
         config = AgentConfig(
             server_id=SERVER_ID, server_name="sim-01", key=KEY, redis_url="redis://127.0.0.1:1/0",
             shared_dir=path, state_dir=path, cpu_slots=8, cpu_ids=tuple(range(64)), memory_bytes=2**39,
