@@ -21,7 +21,7 @@ def test_dashboard_moves_by_itself(member: Watched) -> None:
     page.evaluate("document.body.dataset.sameDocument = 'yes'")
     first = page.locator("[data-live-updated]").get_attribute("data-live-updated")
 
-    expect(page.locator("[data-live-updated]")).not_to_have_attribute("data-live-updated", first or "", timeout=30_000)
+    expect(page.locator("[data-live-updated]")).not_to_have_attribute("data-live-updated", first or "", timeout=10_000)
 
     assert page.evaluate("document.body.dataset.sameDocument") == "yes"
     assert "CPU slot" in page.inner_text("main")

@@ -100,7 +100,7 @@ def test_feedback_finds_the_target_before_the_order_of_submission(slicing: Clien
     assert reached["values"]["limit"] == pytest.approx(best)
     assert reached["loss"] <= target_loss
     # In order eight would have trained to their end. How many are called poor by then depends on who had turns first.
-    assert any(one["promise"] == "poor" for one in members)
+    assert sum(one["promise"] == "poor" for one in members) >= CONFIGURATIONS // 4
     assert sum((one["step"] or 0) < TOTAL_STEPS / 2 for one in members) >= CONFIGURATIONS // 2
     assert sum(one["step"] or 0 for one in members) < in_order_s / STEP_S * SLOTS * AT_MOST
     for one in members:
