@@ -92,8 +92,7 @@ class World:
 
     def _engine_turn(self) -> None:
         with contextlib.suppress(ConnectionError):
-            self.engine.take(self.transport.receive_reports(self.engine.server_ids(), timeout_s=0))
-        self.engine.tick()
+            self.engine.turn(self.engine.server_ids(), timeout_s=0)
 
     def rounds(self) -> None:
         """Run the rounds that were asked for."""

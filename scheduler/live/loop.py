@@ -1,10 +1,13 @@
 """The engine between rounds: takes reports, keeps leases alive, gives silent servers up, sends frames and samples.
 
+Who is silent is judged by the moment at which it last began to listen: what was said before that has been taken since,
+however long the machine, the database or the process itself stood still meanwhile.
+
 It has no thread and no sleep, so that tests and the fault harness drive it on a virtual clock; ``worker.py`` runs it.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from django.conf import settings
 from django.db import DataError, IntegrityError
@@ -35,7 +38,7 @@ CHECK_EVERY_S = 1.0
 
 
 class Engine:
-    """All that the scheduler does between two rounds. One thread calls ``take`` and ``tick``."""
+    """All that the scheduler does between two rounds. One thread calls ``turn``."""
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
@@ -49,6 +52,17 @@ class Engine:
     def server_ids(self) -> list[str]:
         """Return the servers whose reports are to be fetched."""
         return list(Server.objects.order_by("number").values_list("pk", flat=True))
+
+    def turn(self, server_ids: Sequence[str], *, timeout_s: float) -> None:
+        """Take what arrives within ``timeout_s`` seconds, then do what is due; without a broker, too."""
+        listened_s = self.ports.clock.mono_s()
+        try:
+            messages = self.ports.transport.receive_reports(server_ids, timeout_s=timeout_s)
+            self.frames.touch(self.ports.transport.take_touched())
+            if messages:
+                self.take(messages)
+        finally:
+            self.tick(listened_s=listened_s)
 
     def take(self, messages: Iterable[tuple[str, str]]) -> None:
         """Apply what has arrived from the agents."""
@@ -89,15 +103,20 @@ class Engine:
             applied.tell.add(server_id)
         return applied.tell
 
-    def tick(self) -> None:
-        """Do what is due: checks each second, renewals and samples by the monotonic clock, rounds by the wall clock."""
+    def tick(self, *, listened_s: float | None = None) -> None:
+        """Do what is due: checks each second, renewals and samples by the monotonic clock, rounds by the wall clock.
+
+        Args:
+            listened_s: Until when all that was said has been taken, monotonic; None: until now.
+        """
         at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
+        listened_s = now_s if listened_s is None else listened_s
         if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
             request_round("introspection")
         if now_s - self._checked_s >= CHECK_EVERY_S:
             self._checked_s = now_s
             try:
-                self._tell(lost_check(self.watch, at=at, now_s=now_s))
+                self._tell(lost_check(self.watch, at=at, now_s=listened_s))
                 self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s))
                 self._tell(smoke_check(at=at))
                 suspects_check(at=at)
@@ -115,7 +134,7 @@ class Engine:
         self.fairness.check(at=at, now_s=now_s)
         if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
             self._renewed_s = now_s
-            self._tell(self._present(now_s=now_s))
+            self._tell(self._present(now_s=listened_s))
         if self.telemetry.flush(at=at, now_s=now_s):
             touch_cluster()
 

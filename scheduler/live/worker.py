@@ -60,13 +60,7 @@ def _receive(engine: Engine, ports: Ports, stopping: threading.Event) -> None:
     server_ids = engine.server_ids()
     until_s = ports.clock.mono_s() + SERVERS_READ_EVERY_S
     while ports.clock.mono_s() < until_s and not stopping.is_set():
-        try:
-            messages = ports.transport.receive_reports(server_ids, timeout_s=RECEIVE_S)
-        finally:
-            engine.tick()  # time goes on without a broker, too
-        engine.frames.touch(ports.transport.take_touched())
-        if messages:
-            engine.take(messages)
+        engine.turn(server_ids, timeout_s=RECEIVE_S)
 
 
 def _send_frames(engine: Engine, ports: Ports, stopping: threading.Event) -> None:

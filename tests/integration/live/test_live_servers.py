@@ -1,5 +1,8 @@
 """Servers that fall silent, come back, drain, break or forget: their jobs go on elsewhere, and never twice."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from django.conf import settings
 
@@ -72,6 +75,36 @@ def test_new_scheduler_grants_a_silent_server_one_full_period(world: World) -> N
     world.pass_time(10, silent=("alpha",))
 
     assert Server.objects.get(name="alpha").state == ServerState.LOST
+
+
+@pytest.mark.parametrize("when", ["before it listens", "while it listens", "while it takes what arrived"])
+def test_server_that_reports_is_not_silent_while_the_scheduler_stands_still(
+    world: World, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """A process that was stopped, or a database that let it wait, takes what was said before it judges."""
+    agent = world.server("alpha", slots=1)
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+
+    def standing_still(call: Callable[..., Any]) -> Callable[..., Any]:
+        def slow(*arguments: Any, **named: Any) -> Any:
+            world.clock.advance(2 * SILENCE_S)
+            return call(*arguments, **named)
+
+        return slow
+
+    agent.send()
+    if when == "before it listens":
+        world.clock.advance(2 * SILENCE_S)
+        agent.send()  # it went on
+    elif when == "while it listens":
+        monkeypatch.setattr(world.transport, "receive_reports", standing_still(world.transport.receive_reports))
+    else:
+        monkeypatch.setattr(world.engine, "take", standing_still(world.engine.take))
+    world.do(lambda: world.engine.turn(world.engine.server_ids(), timeout_s=0))
+
+    assert Server.objects.get(name="alpha").state == ServerState.UP
+    assert world.state(job) == JobState.RUNNING
 
 
 def test_wall_clock_jumps_lose_no_server(world: World) -> None:
