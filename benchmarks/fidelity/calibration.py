@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
-from benchmarks.fidelity.live import LOOK_EVERY_S, NUM_SLOTS, run_jobs, seconds, submit
-from benchmarks.fidelity.workload import KINDS, PRIORITIES, Planned
-from tests.e2e.stack import Client
+from benchmarks.fidelity.live import LOOK_EVERY_S, Field, run_jobs, seconds, submit
+from benchmarks.fidelity.workload import PRIORITIES, Planned
 
 # Of a first, short job of each kind, which tells how many steps the measured ones take.
 ROUGH_STEPS = 100
@@ -41,24 +40,24 @@ class Measured:
         return self.start_s[kind] + steps / self.steps_per_s[kind]
 
 
-def calibrate(client: Client) -> Measured:
+def calibrate(field: Field) -> Measured:
     """Train every kind for few steps and for many; the difference is steps, the rest is the start."""
-    rough = {kind: job["steps_per_s"] for kind, job in _trained(client, [(kind, ROUGH_STEPS) for kind in KINDS])}
+    rough = {kind: job["steps_per_s"] for kind, job in _trained(field, [(kind, ROUGH_STEPS) for kind in field.kinds])}
     few = {kind: max(1, round(FEW_S * rate)) for kind, rate in rough.items()}
     more = {kind: max(2, round(MORE_S * rate)) for kind, rate in rough.items()}
-    wanted = [(kind, steps[kind]) for _ in range(REPEATS) for steps in (more, few) for kind in KINDS]
-    found = _trained(client, wanted)
-    gap_s = _gap_s([job for _, job in found])
+    wanted = [(kind, steps[kind]) for _ in range(REPEATS) for steps in (more, few) for kind in field.kinds]
+    found = _trained(field, wanted)
+    gap_s = _gap_s([job for _, job in found], num_slots=field.num_slots)
     took_s: dict[tuple[str, int], list[float]] = {}
     for key, (_, job) in zip(wanted, found, strict=True):
         took_s.setdefault(key, []).append(held_s(job))
     steps_per_s, start_s = {}, {}
-    for kind in KINDS:
+    for kind in field.kinds:
         few_s, more_s = mean(took_s[kind, few[kind]]), mean(took_s[kind, more[kind]])
         steps_per_s[kind] = (more[kind] - few[kind]) / (more_s - few_s)
         start_s[kind] = few_s - few[kind] / steps_per_s[kind] + gap_s
     undisturbed = Measured(steps_per_s=steps_per_s, start_s=start_s, restart_s=0.0)
-    return Measured(steps_per_s=steps_per_s, start_s=start_s, restart_s=_restart_s(client, undisturbed, gap_s))
+    return Measured(steps_per_s=steps_per_s, start_s=start_s, restart_s=_restart_s(field, undisturbed, gap_s))
 
 
 def held_s(job: Mapping[str, Any]) -> float:
@@ -66,25 +65,25 @@ def held_s(job: Mapping[str, Any]) -> float:
     return sum(seconds(attempt["ended_at"]) - seconds(attempt["created_at"]) for attempt in job["attempts"])
 
 
-def _trained(client: Client, wanted: Sequence[tuple[str, int]]) -> list[tuple[str, dict[str, Any]]]:
+def _trained(field: Field, wanted: Sequence[tuple[str, int]]) -> list[tuple[str, dict[str, Any]]]:
     """Train so many steps of each kind, all submitted at once; return the jobs beside their kinds."""
     planned = [Planned(kind=kind, arrival_s=0.0, training_s=0.0, priority=PRIORITIES[0]) for kind, _ in wanted]
-    jobs = run_jobs(client, planned, [steps for _, steps in wanted])
+    jobs = run_jobs(field, planned, [steps for _, steps in wanted])
     return [(kind, job) for (kind, _), job in zip(wanted, jobs, strict=True)]
 
 
-def _gap_s(jobs: Sequence[Mapping[str, Any]]) -> float:
+def _gap_s(jobs: Sequence[Mapping[str, Any]], *, num_slots: int) -> float:
     """Return how long a slot is free between two jobs while others wait."""
     attempts = [attempt for job in jobs for attempt in job["attempts"]]
-    begun = sorted(seconds(attempt["created_at"]) for attempt in attempts)[NUM_SLOTS:]
+    begun = sorted(seconds(attempt["created_at"]) for attempt in attempts)[num_slots:]
     ended = sorted(seconds(attempt["ended_at"]) for attempt in attempts)
     return median(begin_s - end_s for begin_s, end_s in zip(begun, ended[: len(begun)], strict=True))
 
 
-def _restart_s(client: Client, measured: Measured, gap_s: float) -> float:
+def _restart_s(field: Field, measured: Measured, gap_s: float) -> float:
     """Return what it costs a job to be stopped once and to go on later, as seconds of a slot; mean over the kinds."""
-    steps = {kind: measured.steps(kind, STOPPED_S) for kind in KINDS}
-    kind_of = {submit(client, kind, count): kind for kind, count in steps.items()}
+    client, steps = field.client, {kind: measured.steps(kind, STOPPED_S) for kind in field.kinds}
+    kind_of = {submit(field, kind, count): kind for kind, count in steps.items()}
     trains_since: dict[str, float] = {}
     stopped: set[str] = set()
     open_ids = set(kind_of)

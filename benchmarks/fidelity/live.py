@@ -1,15 +1,16 @@
-"""Runs jobs on a whole product of its own, with one CPU slot on each of two agents."""
+"""Runs jobs on a whole product, and starts one with one CPU slot on each of two agents."""
 
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fidelity.workload import PRIORITIES, Planned, command
+from benchmarks.fidelity.workload import KINDS, PRIORITIES, Kinds, Planned
 from tests.e2e.stack import Client, Stack, wait_for
 
 ROUND_S = 2.0
@@ -20,9 +21,26 @@ ENDED = ("completed", "failed", "cancelled")
 LOCALITY, MECHANISM = "consolidate", "proportional"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A running product and what is trained on it.
+
+    Attributes:
+        client: An admin's.
+        num_slots: Slots of all its servers.
+        kinds: What jobs train.
+        resources: What each job asks for; one slot.
+    """
+
+    client: Client
+    num_slots: int
+    kinds: Kinds
+    resources: Mapping[str, object]
+
+
 @contextmanager
-def product() -> Iterator[Client]:
-    """Start the product with two servers of one slot and one core, and stop it again; yield an admin's client."""
+def product() -> Iterator[Field]:
+    """Start the product with two servers of one slot and one core, and stop it again."""
     with TemporaryDirectory(prefix="fidelity-") as folder:
         stack = Stack(Path(folder) / "var", ROUND_S=str(ROUND_S), LEASE_TTL_S="30", LOST_GRACE_S="15")
         try:
@@ -33,7 +51,8 @@ def product() -> Iterator[Client]:
             stack.start()
             client = stack.client("admin")
             wait_for("two slots", lambda: _num_slots(client) == NUM_SLOTS)
-            yield client
+            resources = {"gpus": 1, "cpus": 1, "memory": "1GiB"}
+            yield Field(client=client, num_slots=NUM_SLOTS, kinds=KINDS, resources=resources)
         finally:
             stack.destroy()
 
@@ -49,24 +68,25 @@ def settings_set(client: Client, policy: str, options: Mapping[str, object]) -> 
     client.change_settings(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
 
 
-def submit(client: Client, kind: str, steps: int, *, priority: int = PRIORITIES[0]) -> str:
+def submit(field: Field, kind: str, steps: int, *, priority: int = PRIORITIES[0]) -> str:
     """Submit a job that trains so many steps; return its id."""
+    client = field.client
     return client.submit(
         name=kind,
         queue=next(row["name"] for row in client.get("/api/v1/queues")["results"] if row["is_leaf"]),
-        command=command(kind, steps),
-        resources={"gpus": 1, "cpus": 1, "memory": "1GiB"},
+        command=[*field.kinds[kind], str(steps)],
+        resources=field.resources,
         progress={"total_steps": steps},
         schedule={"priority": priority},
     )
 
 
-def run_jobs(client: Client, jobs: Sequence[Planned], steps: Sequence[int]) -> list[dict[str, Any]]:
+def run_jobs(field: Field, jobs: Sequence[Planned], steps: Sequence[int]) -> list[dict[str, Any]]:
     """Submit each job at its time; return all of them, with their attempts, when the last has ended."""
-    began_s, ids = time.monotonic(), []
+    client, began_s, ids = field.client, time.monotonic(), []
     for job, count in zip(jobs, steps, strict=True):
         time.sleep(max(0.0, began_s + job.arrival_s - time.monotonic()))
-        ids.append(submit(client, job.kind, count, priority=job.priority))
+        ids.append(submit(field, job.kind, count, priority=job.priority))
     for key in ids:
         while client.job(key)["state"] not in ENDED:
             time.sleep(LOOK_EVERY_S)

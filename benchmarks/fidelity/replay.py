@@ -6,7 +6,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.fidelity.calibration import Measured
-from benchmarks.fidelity.live import LOCALITY, MECHANISM, NUM_SLOTS, seconds
+from benchmarks.fidelity.live import LOCALITY, MECHANISM, seconds
 from benchmarks.fidelity.workload import Planned
 from scheduler.choices import build_config
 from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
@@ -43,6 +43,8 @@ def replayed(
     measured: Measured,
     policy: str,
     options: Mapping[str, object],
+    *,
+    num_slots: int,
 ) -> Outcome:
     """Return what the simulator says, from the times of submission and from what was measured before."""
     first_s = min(seconds(job["submitted_at"]) for job in jobs)
@@ -56,8 +58,8 @@ def replayed(
         )
         for plan, count, job in zip(planned, steps, jobs, strict=True)
     ]
-    servers = server_table(Cluster(groups=(ServerGroup(count=NUM_SLOTS, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
-    queues = queue_table((QueueSpec(name="all"),), cluster_gpus=NUM_SLOTS)
+    servers = server_table(Cluster(groups=(ServerGroup(count=num_slots, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
+    queues = queue_table((QueueSpec(name="all"),), cluster_gpus=num_slots)
     config = build_config(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
     records = simulate(workload, servers, queues, config, restart_s=measured.restart_s).records
     return Outcome(

@@ -1,17 +1,23 @@
 """The workload of the comparison: what is trained, for how many steps, and when each job arrives."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.simulator.draws import Draws
 
+# Command of each kind of job, all but the number of its steps.
+Kinds = Mapping[str, tuple[str, ...]]
 # Sizes that take a few milliseconds a step on one core.
-KINDS: dict[str, tuple[str, ...]] = {
+SIZES: dict[str, tuple[str, ...]] = {
     "lstm": ("--batch", "16", "--width", "32", "--rows", "256"),
     "m5": ("--batch", "8", "--width", "8", "--rows", "128"),
     "mobilenet": ("--batch", "8", "--width", "8", "--rows", "128"),
     "resnet": ("--batch", "8", "--width", "8", "--rows", "128"),
     "transformer": ("--batch", "8", "--width", "32", "--rows", "256"),
+}
+KINDS: Kinds = {
+    kind: (sys.executable, "-m", f"agents.workloads.{kind}", *sizes, "--steps") for kind, sizes in SIZES.items()
 }
 # Training time of a job, drawn log-evenly between these, seconds.
 SHORTEST_S, LONGEST_S = 2.0, 12.0
@@ -26,7 +32,7 @@ class Planned:
     """One job.
 
     Attributes:
-        kind: A key of ``KINDS``.
+        kind: What it trains.
         arrival_s: Submission after the start, seconds.
         training_s: Time that its steps should take, seconds.
         priority: As its owner sets it.
@@ -38,11 +44,12 @@ class Planned:
     priority: int
 
 
-def planned_jobs(num_jobs: int, *, num_slots: int, start_s: float, seed: int = 1) -> list[Planned]:
+def planned_jobs(num_jobs: int, kinds: Kinds, *, num_slots: int, start_s: float, seed: int = 1) -> list[Planned]:
     """Return jobs that come ``LOAD`` times as fast as the slots can train them.
 
     Args:
         num_jobs: How many.
+        kinds: What they train.
         num_slots: Slots that there are.
         start_s: What a start costs beside steps.
         seed: Everything follows from it.
@@ -53,16 +60,11 @@ def planned_jobs(num_jobs: int, *, num_slots: int, start_s: float, seed: int = 1
     gaps_s = Draws(seed, "arrivals").exponential(num_jobs) * gap_s
     gaps_s[: FIRST_PER_SLOT * num_slots] = 0.0
     arrival_s = gaps_s.cumsum()
-    kinds = [*KINDS]
-    kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(kinds))
+    names = [*kinds]
+    kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(names))
     priority = Draws(seed, "priorities").choice(num_jobs, [1.0] * len(PRIORITIES))
     rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), priority.tolist(), strict=True)
     return [
-        Planned(kind=kinds[at], arrival_s=arrival, training_s=length, priority=PRIORITIES[rank])
+        Planned(kind=names[at], arrival_s=arrival, training_s=length, priority=PRIORITIES[rank])
         for at, arrival, length, rank in rows
     ]
-
-
-def command(kind: str, steps: int) -> list[str]:
-    """Return the command that trains so many steps."""
-    return [sys.executable, "-m", f"agents.workloads.{kind}", "--steps", str(steps), *KINDS[kind]]

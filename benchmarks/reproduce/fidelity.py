@@ -7,11 +7,10 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks.fidelity.calibration import Measured, calibrate
-from benchmarks.fidelity.live import NUM_SLOTS, product, run_jobs, seconds, settings_set
+from benchmarks.fidelity.live import Field, product, run_jobs, seconds, settings_set
 from benchmarks.fidelity.replay import lived, replayed
 from benchmarks.fidelity.workload import planned_jobs
 from benchmarks.reproduce.row import Row, against
-from tests.e2e.stack import Client
 
 TITLE = "Fidelity of the simulator"
 SOURCE = (
@@ -31,24 +30,26 @@ ARMS: dict[str, tuple[str, dict[str, object]]] = {
 def rows() -> list[Row]:
     """Return the figures; what they were computed from is kept in ``DETAILS``."""
     found: list[Row] = []
-    with product() as client:
-        measured = calibrate(client)
+    with product() as field:
+        measured = calibrate(field)
         details: dict[str, object] = {"measured": asdict(measured)}
         for name in ARMS:
-            figures, details[name] = _arm(client, name, measured)
+            figures, details[name] = _arm(field, name, measured)
             found += figures
     DETAILS.write_text(json.dumps(details, indent=1) + "\n", encoding="utf-8")
     return found
 
 
-def _arm(client: Client, name: str, measured: Measured) -> tuple[list[Row], dict[str, object]]:
+def _arm(field: Field, name: str, measured: Measured) -> tuple[list[Row], dict[str, object]]:
     policy, options = ARMS[name]
-    settings_set(client, policy, options)
-    planned = planned_jobs(JOBS, num_slots=NUM_SLOTS, start_s=mean(measured.start_s.values()))
+    settings_set(field.client, policy, options)
+    start_s = mean(measured.start_s.values())
+    planned = planned_jobs(JOBS, field.kinds, num_slots=field.num_slots, start_s=start_s)
     steps = [measured.steps(job.kind, job.training_s) for job in planned]
     load = os.getloadavg()[0]
-    jobs = run_jobs(client, planned, steps)
-    real, ours = lived(jobs), replayed(planned, steps, jobs, measured, policy, options)
+    jobs = run_jobs(field, planned, steps)
+    real = lived(jobs)
+    ours = replayed(planned, steps, jobs, measured, policy, options, num_slots=field.num_slots)
     setting = f"{JOBS} jobs, two slots; load of the machine {load:.1f} before, {os.getloadavg()[0]:.1f} after"
     figures = [
         against(

@@ -1,0 +1,51 @@
+"""The simulator beside the product: jobs that really ran on two agents, and their replay with what was measured there.
+
+``make fidelity`` does it with forty jobs that compute.
+"""
+
+from collections.abc import Iterator
+from statistics import mean
+
+import pytest
+
+from benchmarks.fidelity.calibration import calibrate
+from benchmarks.fidelity.live import Field, run_jobs, settings_set
+from benchmarks.fidelity.replay import lived, replayed
+from benchmarks.fidelity.workload import planned_jobs
+from tests.e2e.stack import Stack
+
+pytestmark = pytest.mark.slow
+JOBS, SLOTS = 10, 4
+# A replay that knows nothing of starts, or of stops, is further off.
+MOST_APART = 0.15
+# Sleeps in each mini-batch, so that no slot takes the cores of another.
+SLEEPING = (
+    "import sys, time; from agents.runtime import Run; run = Run(total_steps=int(sys.argv[2])); "
+    "run.on_checkpoint(dict); run.resume(); [time.sleep(float(sys.argv[1])) for _ in run.steps()]"
+)
+KINDS = {f"sleeps-{step_s}": ("python", "-S", "-c", SLEEPING, str(step_s)) for step_s in (0.01, 0.02)}
+POLICY, OPTIONS = "priority", {"preemptive": True}
+
+
+@pytest.fixture
+def field(stack: Stack) -> Iterator[Field]:
+    """The four slots of the two agents, where priorities decide; afterwards as it was."""
+    client = stack.client("admin")
+    before = client.get("/api/v1/settings")
+    settings_set(client, POLICY, OPTIONS)
+    resources = {"gpus": 1, "cpus": 0.25, "memory": "200MB"}
+    yield Field(client=client, num_slots=SLOTS, kinds=KINDS, resources=resources)
+    client.change_settings(**{name: before[name] for name in ("policy", "policy_options", "locality", "mechanism")})
+
+
+def test_replay_ends_when_the_jobs_really_ended(field: Field) -> None:
+    """Average completion time and makespan of a few jobs, some of them stopped for others, are those of the replay."""
+    measured = calibrate(field)
+    planned = planned_jobs(JOBS, KINDS, num_slots=SLOTS, start_s=mean(measured.start_s.values()))
+    steps = [measured.steps(job.kind, job.training_s) for job in planned]
+    jobs = run_jobs(field, planned, steps)
+
+    real = lived(jobs)
+    ours = replayed(planned, steps, jobs, measured, POLICY, OPTIONS, num_slots=SLOTS)
+    assert ours.average_jct_s == pytest.approx(real.average_jct_s, rel=MOST_APART), (real, ours, measured)
+    assert ours.makespan_s == pytest.approx(real.makespan_s, rel=MOST_APART), (real, ours, measured)
