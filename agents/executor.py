@@ -1,11 +1,15 @@
 """Carries out what the agent's heart asks for, through the ports alone, and brings each outcome back as the next event.
 
-The only place where ``AgentCore`` meets the world; with other ports it runs on a virtual clock.
+The only place where ``AgentCore`` meets the world; with other ports it runs on a virtual clock. Whoever calls it may
+have all that can take long done elsewhere, and bring the outcome in later: between a command and its outcome the heart
+takes any other event.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Protocol
 
 from agents import events as ev
 from agents.lifecycle import AgentCore
@@ -24,8 +28,20 @@ LEVELS: Mapping[ev.Level, int] = {
 }
 
 
+# Asked for again each second until it is done.
+_REPEATED = (ev.Sweep, ev.Fence)
+_AT_ONCE = (ev.SendReport, ev.Forget, ev.Note)
+
+
+class Later(Protocol):
+    """Has a command carried out in its turn and brings its outcome in."""
+
+    def __call__(self, carry_out: Callable[[], ev.Event | None], *, once: Hashable) -> None:
+        """Take ``carry_out``; not again while another of the same name ``once`` waits, if that is not None."""
+
+
 class Executor:
-    """One agent's hands."""
+    """Carries out the commands of one agent."""
 
     def __init__(
         self,
@@ -36,14 +52,26 @@ class Executor:
         processes: Processes,
         files: Files,
         supervisor: Callable[[str], SpawnRequest],
+        later: Later | None = None,
     ) -> None:
-        """Bind the heart to its ports; ``supervisor`` says how the supervisor of an attempt is started."""
+        """Bind the heart to its ports.
+
+        Args:
+            core: The heart.
+            server_id: Of this server.
+            transport: Takes reports.
+            processes: Of this machine.
+            files: Of the attempts.
+            supervisor: Says how the supervisor of an attempt is started.
+            later: Does what may take long; None to wait for it.
+        """
         self.core = core
         self._server_id = server_id
         self._transport = transport
         self._processes = processes
         self._files = files
         self._supervisor = supervisor
+        self._later = later
         self._is_broker_away = False
         self._seen: dict[str, tuple[bytes | None, SupervisorState | None]] = {}
 
@@ -52,7 +80,8 @@ class Executor:
         durable = self._files.read_own()
         kept = self.core.kept_attempts(durable)
         found = [self._on_disk(attempt_id) for attempt_id in (self._files.attempts() if kept is None else kept)]
-        self.dispatch(ev.Started(durable=durable, attempts=tuple(found)))
+        # Waited for: no report goes out before its number is kept.
+        self._dispatch(ev.Started(durable=durable, attempts=tuple(found)), later=None)
 
     def look(self) -> None:
         """Look at every supervisor."""
@@ -66,11 +95,16 @@ class Executor:
 
     def dispatch(self, event: ev.Event) -> None:
         """Bring in one event and carry out what follows, and what follows from that."""
+        self._dispatch(event, later=self._later)
+
+    def _dispatch(self, event: ev.Event, *, later: Later | None) -> None:
         waiting: deque[ev.Event] = deque([event])
         while waiting:
             for command in self.core.handle(waiting.popleft()):
-                outcome = self._carry_out(command)
-                if outcome is not None:
+                if later is not None and not isinstance(command, _AT_ONCE):
+                    once = command if isinstance(command, _REPEATED) else None
+                    later(partial(self._carry_out, command), once=once)
+                elif (outcome := self._carry_out(command)) is not None:
                     waiting.append(outcome)
 
     def _carry_out(self, command: ev.Command) -> ev.Event | None:

@@ -43,6 +43,7 @@ class AgentCore:
         self._profile = profile
         self._clock = clock
         self._pending: _Pending | None = None
+        self._next: tuple[Stamp, DesiredState] | None = None  # the newest that came while another was on its way
         self._lease = LeaseBook()
         self._reporter = Reporter(profile, clock, self._lease)
         self._out = Outbox(clock)
@@ -110,14 +111,22 @@ class AgentCore:
         except ProtocolError as error:
             self._reject(type(error).__name__.lower(), str(error))
             return
-        newest = max(self.book.stamp, self._pending.stamp) if self._pending else self.book.stamp
+        on_its_way = [self._pending.stamp] if self._pending else []
+        waiting = [self._next[0]] if self._next else []
+        newest = max([self.book.stamp, *on_its_way, *waiting])
         if envelope.stamp <= newest:
             self._reject("stale", f"{envelope.stamp} <= {newest}")
             return
         if not self._lease.acknowledge(desired.acknowledged_sequence, ttl_s=desired.lease_ttl_s):
             self._out.note("debug", "report_not_ours_acknowledged", {"sequence": desired.acknowledged_sequence})
-        self._pending = _Pending(stamp=envelope.stamp, desired=desired, claims=self._claims(desired))
-        self._out.add(ev.Persist(stamp=envelope.stamp, content=self._durable(self._pending)))
+        if self._pending is None:
+            self._keep(envelope.stamp, desired)
+        else:
+            self._next = (envelope.stamp, desired)
+
+    def _keep(self, stamp: Stamp, desired: DesiredState) -> None:
+        self._pending = _Pending(stamp=stamp, desired=desired, claims=self._claims(desired))
+        self._out.add(ev.Persist(stamp=stamp, content=self._durable(self._pending)))
 
     def _claims(self, desired: DesiredState) -> tuple[str, ...]:
         """Return the attempts to take on. Nothing is launched without a lease; its renewal names the attempt again."""
@@ -144,6 +153,9 @@ class AgentCore:
         elif pending is not None and event.stamp == pending.stamp:
             self._pending = None
             self._accept(pending)
+        if self._pending is None and self._next is not None:
+            (stamp, desired), self._next = self._next, None
+            self._keep(stamp, desired)
 
     def _accept(self, pending: _Pending) -> None:
         self.book.stamp = pending.stamp

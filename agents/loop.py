@@ -1,4 +1,7 @@
-"""The agent's thread: takes in messages, ticks each second, looks at supervisors, never dies of an error."""
+"""The agent's thread: takes in messages, ticks each second, looks at supervisors, never dies of an error.
+
+What may take long is done by another (``hands.py``); this one waits for nothing but the broker.
+"""
 
 import contextlib
 import fcntl
@@ -8,7 +11,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from agents.config import VERSION, AgentConfig
 from agents.errors import AlreadyRunning
 from agents.executor import Executor
 from agents.files import AttemptFiles
+from agents.hands import Hands
 from agents.identity import boot_id
 from agents.isolation import trial
 from agents.jobusers import FIRST_UID
@@ -100,6 +104,7 @@ class AgentLoop:
         self._sampler = Sampler(found)
         self._load = CpuLoad(config.cpu_ids)
         self._processes = HostProcesses()
+        self._hands = Hands()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
             core=AgentCore(profile_of(config, found, num_devices=self._sampler.num_devices), SystemClock()),
@@ -108,32 +113,32 @@ class AgentLoop:
             processes=self._processes,
             files=self._files,
             supervisor=lambda attempt_id: supervisor_request(config, attempt_id),
+            later=self._later,
         )
-        self._inbox: queue.Queue[str | None] = queue.Queue(maxsize=INBOX_MOST)
+        self._inbox: queue.SimpleQueue[ev.Event | None] = queue.SimpleQueue()
         self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._sampler.start()
+        self._hands.start()
         self._thread.start()
 
     def receive(self, message: str) -> None:
         """Hand in a desired state. When too many wait this one is dropped: the scheduler repeats itself."""
-        try:
-            self._inbox.put_nowait(message)
-        except queue.Full:
+        if self._inbox.qsize() >= INBOX_MOST:
             log.warning("inbox_full")
+        else:
+            self._inbox.put(ev.DesiredReceived(message=message))
 
     def stop(self) -> None:
         """End the thread and give the lock back; what is being trained goes on."""
         self._is_ending = True
-        try:
-            self._inbox.put_nowait(None)
-        except queue.Full:
-            log.debug("inbox_full_at_end")
+        self._inbox.put(None)
         if self._thread.ident is not None:
             self._thread.join(timeout=10)
+        self._hands.stop()
         self._sampler.stop()
         self._processes.dismiss()
         self._files.close()
@@ -152,12 +157,12 @@ class AgentLoop:
             self._drain(min(look_s, max(0.0, tick_s - time.monotonic())))
 
     def _drain(self, wait_s: float) -> None:
-        """Wait for a message; take in all that are there."""
+        """Wait for a message or for the outcome of something; take in all that are there."""
         try:
-            message = self._inbox.get(timeout=wait_s) if wait_s > 0 else self._inbox.get_nowait()
-            while message is not None and not self._is_ending:
-                self._guarded(partial(self.executor.dispatch, ev.DesiredReceived(message=message)))
-                message = self._inbox.get_nowait()
+            event = self._inbox.get(timeout=wait_s) if wait_s > 0 else self._inbox.get_nowait()
+            while event is not None and not self._is_ending:
+                self._guarded(partial(self.executor.dispatch, event))
+                event = self._inbox.get_nowait()
         except queue.Empty:
             return
 
@@ -170,9 +175,20 @@ class AgentLoop:
         self.executor.dispatch(ev.Tick())
         # Not while a job starts: it needs the cores more. What goes wrong shows at the next launch.
         if not self.executor.core.book.is_in_transition:
-            count = max(1, self._config.warm_processes)
-            with contextlib.suppress(OSError):
-                self._processes.prepare(supervisor_request(self._config, ""), kind=self._spare_kind(), count=count)
+            self._hands.ask(partial(self._prepare, self._spare_kind()), once="prepare")
+
+    def _prepare(self, kind: str) -> None:
+        count = max(1, self._config.warm_processes)
+        with contextlib.suppress(OSError):
+            self._processes.prepare(supervisor_request(self._config, ""), kind=kind, count=count)
+
+    def _later(self, carry_out: Callable[[], ev.Event | None], *, once: Hashable) -> None:
+        def work() -> None:
+            outcome = carry_out()
+            if outcome is not None:
+                self._inbox.put(outcome)
+
+        self._hands.ask(work, once=once)
 
     def _spare_kind(self) -> str:
         """Return what to start ahead of time; the next job is likely of the same queue, and so of the same user."""

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 from dataclasses import dataclass
 
 from agents.identity import identity_of, is_alive, send_signal
@@ -35,6 +36,7 @@ class HostProcesses:
     def __init__(self) -> None:
         # Ended supervisors are reaped by pid; those adopted from an earlier agent are reaped by init.
         self._children: list[int] = []
+        self._reaping = threading.Lock()  # one thread starts processes, another looks at them
         self._spares: list[Spare] = []
 
     def prepare(self, request: SpawnRequest, *, kind: str = SPARE, count: int = 1) -> None:
@@ -93,7 +95,8 @@ class HostProcesses:
             start_new_session=True,
         )
         child.returncode = 0  # it outlives this object and is no concern of the subprocess module any more
-        self._children.append(child.pid)
+        with self._reaping:
+            self._children.append(child.pid)
         # Not reaped yet, so the pid is still its own even when it has ended already.
         identity = identity_of(child.pid)
         if identity is None:
@@ -119,7 +122,8 @@ class HostProcesses:
         return len(marked)
 
     def _reap(self) -> None:
-        self._children = [pid for pid in self._children if _is_unreaped(pid)]
+        with self._reaping:
+            self._children = [pid for pid in self._children if _is_unreaped(pid)]
 
 
 def available_memory_bytes() -> int:

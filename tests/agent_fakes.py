@@ -5,7 +5,8 @@
 
 import errno
 import signal
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
 
 from agents import events as agent_events
@@ -241,6 +242,7 @@ class FakeHost:
         reports: All that the agent sent, opened.
         sent_at_s: When, by sequence.
         journal: (time, event, attempt).
+        is_disk_slow: What takes long waits, and gets done at one piece in half a second.
     """
 
     def __init__(self, *, lease_ttl_s: float = 20.0) -> None:
@@ -259,6 +261,8 @@ class FakeHost:
         self.epoch = 1
         self.generation = 0
         self.sequence = 0
+        self.is_disk_slow = False
+        self._asked: deque[tuple[Callable[[], agent_events.Event | None], Hashable]] = deque()
         self.agent = self.new_agent()
 
     # The agent
@@ -284,15 +288,39 @@ class FakeHost:
             processes=self.processes,
             files=self.files,
             supervisor=lambda attempt_id: SpawnRequest(attempt_id=attempt_id, argv=(), env={}, cwd=""),
+            later=self._later,
         )
+
+    def _later(self, carry_out: Callable[[], agent_events.Event | None], *, once: Hashable) -> None:
+        if once is None or all(once != other for _, other in self._asked):
+            self._asked.append((carry_out, once))
+
+    def tell(self, event: agent_events.Event) -> None:
+        """Bring an event in, and all that follows unless the disk is slow."""
+        self.agent.dispatch(event)
+        self._work(most=0 if self.is_disk_slow else 1000)
+
+    def look(self) -> None:
+        """Let the agent look at its supervisors, and do all that follows unless the disk is slow."""
+        self.agent.look()
+        self._work(most=0 if self.is_disk_slow else 1000)
+
+    def _work(self, *, most: int) -> None:
+        while self._asked and most > 0:
+            most -= 1
+            carry_out, _ = self._asked.popleft()
+            outcome = carry_out()
+            if outcome is not None:
+                self.agent.dispatch(outcome)
 
     def start(self) -> None:
         """Start the agent, as after a crash."""
+        self._asked.clear()
         self.agent = self.new_agent()
         device = DeviceReport(index=0, uuid="slot-0", model="CPU slot", memory_bytes=1, healthy=True)
-        self.agent.dispatch(agent_events.Sampled(devices=(device,), cpu_frac=0.0, used_memory_bytes=0))
+        self.tell(agent_events.Sampled(devices=(device,), cpu_frac=0.0, used_memory_bytes=0))
         self.agent.start()
-        self.agent.dispatch(agent_events.Tick())
+        self.tell(agent_events.Tick())
 
     def run(self, seconds: float, *, with_agent: bool = True) -> None:
         """Let time go by for everybody; ``with_agent`` is False while the agent is dead."""
@@ -307,9 +335,10 @@ class FakeHost:
                 if supervisor.is_done:
                     self.processes.supervisors.pop(identity, None)
             if with_agent:
-                self.agent.look()
+                self.look()
+                self._work(most=0 if round(self.clock.mono_s() / STEP_S) % 5 else 1)
                 if step % 10 == 9:
-                    self.agent.dispatch(agent_events.Tick())
+                    self.tell(agent_events.Tick())
 
     # The scheduler
 
@@ -346,7 +375,7 @@ class FakeHost:
 
     def deliver(self, message: str) -> None:
         """Hand a message to the agent."""
-        self.agent.dispatch(agent_events.DesiredReceived(message=message))
+        self.tell(agent_events.DesiredReceived(message=message))
 
     def send(self, *orders: AttemptWanted) -> None:
         """Want these and deliver it."""

@@ -2,11 +2,13 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agents.files import AttemptFiles
 from tests.agent_server import AgentServer, script, wait_for, wanted
 
 
@@ -29,6 +31,26 @@ def test_job_runs_to_completion(server: AgentServer) -> None:
     assert (report.end_cause, report.exit_code, report.exit_signal) == ("completed", 0, None)
     assert server.log(order) == "hello from the job\n"
     assert report.log_bytes == len("hello from the job\n")
+
+
+@pytest.mark.parametrize("hangs", ["write_own", "create"])
+def test_server_is_heard_while_its_disk_hangs(server: AgentServer, monkeypatch: pytest.MonkeyPatch, hangs: str) -> None:
+    """A write that does not return keeps launches waiting, and no report; when it returns all goes on."""
+    is_back, write = threading.Event(), getattr(AttemptFiles, hangs)
+
+    def hang(*arguments: object) -> object:
+        is_back.wait(60)
+        return write(*arguments)
+
+    monkeypatch.setattr(AttemptFiles, hangs, hang)
+    order, before = wanted(script("print('hello')")), len(server.mail.reports)
+    server.send(order)
+    wait_for("reports", lambda: len(server.mail.reports) >= before + 3)
+    report = server.report(order)
+    is_back.set()
+
+    assert report is None or report.phase == "starting"
+    assert server.wait_phase(order, "ended").end_cause == "completed"
 
 
 def test_ended_attempt_is_reported_until_nobody_names_it(server: AgentServer) -> None:

@@ -57,6 +57,36 @@ def test_older_desired_state_changes_nothing(host: FakeHost) -> None:
     assert host.agent.core.rejected["stale"] == 1
 
 
+def test_reports_go_on_while_the_disk_is_slow(host: FakeHost) -> None:
+    """Each second has its report, although nothing is launched yet."""
+    order = wanted(("train",))
+    host.is_disk_slow = True
+    before = len(host.reports)
+    host.send(order)
+    assert host.spawns == []
+    host.run(10)
+
+    assert len(host.reports) - before >= 10
+    assert host.starts == [order.attempt_id]
+    assert host.phase(order) == "running"
+
+
+def test_wishes_that_come_faster_than_the_disk_keeps_them_are_taken_on(host: FakeHost) -> None:
+    """The newest of those that came meanwhile is next; repeats of it do not keep it from being done."""
+    first, second, third = wanted(("train",)), wanted(("train",)), wanted(("train",))
+    host.is_disk_slow = True
+    host.send(first)
+    host.send(first, second)
+    host.send(second, third)
+    for _ in range(20):
+        host.deliver(host.message())
+        host.run(0.3)
+
+    assert (host.phase(second), host.phase(third)) == ("running", "running")
+    assert host.starts.count(second.attempt_id) == 1
+    assert host.reports[-1][0].generation == 3
+
+
 def test_newer_epoch_wins_over_a_higher_generation(host: FakeHost) -> None:
     """A restored database starts its generations again, in a new epoch."""
     first, second = wanted(("train",)), wanted(("train",))
@@ -266,7 +296,7 @@ def test_supervisor_slow_to_start_is_fenced_by_a_restarted_agent(host: FakeHost)
         b'{"boot_id":"boot","pid":%d,"start_ticks":%d}' % (identity.pid, identity.start_ticks), b"null"
     )
     host.start()
-    host.agent.look()
+    host.look()
     host.run(1)
     report = host.report(order)
 
@@ -387,6 +417,6 @@ def test_job_cannot_end_its_attempt_by_writing_the_state_file(host: FakeHost) ->
     state = host.files.read(order.attempt_id, STATE_FILE)
     assert state is not None
     host.files.content[order.attempt_id, STATE_FILE] = state.replace(b'"running"', b'"ended"')
-    host.agent.look()
+    host.look()
 
     assert host.phase(order) == "stopping"

@@ -74,7 +74,7 @@ class World:
     def tick(self) -> None:
         """Let the agent's second pass now and then."""
         if round(self.host.clock.mono_s() / STEP_S) % 10 == 0:
-            self.agent(lambda: self.host.agent.dispatch(Tick()))
+            self.agent(lambda: self.host.tell(Tick()))
 
     def check(self) -> None:
         """Hold what must hold at every moment."""
@@ -106,6 +106,7 @@ FAULTS = st.one_of(
     st.tuples(st.just("crash"), st.integers(0, 6)),
     st.tuples(st.just("kill supervisor"), st.integers(0, 3)),
     st.tuples(st.just("full disk"), st.sampled_from([0.0, 0.5])),
+    st.tuples(st.just("slow disk"), st.booleans()),
     st.tuples(st.just("no process"), st.sampled_from([0.0, 0.5])),
     st.tuples(st.just("clock"), st.sampled_from([-3600.0, 3600.0])),
     st.tuples(st.just("memory lost")),
@@ -161,6 +162,8 @@ def harm(world: World, what: tuple[object, ...]) -> None:
             send(world, host.message(), "arrives")
             world.run(seconds)
             host.files.is_full = False
+        case ("slow disk", bool(is_slow)):
+            host.is_disk_slow = is_slow
         case ("no process", float(seconds)):
             host.processes.cannot_spawn = True
             change(world, ("launch", "arrives", False, 2.0))
@@ -186,7 +189,7 @@ def act(world: World, what: tuple[object, ...]) -> None:
 def heal(world: World) -> None:
     """Put everything right and let the scheduler repeat itself until the agent has taken it in."""
     host = world.host
-    host.files.is_full = host.processes.cannot_spawn = False
+    host.files.is_full = host.processes.cannot_spawn = host.is_disk_slow = False
     host.files.crash_after = None
     world.under_way.clear()
     world.start()
