@@ -5,7 +5,7 @@ The job trains on while it is measured: no step is lost, and no process is start
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from statistics import fmean, linear_regression, median
+from statistics import linear_regression, median
 
 from agents.profiler.search import next_cores
 
@@ -14,7 +14,10 @@ DROPPED_STEPS = 5
 # A job is slow at first: memory is claimed, kernels are chosen. That is over after so long.
 WARM_UP_S = 1.5
 # Each count is measured twice, the second time in the opposite order: a machine that becomes slower or faster meanwhile
-# does so for all. One time lasts so many steps, fewer when they are long, never fewer than the least; and so long, as
+# does so for all. Where the two ways tell relative speeds that are further apart than this, both are gone once more:
+# cores of a machine that others use are not equally fast for long.
+AGREED_FRAC = 0.04
+# One time lasts so many steps, fewer when they are long, never fewer than the least; and so long, as
 # what else a machine does comes in bursts.
 MOST_STEPS, LEAST_STEPS = 25, 6
 LEAST_S, ENOUGH_S, TOO_LONG_S = 0.75, 1.5, 15.0
@@ -71,7 +74,7 @@ class CoreMeter:
             if not known_s:
                 self._back.append(self._at)
             known_s.append(max(step_s(self._marks_s, readers=readers), 1e-9))
-            self.rates[self._at] = 1.0 / fmean(known_s)
+            self.rates[self._at] = 1.0 / median(known_s)
             self._go_on()
 
     def limit(self, cores: Cores) -> None:
@@ -83,14 +86,26 @@ class CoreMeter:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Go to the next count: one that the search asks for, or the latest that was measured once."""
+        """Go to the next count: one that the search asks for, or the next on the way back."""
         count = next_cores(self.rates, most=len(self.cores))
-        while count is None and self._back:
+        while count is None and (self._back or self._doubts()):
             again = self._back.pop()
             count = again if again <= len(self.cores) else None
         self._at, self._dropped, self._marks_s = count, 0, []
         if count is not None:
             self._pin(self.cores[:count])
+
+    def _doubts(self) -> bool:
+        """Go there and back once more where two ways did not tell the same; return whether."""
+        walked = [count for count in self._steps_s if count <= len(self.cores)]
+        ways_s = [self._steps_s[count] for count in walked]
+        if not walked or any(len(known_s) != 2 for known_s in ways_s):
+            return False
+        there_s, back_s = ways_s[0]
+        if all(abs(there * back_s / (back * there_s) - 1.0) <= AGREED_FRAC for there, back in ways_s):
+            return False
+        self._back = [*walked, *reversed(walked)]
+        return True
 
 
 def step_s(marks_s: Sequence[float], *, readers: int = 0) -> float:

@@ -116,6 +116,18 @@ def test_machine_that_slows_down_does_so_for_all_counts() -> None:
     assert meter.rates[1] / meter.rates[2] == pytest.approx(0.5, rel=0.01)
 
 
+def test_counts_are_measured_twice_more_where_two_ways_do_not_agree() -> None:
+    """Somebody takes a quarter of the second core while the way there passes it: the median of four ways is right."""
+    pinned: list[int] = []
+    meter, now_s = CoreMeter((0, 1), lambda cores: pinned.append(len(cores))), 0.0
+    while not meter.is_done:
+        now_s += 0.2 if pinned[-1] == 1 else 0.1333 if len(pinned) == 1 else 0.1
+        meter.step(now_s)
+
+    assert pinned == [2, 1, 1, 2, 2, 1, 1, 2]
+    assert meter.rates[1] / meter.rates[2] == pytest.approx(0.5, rel=0.001)
+
+
 @pytest.mark.parametrize("cut", range(8))
 def test_readers_that_hand_over_together_are_measured_wherever_it_begins(cut: int) -> None:
     """Eight mini-batches at a moment: the first and the last bunch may be cut anywhere."""
