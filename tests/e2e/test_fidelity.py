@@ -16,11 +16,11 @@ from tests.e2e.stack import Stack
 
 pytestmark = pytest.mark.slow
 JOBS, SLOTS = 10, 4
-# A replay that knows nothing of starts, or of stops, is further off.
+# A replay that knows nothing of what starts cost is a quarter off.
 MOST_APART = 0.15
-# Sleeps in each mini-batch, so that no slot takes the cores of another.
+# Sleeps in each mini-batch, so that no slot takes the cores of another, and before as long as imports may take.
 SLEEPING = (
-    "import sys, time; from agents.runtime import Run; run = Run(total_steps=int(sys.argv[2])); "
+    "import sys, time; from agents.runtime import Run; time.sleep(1.5); run = Run(total_steps=int(sys.argv[2])); "
     "run.on_checkpoint(dict); run.resume(); [time.sleep(float(sys.argv[1])) for _ in run.steps()]"
 )
 KINDS = {f"sleeps-{step_s}": ("python", "-S", "-c", SLEEPING, str(step_s)) for step_s in (0.01, 0.02)}
