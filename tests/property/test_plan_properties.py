@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from scheduler.core.config import Mechanism, SchedulerConfig, SharePolicy
@@ -35,8 +35,17 @@ BY_GPUS_ALONE = {name: config for name, config in EVERY.items() if not config.me
 # Localities that may let a job wait although it would fit somewhere.
 MAY_WAIT = {"relax", "skew"}
 SELECTIVE = {name: config for name, config in EVERY.items() if config.locality.name in MAY_WAIT}
-every_config = pytest.mark.parametrize("config", EVERY.values(), ids=EVERY)
-by_gpus_alone = pytest.mark.parametrize("config", BY_GPUS_ALONE.values(), ids=BY_GPUS_ALONE)
+Configs = dict[str, SchedulerConfig]
+
+
+def by_policy(configs: Configs) -> pytest.MarkDecorator:
+    """Ask all of one policy about the same clusters: to draw one costs more than to plan it."""
+    grouped: dict[str, Configs] = {}
+    for name, config in configs.items():
+        grouped.setdefault(config.policy.name, {})[name] = config
+    return pytest.mark.parametrize("configs", grouped.values(), ids=grouped)
+
+
 # Few by default, so that the suite stays quick; set PROPERTY_EXAMPLES for a longer hunt.
 quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "20")), derandomize=True)
 
@@ -186,40 +195,51 @@ PROMISES = (
 )
 
 
-@every_config
+@by_policy(EVERY)
 @quick
 @given(snapshot=snapshots(), seed=st.integers(0, 1_000))
-def test_a_round_keeps_its_promises(config: SchedulerConfig, snapshot: Snapshot, seed: int) -> None:
+def test_a_round_keeps_its_promises(configs: Configs, snapshot: Snapshot, seed: int) -> None:
     """What holds of every single plan is asked of one and the same: drawing and planning cost most of the time.
 
     The same jobs and servers in other rows give the same plan, named by ids; and so does planning again.
     """
-    plan = plan_round(snapshot, config)
+    other = shuffled(snapshot, np.random.default_rng(seed))
+    for name, config in configs.items():
+        note(name)
+        plan = plan_round(snapshot, config)
 
-    for promise in PROMISES:
-        promise(config, snapshot, plan)
-    if config.locality.name not in MAY_WAIT:
-        _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan)
-    assert plan_round(snapshot, config).plan_hash == plan.plan_hash
-    assert plan_round(shuffled(snapshot, np.random.default_rng(seed)), config).plan_hash == plan.plan_hash
+        for promise in PROMISES:
+            promise(config, snapshot, plan)
+        if config.locality.name not in MAY_WAIT:
+            _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan)
+        assert plan_round(snapshot, config).plan_hash == plan.plan_hash
+        assert plan_round(other, config).plan_hash == plan.plan_hash
 
 
-@pytest.mark.parametrize("config", SELECTIVE.values(), ids=SELECTIVE)
+@by_policy(SELECTIVE)
 @quick
 @given(snapshot=snapshots())
-def test_on_one_server_nobody_waits_for_a_better_place(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def test_on_one_server_nobody_waits_for_a_better_place(configs: Configs, snapshot: Snapshot) -> None:
     """Work conservation under localities that let a gang wait for servers nearer to each other."""
     one_server = np.where(snapshot.jobs.running, snapshot.jobs.max_servers, 1)
     snapshot = replace(snapshot, jobs=replace(snapshot.jobs, max_servers=one_server))
 
-    _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan_round(snapshot, config))
+    for name, config in configs.items():
+        note(name)
+        _free_gpus_are_not_left_to_jobs_that_fit(config, snapshot, plan_round(snapshot, config))
 
 
-@by_gpus_alone
+@by_policy(BY_GPUS_ALONE)
 @quick
 @given(snapshot=snapshots(tight=False))
-def test_a_queue_below_its_quota_is_not_kept_out_by_a_borrower(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def test_a_queue_below_its_quota_is_not_kept_out_by_a_borrower(configs: Configs, snapshot: Snapshot) -> None:
     """After at most two rounds no job within its queue's quota waits for GPUs that one borrower could leave."""
+    for name, config in configs.items():
+        note(name)
+        _nobody_is_kept_out_by_a_borrower(config, snapshot)
+
+
+def _nobody_is_kept_out_by_a_borrower(config: SchedulerConfig, snapshot: Snapshot) -> None:
     for _ in range(2):
         snapshot = carried_out(snapshot, plan_round(snapshot, config))
     plan = plan_round(snapshot, config)
@@ -253,13 +273,15 @@ def _would_help(snapshot: Snapshot, plan: Plan, tree: QueueTree, held: IntArray,
     return bool((free + _used(snapshot, plan.grants.server[mine], plan.grants.num_gpus[mine])).max() >= gpus)
 
 
-@every_config
+@by_policy(EVERY)
 @quick
 @given(snapshot=snapshots())
-def test_a_plan_that_was_carried_out_is_kept(config: SchedulerConfig, snapshot: Snapshot) -> None:
+def test_a_plan_that_was_carried_out_is_kept(configs: Configs, snapshot: Snapshot) -> None:
     """When nothing but the plan happened, the next round moves only jobs that were displaced, and then settles."""
-    for _ in range(3):
-        snapshot = carried_out(snapshot, plan_round(snapshot, config), after_s=0.0)
-    plan = plan_round(snapshot, config)
+    for name, config in configs.items():
+        note(name)
+        moved = snapshot
+        for _ in range(3):
+            moved = carried_out(moved, plan_round(moved, config), after_s=0.0)
 
-    assert not plan.preemptions
+        assert not plan_round(moved, config).preemptions
