@@ -43,10 +43,10 @@ def gangs(tmp_path: Path) -> Iterator[Gangs]:
         gang.end()
 
 
-@pytest.fixture
-def curve(gangs: Gangs) -> list[float]:
+@pytest.fixture(scope="module")
+def curve(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     """The losses of one rank that trains alone."""
-    alone = gangs.start(Training(steps=STEPS), "alone")
+    alone = Gangs(tmp_path_factory.mktemp("alone")).start(Training(steps=STEPS), "alone")
     assert alone.codes() == {"alone": 0}
     return alone.losses("alone")
 
@@ -102,7 +102,7 @@ def test_training_goes_on_while_a_new_rank_starts(gangs: Gangs) -> None:
 
 def test_burst_of_shares_ends_in_the_last_one(gangs: Gangs) -> None:
     """Ten shares within a second: one switch, to the last; ranks of the shares between go home by themselves."""
-    gang = gangs.start(Training(steps=5000, step_s=0.01, debounce_s=0.5), "first")
+    gang = gangs.start(Training(steps=600, step_s=0.1, debounce_s=0.5), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     for number in range(10):
         others = [f"r{number}"] if number % 2 == 0 or number == 9 else []
@@ -121,7 +121,7 @@ def test_burst_of_shares_ends_in_the_last_one(gangs: Gangs) -> None:
 
 def test_burst_that_returns_to_the_present_share_changes_nothing(gangs: Gangs) -> None:
     """There and back within the pause that shares must last: no switch, and the newest version is acknowledged."""
-    gang = gangs.start(Training(steps=5000, step_s=0.01, debounce_s=0.5), "first")
+    gang = gangs.start(Training(steps=600, step_s=0.1, debounce_s=0.5), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     gang.share("first", "second")
     gang.start("second")

@@ -1,11 +1,13 @@
 """Who may do and see what: every service and selector for every kind of actor. Whoever is not named is refused."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
 
 from scheduler.core.errors import SchedulerError
 from scheduler.models import Event, Job, Queue, Server
@@ -67,9 +69,22 @@ class World:
         return user_make()
 
 
+@pytest.fixture(scope="module")
+def kept_world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:  # pytest-django has no types for it
+    """The rows, made once."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield world_make()
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def world() -> World:
-    """The world that every test here begins with."""
+def world(kept_world: World, db: None) -> World:
+    """The world that every test here begins with; what a test changes is undone after it."""
+    return copy.deepcopy(kept_world)
+
+
+def world_make() -> World:
+    """Return the rows."""
     root = queue_make("canary-lab", quota_gpus=16)
     vision = queue_make("vision", parent=root, quota_gpus=8)
     speech = queue_make("speech", parent=root, quota_gpus=4)
