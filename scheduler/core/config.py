@@ -78,6 +78,15 @@ class StepsByService(Protocol):
 
 
 @runtime_checkable
+class ByRemaining(Protocol):
+    """A policy whose keys may be the times that jobs have left."""
+
+    @property
+    def by_remaining(self) -> bool:
+        """Return whether they are, with the present options: ``remaining_s`` and nothing else."""
+
+
+@runtime_checkable
 class FillsGroups(Protocol):
     """A policy whose keys are the shares that groups of jobs hold just before they get each job.
 

@@ -27,6 +27,11 @@ class Srtf:
         },
     )
 
+    @property
+    def by_remaining(self) -> bool:
+        """Return whether the time that remains is all that counts."""
+        return not self.with_speed_up
+
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) remaining run times, seconds; +inf when unknown."""
         jobs = snapshot.jobs

@@ -48,7 +48,7 @@ class Columns:
         self.first_start_s, self.end_s, self.next_s = (np.full(size, np.inf) for _ in range(3))
         self.fail_after_s = np.array([job.failures[0].after_s if job.failures else math.inf for job in jobs])
         self.attempts, self.preemptions, self.reconfigurations = (np.zeros(size, dtype=np.int64) for _ in range(3))
-        self.arrived = np.zeros(size, dtype=np.bool_)
+        self.arrived, self.lent = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
         self.ended, self.preemptible = np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)
         self.joined_active_s, self.left_active_s = np.zeros(size), np.zeros(size)
         self.active_s, self.counted_s, self.num_active = 0.0, 0.0, 0
@@ -123,12 +123,25 @@ class Columns:
             self._unsaved[row] += busy_s
             self._fail_after[row] -= busy_s
 
+    def remaining_s(self, rows: Sequence[int], now_s: float) -> list[float]:
+        """Return the work left of a few rows, as a ``Glimpse`` gives it for many."""
+        left_s = []
+        for row in rows:
+            since_s, ready_s = self._since[row], self._ready[row]
+            busy_s = now_s - (since_s if since_s > ready_s else ready_s)
+            work_s = self._work[row] - (busy_s if busy_s > 0.0 else 0.0) * self._rate[row]
+            left_s.append(work_s if work_s > 0.0 else 0.0)
+        return left_s
+
     def set_rate(self, row: int, *, gpus: float, rate: float) -> float:
         """Let a settled row that sits go on at another speed; return when it ends or fails."""
         self._held[row], self._rate[row] = gpus, rate
-        begin_s = max(self._since[row], self._ready[row])
+        begin_s, ready_s = self._since[row], self._ready[row]
+        if ready_s > begin_s:
+            begin_s = ready_s
         end_s = begin_s + self._work[row] / rate if rate > 0 else math.inf
-        next_s = min(end_s, begin_s + self._fail_after[row])
+        fail_s = begin_s + self._fail_after[row]
+        next_s = fail_s if fail_s < end_s else end_s
         self._next[row] = next_s
         return next_s
 

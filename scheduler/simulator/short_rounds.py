@@ -11,6 +11,7 @@ import numpy as np
 
 from scheduler.core.changes import Changes, Grant
 from scheduler.core.config import (
+    ByRemaining,
     ChangesBySelf,
     FillsGroups,
     GrantsByServer,
@@ -36,6 +37,9 @@ from scheduler.simulator.fresh_rounds import FreshRounds
 from scheduler.simulator.planning import amend_overdue, granted
 from scheduler.simulator.service_steps import Steps
 from scheduler.simulator.world import World
+
+# So many rows are looked at one by one sooner than as columns.
+_FEW_ROWS = 64
 
 
 def short_rounds(
@@ -112,6 +116,7 @@ class ShortRounds:
     ) -> None:
         """Begin with nobody; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
         self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, shelf, walk, steps
+        self._by_remaining = isinstance(policy, ByRemaining) and policy.by_remaining
         self._servers, self._queues, self._now_s = servers, queues, 0.0
         self._lines_up: list[bool] = lines_up.tolist()
         self._first_key: list[float] = self._keys(np.arange(len(columns))).tolist()
@@ -186,6 +191,8 @@ class ShortRounds:
     def _present_keys(self, rows: Sequence[int]) -> list[float]:
         if self._steps:
             return self._steps.keys(rows, self._now_s)
+        if self._by_remaining and len(rows) <= _FEW_ROWS:
+            return self._columns.remaining_s(rows, self._now_s)
         keys: list[float] = self._keys(np.array(rows)).tolist()
         return keys
 

@@ -136,6 +136,9 @@ class Rivals:
         """Return the entries with present keys."""
         self._asked = True
         keys = self._keys([entry[3] for entry in entries])
-        present = [(key, *entry[1:]) for key, entry in zip(keys, entries, strict=True)]
-        self._entry.update({entry[3]: entry for entry in present})
+        known = self._entry
+        present = []
+        for key, (_, first_start_s, arrival_s, row) in zip(keys, entries, strict=True):
+            known[row] = entry = (key, first_start_s, arrival_s, row)
+            present.append(entry)
         return present

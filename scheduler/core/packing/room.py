@@ -70,6 +70,7 @@ class Search:
             if row in gone:
                 continue
             trail.append(other)
+            enough = NO_ROW
             for server, gpus in seats[row]:
                 if server in passed:
                     passed[server].append(row)
@@ -77,11 +78,12 @@ class Search:
                 else:
                     passed[server] = [row]
                     gain[server] = gpus
-            for server, _ in seats[row]:
-                if free[server] + gain[server] >= num_gpus:
-                    found.append(server)
-                    self._at = at
-                    return server
+                if enough == NO_ROW and free[server] + gain[server] >= num_gpus:
+                    enough = server
+            if enough != NO_ROW:
+                found.append(enough)
+                self._at = at
+                return enough
         self._at = at
         return NO_ROW
 

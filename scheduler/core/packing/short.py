@@ -151,8 +151,9 @@ class ShortWalk:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
             shape, row = self._shape[key[3]], key[3]
-            if again and self._is_out_of_reach(shape, key):
-                self.wait(key)
+            if self._is_out_of_reach(shape, key):
+                if again:
+                    self.wait(key)
                 continue
             seats, victims = self._find(row, shape, key)
             if not seats:

@@ -98,8 +98,14 @@ class Space:
         more = Space.__new__(Space)  # the sets of servers are copied, which is ten times as fast as to make them
         more.site, more.sizes, more.total = self.site, self.sizes, self.total
         more.free, more._buckets = self.free.copy(), self._buckets.copy()
+        free, buckets = more.free, more._buckets
+        buckets += [0] * (max(self.site.gpus, default=0) + 1 - len(buckets))
         for server, count in gpus.items():
-            more.give(server, count)
+            before, bit = free[server], 1 << server
+            free[server] = before + count
+            buckets[before] ^= bit
+            buckets[before + count] |= bit
+        more.total += sum(gpus.values())
         return more
 
     def best_fit(self, gpus: int, fits: Fits | None = None) -> int:
