@@ -43,6 +43,7 @@ class JobRow:
     min_gpus: int | None = None  # as num_gpus
     max_gpus: int | None = None  # as num_gpus
     rate: float = float("nan")
+    lent: bool = False
     profile: Profile | None = None
     seats: tuple[tuple[int, int], ...] = ()  # (server row, GPUs); a job with seats runs
 
@@ -94,6 +95,7 @@ def job_table(rows: list[JobRow]) -> JobTable:
         job_id=np.arange(1, len(rows) + 1, dtype=np.int64),
         preemptible=np.array([row.preemptible for row in rows], dtype=np.bool_),
         running=np.array([bool(row.seats) for row in rows], dtype=np.bool_),
+        lent=np.array([row.lent for row in rows], dtype=np.bool_),
         **columns,
     )
 
@@ -152,6 +154,8 @@ def carried_out(snapshot: Snapshot, plan: Plan, *, after_s: float = 60.0) -> Sna
     runs[plan.grants.job] = True
     kept = np.zeros(len(jobs), dtype=np.bool_)
     kept[list(plan.kept)] = True
+    lent = np.zeros(len(jobs), dtype=np.bool_)
+    lent[list(plan.lent)] = True
     return replace(
         snapshot,
         now_s=now_s + after_s,
@@ -160,6 +164,7 @@ def carried_out(snapshot: Snapshot, plan: Plan, *, after_s: float = 60.0) -> Sna
         jobs=replace(
             jobs,
             running=runs,
+            lent=lent,
             held_at_s=np.where(runs, np.where(kept, jobs.held_at_s, now_s), np.inf),
             first_start_s=np.where(runs, np.minimum(jobs.first_start_s, now_s), jobs.first_start_s),
             waited_s=np.where(runs, 0.0, jobs.waited_s + after_s),

@@ -26,12 +26,14 @@ class Changes:
         amended: Jobs that keep their seats with other cores or memory.
         stopped: Jobs that leave their seats, with the rule and the job that takes them (NO_ROW for nobody).
         riding: Guests and their hosts from now on; None where that does not change.
+        lent: Jobs that run on GPUs lent to them from now on. That alone changes nothing that is held.
     """
 
     started: dict[int, Grant] = field(default_factory=dict)
     amended: dict[int, Grant] = field(default_factory=dict)
     stopped: dict[int, tuple[str, int]] = field(default_factory=dict)
     riding: dict[int, int] | None = None
+    lent: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.started or self.amended or self.stopped) or self.riding is not None
@@ -66,7 +68,7 @@ def changes_of(plan: Plan, held: Placements, *, num_jobs: int) -> Changes:
     kept = np.zeros(num_jobs, dtype=np.bool_)
     kept[list(plan.kept)] = True
     still, kept_before = kept[grants.job], kept[held.job]
-    changes = Changes(stopped={p.job: (str(p.rule), p.by_job) for p in plan.preemptions})
+    changes = Changes(stopped={p.job: (str(p.rule), p.by_job) for p in plan.preemptions}, lent=plan.lent)
     changes.started = _grants(grants, np.flatnonzero(~still))
     differs = np.flatnonzero(still)[
         (grants.cpus[still] != held.cpus[kept_before]) | (grants.memory_bytes[still] != held.memory_bytes[kept_before])

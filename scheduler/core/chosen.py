@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.core.config import LooksAtSizes, SchedulerConfig
 from scheduler.core.feasible import Shapes, gangs_of
 from scheduler.core.held import can_stay, seats_by_job
-from scheduler.core.line import Line, line_up, policy_order
+from scheduler.core.line import Line, line_up
 from scheduler.core.needs import Needs
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
@@ -36,10 +36,11 @@ class Chosen:
     seated: BoolArray
 
 
-def choose(snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Shapes, tree: QueueTree) -> Chosen:
-    """Return who runs. Servers are ascending by id."""
+def choose(
+    snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Shapes, tree: QueueTree, order: IntArray
+) -> Chosen:
+    """Return who runs. Servers are ascending by id; ``order`` are job rows in the order of the policy."""
     jobs = snapshot.jobs
-    order = policy_order(snapshot, config)
     seated = can_stay(snapshot, needs, order)
     held = seats_by_job(snapshot.held)
     if len(held) != np.count_nonzero(seated):

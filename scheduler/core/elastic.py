@@ -1,10 +1,11 @@
 """How many GPUs each job gets in a round, under policies that choose that themselves.
 
 The policy says the number; everything after it treats the number as fixed. A running job whose number changes is
-resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none. A share that finds no place
-keeps its GPUs free until it does; the policy is not asked again without it.
+resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none. What a share that finds no
+place leaves free is lent to jobs without one (``core.lend``); the policy is asked as if those waited.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from scheduler.core.config import LooksAtSizes, SchedulerConfig, SharePolicy
 from scheduler.core.errors import PlanInvariantError
 from scheduler.core.feasible import shapes_of
 from scheduler.core.held import seats_by_job
+from scheduler.core.introspect import without_seats
 from scheduler.core.line import policy_order
 from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.board import Board
@@ -48,15 +50,21 @@ class Shared:
     Attributes:
         snapshot: ``jobs.num_gpus`` are the shares, or the least a job needs where it gets none; ``held`` is what
             running jobs hold once they are resized.
-        changed: (n,) running jobs that are resized.
+        order: (n,) job rows in the order of the policy, by their shares.
+        changed: (n,) running jobs that are resized, or have to go elsewhere for their share.
         unshared: (n,) jobs that could run but get no GPU.
+        home: Where those of them sit that run.
+        still_lent: (n,) jobs that live on a loan and keep it because they may not be stopped.
         queue_gpus: (k,) GPUs that the jobs submitted to each queue itself could share.
         given_gpus: (k,) GPUs of them that were given.
     """
 
     snapshot: Snapshot
+    order: IntArray
     changed: BoolArray
     unshared: BoolArray
+    home: Mapping[int, Seats]
+    still_lent: BoolArray
     queue_gpus: IntArray
     given_gpus: IntArray
 
@@ -71,7 +79,16 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     none = np.zeros(len(jobs), dtype=np.bool_)
     nothing = np.zeros(len(tree.quota), dtype=np.int64)
     if not isinstance(policy, SharePolicy) or not len(jobs):
-        return Shared(snapshot=snapshot, changed=none, unshared=none, queue_gpus=nothing, given_gpus=nothing)
+        return Shared(
+            snapshot=snapshot,
+            order=policy_order(snapshot, config),
+            changed=none,
+            unshared=none,
+            home={},
+            still_lent=none,
+            queue_gpus=nothing,
+            given_gpus=nothing,
+        )
     most = _most_gpus(snapshot, config)
     held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs)).astype(np.int64)
     young = snapshot.now_s - jobs.held_at_s < config.min_run_s
@@ -83,16 +100,22 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     guaranteed = pressing(tree, could.jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
     keeps &= ~taken_back(tree, jobs, keeps, held, guaranteed, capacity)
     asking = (most >= jobs.min_gpus) & ~keeps
-    shares, queue_gpus = _ask(could, policy, tree, asking, held * keeps, guaranteed)
-    given = by_queue(tree, jobs, shares)
+    lent = jobs.lent & jobs.running & ~keeps
+    shares, queue_gpus = _ask(_unlent(could, lent), policy, tree, asking, held * keeps, guaranteed)
+    given, unshared = by_queue(tree, jobs, shares), asking & (shares == 0)
     wanted = replace(snapshot, jobs=_with_num_gpus(jobs, np.where(shares > 0, shares, jobs.min_gpus)))
-    seated = _reseated(wanted, config, tree, shares, held)
+    order = policy_order(wanted, config)
+    seated, leaves = _reseated(wanted, config, tree, order, shares, held, lent)
     elastic = jobs.min_gpus < jobs.max_gpus  # a rigid job that lost a server begins again elsewhere
-    changed = jobs.running & elastic & (held > 0) & (shares > 0) & (seated.jobs.num_gpus != held)
+    changed = jobs.running & elastic & (held > 0) & (asking | keeps) & (seated.jobs.num_gpus != held)
+    changed[leaves] = True
     return Shared(
         snapshot=seated,
+        order=order,
         changed=changed,
-        unshared=asking & (shares == 0),
+        unshared=unshared,
+        home={row: seats for row, seats in seats_by_job(snapshot.held).items() if unshared[row]},
+        still_lent=jobs.lent & keeps,
         queue_gpus=queue_gpus,
         given_gpus=given,
     )
@@ -123,6 +146,15 @@ def explained(waiting: list[Waiting], shared: Shared, tree: QueueTree) -> list[W
             evidence |= {"free_gpus": max(0, total - held), "ahead_gpus": held}
         told.append(replace(entry, reason=reason, evidence=evidence))
     return told
+
+
+def _unlent(snapshot: Snapshot, lent: BoolArray) -> Snapshot:
+    """Return the snapshot in which those that live on a loan wait and have never run."""
+    jobs = snapshot.jobs
+    if not lent.any():
+        return snapshot
+    jobs = replace(jobs, first_start_s=np.where(lent, np.inf, jobs.first_start_s))
+    return without_seats(replace(snapshot, jobs=jobs), np.flatnonzero(lent))
 
 
 def _most_gpus(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
@@ -210,36 +242,48 @@ def _shares_in_queue(snapshot: Snapshot, policy: SharePolicy, rows: IntArray, nu
 
 
 def _reseated(
-    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, shares: IntArray, held_gpus: IntArray
-) -> Snapshot:
-    """Return the snapshot with the seats that running jobs have once they are resized, and with shares that fit."""
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    tree: QueueTree,
+    order: IntArray,
+    shares: IntArray,
+    held_gpus: IntArray,
+    lent: BoolArray,
+) -> tuple[Snapshot, list[int]]:
+    """Return the snapshot with the seats that running jobs have once they are resized, and with shares that fit.
+
+    Also those that lived on a loan, have a share now, and find others on their seats at their turn.
+    """
     jobs, mechanism = snapshot.jobs, config.mechanism
     before = seats_by_job(snapshot.held)
-    stay = {row: shrunk(seats, int(shares[row])) for row, seats in before.items() if shares[row]}
     has_share, elastic = shares > 0, jobs.min_gpus < jobs.max_gpus
-    news = has_share & elastic & (held_gpus == 0)
-    grows = has_share & elastic & (held_gpus > 0) & (held_gpus < shares)
-    if grows.any() or news.any():
+    given = {row: shrunk(seats, int(shares[row])) for row, seats in before.items() if shares[row]}
+    stay = {row: seats for row, seats in given.items() if not lent[row]}
+    begins = has_share & (lent | (held_gpus == 0))
+    grows = has_share & elastic & ~begins & (held_gpus < shares)
+    leaves: list[int] = []
+    if grows.any() or (begins & (elastic | lent)).any():
         needs = needs_of(jobs, snapshot.servers, trims=mechanism.trims, insists=mechanism.insists)
-        reseat = _reseat(snapshot, config, tree, needs, stay)
-        order = policy_order(snapshot, config)
-        reseat.grow(order[grows[order]].tolist())
+        reseat = reseat_on(_board(snapshot, config, tree, needs, stay), snapshot, config)
         leaving = range(len(jobs), len(jobs) + len(snapshot.releasing))
-        reseat.start(order[(has_share & (held_gpus == 0))[order]].tolist(), leaving=leaving)
-        stay = {row: reseat.seats[row] for row in stay}
+        whole = elastic | (held_gpus == shares)  # a rigid job that lost a server begins again elsewhere
+        home = {row: seats for row, seats in given.items() if lent[row] and whole[row]}
+        at_home = reseat.serve(order[(grows | begins)[order]].tolist(), home=home, leaving=leaving)
+        leaves = [row for row in given if lent[row] and row not in at_home]
+        stay = {row: reseat.seats[row] for row in given if row in stay or row in at_home}
         snapshot = replace(snapshot, jobs=_with_num_gpus(jobs, np.array(reseat.num_gpus, dtype=np.int64)))
     if stay == before:
-        return snapshot
-    return replace(snapshot, held=_placements(snapshot, stay))
+        return snapshot, leaves
+    return replace(snapshot, held=_placements(snapshot, stay)), leaves
 
 
-def _reseat(
+def _board(
     snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, needs: Needs, seats: dict[int, Seats]
-) -> Reseat:
-    jobs, releasing = snapshot.jobs, snapshot.releasing
+) -> Board:
+    releasing = snapshot.releasing
     columns = (releasing.server, releasing.num_gpus, releasing.cpus, releasing.memory_bytes)
-    board = Board(
-        jobs=jobs,
+    return Board(
+        jobs=snapshot.jobs,
         servers=snapshot.servers,
         needs=needs,
         tree=tree,
@@ -247,6 +291,11 @@ def _reseat(
         releasing=[*zip(*(column.tolist() for column in columns), strict=True)],
         by_size=isinstance(config.locality, LooksAtSizes),
     )
+
+
+def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> Reseat:
+    """Return what finds seats on the board for the numbers of GPUs that the jobs ask for."""
+    jobs = snapshot.jobs
     kinds = config.locality.kinds(jobs, snapshot.now_s)
     return Reseat(
         board,

@@ -71,6 +71,7 @@ def _renumbered(plan: Plan, rows: IntArray) -> Plan:
         order=[number[row] for row in plan.order],
         kept=frozenset(number[row] for row in plan.kept),
         resized=frozenset(number[row] for row in plan.resized),
+        lent=frozenset(number[row] for row in plan.lent),
         preemptions=[
             replace(entry, job=number[entry.job], by_job=NO_ROW if entry.by_job == NO_ROW else number[entry.by_job])
             for entry in plan.preemptions

@@ -102,6 +102,7 @@ class Plan:
         plan_hash: Hex digest over grants, order, preemptions and waiting reasons; equal snapshots give equal hashes.
         riding: Jobs that share the GPUs of another, their guest, by row: guest to host. A guest has the grants of its
             host on the same GPUs, which count once; cores and bytes are split between them.
+        lent: Jobs without a share that run on GPUs lent to them, by row; what the next snapshot says of them.
         trials: What introspection wants to find in the next snapshot.
         again_at_s: When introspection wants the next round at the latest; +inf when it does not care.
     """
@@ -114,6 +115,7 @@ class Plan:
     waiting: list[Waiting]
     plan_hash: str
     riding: Mapping[int, int] = field(default_factory=dict)
+    lent: frozenset[int] = frozenset()
     trials: tuple[Trial, ...] = ()
     again_at_s: float = math.inf
 

@@ -13,7 +13,8 @@ from scheduler.core.elastic import Shared, explained, with_shares
 from scheduler.core.feasible import shapes_of
 from scheduler.core.introspect import introspect
 from scheduler.core.invariants import check
-from scheduler.core.line import Line, policy_order
+from scheduler.core.lend import Loans, lend
+from scheduler.core.line import Line
 from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.selection import Selection
@@ -62,13 +63,14 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     shapes = replace(shapes, possible=shapes.possible & ~shared.unshared)
     beyond: dict[int, Beyond] = {}
     if ordered.queues.user_max_gpus.any():
-        beyond = beyond_limits(jobs, ordered.queues, policy_order(ordered, config), shapes.possible)
+        beyond = beyond_limits(jobs, ordered.queues, shared.order, shapes.possible)
         shapes.possible[list(beyond)] = False
-    chosen = choose(ordered, config, needs, shapes, tree)
+    chosen = choose(ordered, config, needs, shapes, tree, shared.order)
     line, selection = chosen.line, chosen.selection
+    loans = lend(shared, config, tree, chosen.board, shapes.possible)
     repacked = _free_to_move(ordered, config) if repacks(mechanism) else np.zeros(len(jobs), dtype=np.bool_)
-    kept = chosen.held.keys() - selection.displaced.keys()
-    draft = _draft(ordered, chosen, needs, repacked)
+    kept = chosen.held.keys() - selection.displaced.keys() | loans.at_home
+    draft = _draft(ordered, chosen, loans, needs, repacked)
     grants = mechanism.grant(draft)
     moved = _moved(grants, draft, kept) if repacked.any() else frozenset()
     waiting = explain(
@@ -80,6 +82,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     preemptions = _preemptions(shared, line, selection, chosen.seated, kept, moved)
     kept -= moved
     resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept)
+    lent = loans.at_home | loans.elsewhere | (kept & set(np.flatnonzero(shared.still_lent).tolist()))
     return Plan(
         grants=grants,
         order=order,
@@ -88,6 +91,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
         preemptions=preemptions,
         waiting=waiting,
         plan_hash=plan_digest(snapshot, grants=grants, order=order, preemptions=preemptions, waiting=waiting),
+        lent=frozenset(lent),
     )
 
 
@@ -98,13 +102,15 @@ def _free_to_move(snapshot: Snapshot, config: SchedulerConfig) -> BoolArray:
     return ~jobs.running | (jobs.preemptible & old & config.preempt)
 
 
-def _draft(snapshot: Snapshot, chosen: Chosen, needs: Needs, repacked: BoolArray) -> Draft:
+def _draft(snapshot: Snapshot, chosen: Chosen, loans: Loans, needs: Needs, repacked: BoolArray) -> Draft:
     board = chosen.board
     runs = board.server[: len(snapshot.jobs)] != NO_ROW
     order = chosen.line.order
     seats = {row: board.seats[row] for row in order[runs[order]].tolist()}
     free_to_move = np.flatnonzero(repacked & runs).tolist()
-    movable = frozenset(row for row in (*chosen.selection.on_free, *free_to_move) if len(seats[row]) == 1)
+    movable = frozenset(
+        row for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1
+    )
     room = list(board.space.free)
     for row in movable:
         server, gpus = seats[row][0]

@@ -55,6 +55,7 @@ class JobTable:
         min_gpus: (n,) least GPUs it can run on; ``num_gpus`` for a rigid job.
         max_gpus: (n,) most GPUs it can use; ``num_gpus`` for a rigid job. Elastic jobs have ``min_gpus < max_gpus``.
         rate: (n,) useful work a second that it reports now, relative to its reference speed; NaN when not known.
+        lent: (n,) whether it runs on GPUs that were lent to it (``core.lend``): it has no share of its own.
         profile: (n,) row in ``profiles``, NO_ROW when nothing is known of it.
         profiles: Speed curves that jobs of the table share.
     """
@@ -85,6 +86,7 @@ class JobTable:
     min_gpus: IntArray
     max_gpus: IntArray
     rate: FloatArray
+    lent: BoolArray
     profile: IntArray
     profiles: tuple[Profile, ...] = ()
 
@@ -102,6 +104,7 @@ class OptionalColumns(TypedDict, total=False):
     min_gpus: IntArray
     max_gpus: IntArray
     rate: FloatArray
+    lent: BoolArray
     profile: IntArray
 
 
@@ -116,6 +119,7 @@ def optional_columns(num_gpus: IntArray) -> OptionalColumns:
         "min_gpus": num_gpus,
         "max_gpus": num_gpus,
         "rate": np.full(size, np.nan),
+        "lent": np.zeros(size, dtype=np.bool_),
         "profile": np.full(size, NO_ROW, dtype=np.int64),
     }
 

@@ -26,6 +26,7 @@ from scheduler.live.desired import desired_send
 from scheduler.live.gangs import gangs_forming
 from scheduler.live.handover import shadow_offer
 from scheduler.live.job_table import plannable
+from scheduler.live.loans import loans_record
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.trials import Tried, trials_write
 from scheduler.live.wants import wants_apply
@@ -157,6 +158,7 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
         applied = plan_apply(
             begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=_takes_turns(begun.config)
         )
+        loans_record(begun.live, plan)
         tried = _remember(begun, plan, round_number=number)
         round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
         if "same_as" not in round_.decisions:

@@ -72,6 +72,7 @@ class HeldLease:
     num_gpus: int
     cpus: float
     memory_bytes: int
+    is_lent: bool  # its job has no share, see ``scheduler.core.lend``
     is_whole: bool  # all its GPUs are healthy and its server is up
 
 
@@ -91,6 +92,7 @@ def held_leases(server_rows: dict[str, int]) -> list[HeldLease]:
             num_gpus=row[8],
             cpus=row[9],
             memory_bytes=row[10],
+            is_lent=row[11],
             is_whole=row[0] not in broken and row[7] in server_rows,
         )
         for row in rows.values_list(
@@ -105,6 +107,7 @@ def held_leases(server_rows: dict[str, int]) -> list[HeldLease]:
             "num_gpus",
             "cpus",
             "memory_bytes",
+            "attempt__is_lent",
         )
     ]
 
@@ -160,6 +163,7 @@ def table_of(
     columns |= optional_columns(columns["num_gpus"])
     for name in ("min_gpus", "max_gpus"):
         columns[name] = np.array([_bound(row, name) for row in rows], dtype=np.int64)
+    columns["lent"] = np.array([_is_lent(held_by.get(row["pk"], [])) for row in rows], dtype=np.bool_)
     columns["owner"] = np.array([row["owner_id"] or 0 for row in rows], dtype=np.int64)
     columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
     columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
@@ -219,6 +223,10 @@ def _bound(row: dict[str, Any], name: str) -> int:
     """Return one bound of a job's share; a run on fewer GPUs than it asks for, as the first one, is rigid."""
     is_whole = row["num_gpus"] == row["spec__resources__gpus"]
     return (row[f"spec__resources__{name}"] if is_whole else None) or int(row["num_gpus"])
+
+
+def _is_lent(held: list[HeldLease]) -> bool:
+    return any(lease.is_lent for lease in held if lease.num_gpus > 0)
 
 
 def _rate(row: dict[str, Any], held: list[HeldLease]) -> float:

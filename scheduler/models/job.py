@@ -142,6 +142,7 @@ class Attempt(models.Model):
     state = models.CharField(max_length=10, choices=AttemptState.choices, default=AttemptState.LAUNCHING)
     kind = models.CharField(max_length=5, choices=AttemptKind.choices, default=AttemptKind.FULL)
     num_gpus = models.PositiveIntegerField()
+    is_lent = models.BooleanField(default=False)  # the newest round lent it its GPUs, see ``scheduler.core.lend``
     epoch = models.PositiveBigIntegerField()
     round_number = models.PositiveBigIntegerField()
     # What the agent is asked for: run | park | preempt | suspend | cancel. The last three are never taken back.

@@ -39,7 +39,7 @@ class Begun:
         first = slice(0, size)
         columns.since_s[first] = now_s
         columns.work_s[first] = np.maximum(_LEAST_S, self.remaining_s)
-        for name in ("attained_gpu_s", "executed_s", "waited_s", "first_start_s", "held_at_s", "preemptible"):
+        for name in ("attained_gpu_s", "executed_s", "waited_s", "first_start_s", "held_at_s", "preemptible", "lent"):
             getattr(columns, name)[first] = getattr(jobs, name)
         columns.demand_cpus[first], columns.demand_memory_bytes[first] = jobs.demand_cpus, jobs.demand_memory_bytes
         columns.service_gpu_s[first] = jobs.attained_gpu_s

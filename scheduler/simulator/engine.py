@@ -224,6 +224,7 @@ class _Replay:
             world.advance(self._round_at_s)
             changes = planner.plan(world)
             self.planned += 1
+            world.lend(changes.lent)
             if changes:
                 self.digest = changes.digest(self.digest, world.now_s)
                 world.carry_out(changes)

@@ -150,6 +150,7 @@ class WholeRounds:
             amended={number[row]: grant for row, grant in changes.amended.items()},
             stopped={number[row]: (rule, number[by] if by >= 0 else by) for row, (rule, by) in changes.stopped.items()},
             riding=None if riding == before else riding,
+            lent=frozenset(number[row] for row in changes.lent),
         )
 
     def rests_s(self, world: World) -> float:

@@ -14,7 +14,7 @@ from scheduler.core.changes import Changes
 from scheduler.core.config import ChangesBySelf, GrantsByServer, LooksAtSizes, SchedulerConfig, SharePolicy
 from scheduler.core.needs import needs_of
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.resize import Reseat, shrunk
+from scheduler.core.packing.resize import Reseat, is_inside, shrunk
 from scheduler.core.packing.shelf import ShareShelf
 from scheduler.core.packing.space import Fits, Site, Space
 from scheduler.core.plan import PreemptRule
@@ -31,6 +31,8 @@ from scheduler.core.tables import (
 )
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.world import World
+
+_NO_SHARE = (str(PreemptRule.NO_SHARE), NO_ROW)
 
 
 def short_shares(
@@ -128,12 +130,16 @@ class ShortShares:
             return changes
         jobs = columns.look(rows, now_s)
         held = columns.held_gpus[rows].astype(np.int64)
-        shares = self._policy.shares(self._snapshot(jobs, held, now_s), min(self._capacity, int(jobs.max_gpus.sum())))
-        changed = shares != held
-        for row in rows[changed & (shares == 0)].tolist():
-            floor.leave(row)
-            changes.stopped[row] = (str(PreemptRule.NO_SHARE), NO_ROW)
-        moved = self._resize(jobs, shares, held, now_s)
+        shares = self._shares(jobs, held, now_s)
+        home = {row: floor.leave(row) for row in rows[(held > 0) & ((shares == 0) | jobs.lent)].tolist()}
+        moved, stay = self._resize(jobs, shares, held, home, now_s)
+        if floor.space.total and not shares.all():
+            order = self._order(jobs, np.flatnonzero(shares == 0), shares, held, now_s)
+            lent = self._reseat.lend(rows[order].tolist(), home, lambda _: True)
+            stay.update(row for row in lent if is_inside(floor.seats[row], home.get(row, ())))
+            changes.lent = frozenset(lent)
+            moved += lent
+        changes.stopped = {row: _NO_SHARE for row in home if row not in stay}
         before = {row: world.seats.get(row, ()) for row in moved}
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
         grants = self._shelf.sit(seats, (), floor.space.free)
@@ -142,25 +148,40 @@ class ShortShares:
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return changes
 
-    def _resize(self, jobs: JobTable, shares: IntArray, held: IntArray, now_s: float) -> list[int]:
-        """Shrink, grow and start jobs; return those that were tried."""
+    def _shares(self, jobs: JobTable, held: IntArray, now_s: float) -> IntArray:
+        """Return the shares; the policy is told that those who live on a loan wait and have never run."""
+        lent = jobs.lent
+        if lent.any():
+            asked: Any = self._columns.look(jobs.job_id, now_s)  # a glimpse keeps what it is told
+            for name in ("executed_s", "waited_s", "rate"):
+                getattr(asked, name)  # gathered while they still run
+            asked.running, asked.held_at_s = jobs.running & ~lent, np.where(lent, np.inf, jobs.held_at_s)
+            asked.first_start_s = np.where(lent, np.inf, jobs.first_start_s)
+            jobs, held = asked, np.where(lent, 0, held)
+        num_gpus = min(self._capacity, int(jobs.max_gpus.sum()))
+        return self._policy.shares(self._snapshot(jobs, held, now_s), num_gpus)
+
+    def _resize(
+        self, jobs: JobTable, shares: IntArray, held: IntArray, home: dict[int, Seats], now_s: float
+    ) -> tuple[list[int], set[int]]:
+        """Shrink, grow and start jobs; return those that were tried, and those that go on from ``home``."""
         floor, reseat, rows = self._floor, self._reseat, jobs.job_id
         tried: list[int] = []
-        less = (shares < held) & (shares > 0)
+        less = (shares < held) & (shares > 0) & ~jobs.lent
         for row, share in zip(rows[less].tolist(), shares[less].tolist(), strict=True):
             floor.sit(row, shrunk(floor.leave(row), share))
             tried.append(row)
-        more = shares > held
+        more = (shares > held) | (jobs.lent & (shares > 0))
         if not more.any():
-            return tried
+            return tried, set()
+        back = {}
         for row, share in zip(rows[more].tolist(), shares[more].tolist(), strict=True):
             floor.num_gpus[row] = share
+            if row in home:
+                back[row] = shrunk(home[row], share)
         order = self._order(jobs, np.flatnonzero(more), shares, held, now_s)
-        has_some = held[order] > 0
-        grows, starts = rows[order[has_some]].tolist(), rows[order[~has_some]].tolist()
-        reseat.grow(grows)
-        reseat.start(starts)
-        return [*tried, *grows, *starts]
+        served = rows[order].tolist()
+        return [*tried, *served], reseat.serve(served, home=back)
 
     def _order(self, jobs: JobTable, which: IntArray, shares: IntArray, held: IntArray, now_s: float) -> IntArray:
         """Return some of the rows of the table in the order of the policy."""

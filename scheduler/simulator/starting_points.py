@@ -28,7 +28,7 @@ Json = dict[str, Any]  # a JSON object
 _INTS = frozenset({"server_id", "num_gpus", "rack", "queue_id", "parent", "quota_gpus", "max_gpus", "user_max_gpus"})
 _JOB_INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers", "owner", "min_gpus", "max_gpus", "profile"})
 _HELD_INTS = frozenset({"job", "server", "num_gpus"})
-_BOOLS = frozenset({"may_borrow", "preemptible", "running"})
+_BOOLS = frozenset({"may_borrow", "preemptible", "running", "lent"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +162,9 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
 def _from_snapshot(base: Mapping[str, Any], variant: Variant, servers: ServerTable, seed: int) -> Readied:
     source = base["source"]
     queues, names = _queues(base["queues"])
-    jobs = JobTable(
-        **_columns(source["jobs"], _JOB_INTS), profiles=tuple(_profile(row) for row in source["jobs"]["profiles"])
-    )
+    columns: Json = {"lent": np.zeros(len(source["jobs"]["job_id"]), dtype=np.bool_)}  # what was kept before has none
+    columns |= _columns(source["jobs"], _JOB_INTS)
+    jobs = JobTable(**columns, profiles=tuple(_profile(row) for row in source["jobs"]["profiles"]))
     run_times = RunTimes(
         queue=jobs.queue,
         owner=np.array(source["owners"], dtype=np.int64),

@@ -75,6 +75,7 @@ class World:
         # Who shares GPUs with whom, both ways; and where a suspended job may resume quickly.
         self._partner: dict[int, int] = {}
         self._left: dict[int, tuple[int, ...]] = {}
+        self._lent: frozenset[int] = frozenset()
         self.arrived: list[int] = []
         self.released: list[int] = []
         # Those who will join the line, last first, and those who come back to it after a failure.
@@ -114,6 +115,7 @@ class World:
         for row, *seat in zip(*(column.tolist() for column in rows), strict=True):
             self.seats[row] = (*self.seats.get(row, ()), tuple(seat))
         self.arrived = [row for row in columns.active.tolist() if row not in self.seats]
+        self._lent = frozenset(np.flatnonzero(columns.lent).tolist())
 
     def next_arrival_s(self) -> float:
         """Return when the next job joins the line, +inf for never."""
@@ -238,6 +240,13 @@ class World:
             self._set_rate(row, seats, now_s)
         if changes.riding is not None:
             self._pair(changes.riding)
+
+    def lend(self, rows: frozenset[int]) -> None:
+        """Note who runs on GPUs lent to it from now on."""
+        if rows != self._lent:
+            self.columns.lent[:] = False
+            self.columns.lent[list(rows)] = True
+            self._lent = rows
 
     def _start(self, row: int, seats: Grant, before_gpus: int) -> None:
         columns, now_s = self.columns, self.now_s

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core.config import SchedulerConfig, SharePolicy
+from scheduler.core.introspect import without_seats
 from scheduler.core.plan import PreemptRule
 from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot
+from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, only_jobs
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
@@ -187,6 +188,52 @@ def test_a_second_round_over_its_own_outcome_stops_nobody(policy: str, snapshot:
     by_share = [p for p in second.preemptions if p.rule == PreemptRule.NO_SHARE]
     if policy != "maxmin":  # there the tie-break of every policy, first start, has changed
         assert not by_share
+
+
+@st.composite
+def scattered(draw: st.DrawFn) -> Snapshot:
+    """Rigid jobs here and there on servers of four GPUs, and more of them than fit, the first a gang of four."""
+    size = draw(st.integers(2, 3))
+    free = [4] * size
+    jobs = [JobRow(num_gpus=4, remaining_s=50.0, total_s=50.0, waited_s=10.0)]
+    for number in range(draw(st.integers(4, 10))):
+        gpus, left_s = draw(st.sampled_from([1, 1, 2, 3])), 60.0 * draw(st.integers(1, 20))
+        roomy = [server for server, count in enumerate(free) if count >= gpus]
+        seats = ((draw(st.sampled_from(roomy)), gpus),) if roomy and draw(st.booleans()) else ()
+        for server, count in seats:
+            free[server] -= count
+        started = {"first_start_s": 100.0 * number, "executed_s": 500.0} if seats else {"waited_s": 10.0}
+        jobs.append(
+            JobRow(
+                num_gpus=gpus,
+                arrival_s=10.0 * number,
+                remaining_s=left_s,
+                total_s=left_s + (500.0 if seats else 0.0),
+                held_at_s=NOW_S - 500.0,
+                seats=seats,
+                **started,
+            )
+        )
+    return snapshot_of(jobs, [ServerRow(num_gpus=4)] * size)
+
+
+@pytest.mark.parametrize("policy", SHARING)
+@quick
+@given(snapshot=scattered(), gone=st.sets(st.integers(1, 10)))
+def test_who_borrows_is_in_nobodys_way(policy: str, snapshot: Snapshot, gone: set[int]) -> None:
+    """With borrowers on their seats, when some jobs have ended, all others get as much as if these had never run."""
+    config = EVERY[f"{policy}-proportional"]
+    first = plan_round(snapshot, config)
+    left = np.array([row for row in range(len(snapshot.jobs)) if row not in gone])
+    after = only_jobs(carried_out(snapshot, first, after_s=0.0), left)
+    borrowers = after.jobs.lent
+    jobs = replace(after.jobs, lent=np.zeros_like(borrowers))
+    jobs = replace(jobs, first_start_s=np.where(borrowers, np.inf, jobs.first_start_s))
+    without = without_seats(replace(after, jobs=jobs), np.flatnonzero(borrowers))
+
+    beside, alone = plan_round(after, config), plan_round(without, config)
+    others = ~borrowers & ~np.isin(np.arange(len(left)), [*beside.lent, *alone.lent])
+    assert _gpus(after, beside.grants)[others].tolist() == _gpus(without, alone.grants)[others].tolist()
 
 
 @quick

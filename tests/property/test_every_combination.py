@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.config import SchedulerConfig, SharePolicy
 from scheduler.core.needs import must_have, needs_of
-from scheduler.core.plan import Plan, PreemptRule, WaitReason
+from scheduler.core.plan import Plan, PreemptRule
 from scheduler.core.profile import Profile
 from scheduler.core.queues import queue_tree, subtree_sums
 from scheduler.core.reasons import sentence
@@ -33,15 +33,6 @@ from tests.strategies import NO_LIMIT, carried_out, shuffled, snapshots
 NAMES = [*product(POLICIES, LOCALITIES, MECHANISMS)]
 # Localities under which a gang may wait for servers nearer to each other.
 SELECTIVE = {"relax", "skew"}
-# What a job waits for that could run but has no share, or that never could.
-WITHOUT_SHARE = {
-    WaitReason.BEHIND_POLICY_ORDER,
-    WaitReason.QUEUE_QUOTA,
-    WaitReason.QUEUE_MAX,
-    WaitReason.USER_LIMIT,
-    WaitReason.NEVER_FEASIBLE,
-    WaitReason.NO_SERVER,
-}
 RESOURCES = (("num_gpus", "num_gpus"), ("cpus", "num_cpus"), ("memory_bytes", "memory_bytes"))
 hunt = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "150")), derandomize=True)
 names = st.sampled_from(NAMES)
@@ -200,10 +191,7 @@ def test_the_protected_are_not_stopped_by_the_order(chosen: tuple[str, str, str]
 @hunt
 @given(chosen=names, snapshot=clusters(elastic=False))
 def test_free_gpus_are_not_left_to_jobs_that_fit(chosen: tuple[str, str, str], snapshot: Snapshot) -> None:
-    """A job that its queues allow and that fits on what is free after the round does not wait (work conservation).
-
-    Where a policy shares GPUs out, those of a share that finds no place stay free for it: nobody else is given them.
-    """
+    """A job that its queues allow and that fits on what is free after the round does not wait (work conservation)."""
     if chosen[1] in SELECTIVE:  # on one server nobody waits for a better place
         jobs = snapshot.jobs
         snapshot = replace(snapshot, jobs=replace(jobs, max_servers=np.where(jobs.running, jobs.max_servers, 1)))
@@ -213,8 +201,7 @@ def test_free_gpus_are_not_left_to_jobs_that_fit(chosen: tuple[str, str, str], s
     tree, gpus = queue_tree(snapshot.queues), _gpus(snapshot, plan)
     held = subtree_sums(tree, snapshot.jobs.queue, gpus)
     room = _Room(snapshot, config, plan)
-    has_share = [entry for entry in plan.waiting if entry.reason not in WITHOUT_SHARE]
-    for entry in has_share if has_share and isinstance(config.policy, SharePolicy) else plan.waiting:
+    for entry in plan.waiting:
         needed = int(snapshot.jobs.num_gpus[entry.job])
         allowed = all(held[node] + needed <= tree.cap[node] for node in tree.paths[snapshot.jobs.queue[entry.job]])
         assert not (allowed and room.most_gpus(entry.job) >= needed), entry

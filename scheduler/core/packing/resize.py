@@ -4,7 +4,7 @@ Nobody is moved for another job here. What was given by the policy and finds no 
 that grows keeps at least what it has, a job that starts begins with the most that fits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.core.config import Locality
@@ -20,6 +20,12 @@ def shrunk(seats: Seats, num_gpus: int) -> Seats:
         left[server] -= min(gpus, surplus)
         surplus -= min(gpus, surplus)
     return tuple((server, gpus) for server, gpus in sorted(left.items()) if gpus)
+
+
+def is_inside(seats: Seats, home: Seats) -> bool:
+    """Return whether there are some seats, all of them among those of ``home``."""
+    held = dict(home)
+    return bool(seats) and all(gpus <= held.get(server, 0) for server, gpus in seats)
 
 
 class Floor(Protocol):
@@ -69,25 +75,111 @@ class Reseat:
         """Where every job sits now."""
         return self._board.seats
 
-    def grow(self, rows: Iterable[int]) -> None:
-        """Seat running jobs with more GPUs: on their own servers, else elsewhere, else as far as their servers go."""
-        board = self._board
-        for row in rows:
-            wider = self._wider(row)
-            own = board.leave(row)
-            wanted = self.num_gpus[row]
-            if sum(gpus for _, gpus in wider) < wanted:
-                wider = self._choose(row, wanted) or wider or own
-            self._sit(row, wider)
+    def serve(
+        self, rows: Sequence[int], *, home: Mapping[int, Seats] | None = None, leaving: Sequence[int] = ()
+    ) -> set[int]:
+        """Seat jobs that get more GPUs than they have: first those that run grow, then the others start.
 
-    def start(self, rows: Iterable[int], *, leaving: Iterable[int] = ()) -> None:
-        """Look for seats of jobs that start, on free GPUs and on those that rows outside the table are leaving."""
-        for row in leaving:
-            self._board.leave(row)
+        Who grows gets them on its own servers, else elsewhere, else as far as its servers go. Who starts is seated on
+        free GPUs and on those that rows outside the table are leaving. Borrowers that have a share now go on where they
+        are, unless somebody gets more where they do not: then the last 1, 2, 4 ... of them start like everybody else.
+
+        Args:
+            rows: The jobs, in the order of the policy.
+            home: Where those of them sit that had a loan; nobody sits there.
+            leaving: Rows outside the table that are on their way out.
+
+        Returns:
+            Borrowers that go on where they are.
+        """
+        if not home:
+            self._try(rows, {}, leaving)
+            return set()
+        seats = self._board.seats
+        wanted = {row: self.num_gpus[row] for row in rows}
+        seated = {row: seats[row] for row in (*rows, *leaving) if row in seats}
+
+        def again(stay: Mapping[int, Seats]) -> list[int]:
+            self._undo(wanted, seated)
+            self._try(rows, stay, leaving)
+            return [sum(gpus for _, gpus in seats.get(row, ())) for row in rows]
+
+        best = again({})
+        if again(home) >= best:
+            return set(home)
+        last_first = [row for row in reversed(rows) if row in home]
+        count = 1
+        while count < len(home):
+            stay = {row: home[row] for row in last_first[count:]}
+            if again(stay) >= best:
+                return set(stay)
+            count *= 2
+        again({})
+        return set()
+
+    def _try(self, rows: Sequence[int], home: Mapping[int, Seats], leaving: Iterable[int]) -> None:
+        """Seat the jobs, those in ``home`` where they are."""
+        board = self._board
+        for row, seats in home.items():
+            board.sit(row, seats)
         for row in rows:
-            seats = self._choose(row, self.num_gpus[row]) or self._most(row)
+            if row in board.seats:
+                self._grow(row)
+        for row in leaving:
+            board.leave(row)
+        for row in rows:
+            if row not in board.seats and (seats := self._choose(row, self.num_gpus[row]) or self._most(row)):
+                self._sit(row, seats)
+
+    def _undo(self, wanted: Mapping[int, int], seated: Mapping[int, Seats]) -> None:
+        board = self._board
+        for row, gpus in wanted.items():
+            if row in board.seats:
+                board.leave(row)
+            self.num_gpus[row] = board.num_gpus[row] = gpus
+        for row, seats in seated.items():
+            board.sit(row, seats)
+
+    def lend(self, rows: Iterable[int], home: Mapping[int, Seats], may: Callable[[int], bool]) -> list[int]:
+        """Seat jobs without a share, at their least, on what is free; return them.
+
+        Those that run stay where they are if they can, and go before the others.
+
+        Args:
+            rows: The jobs, in the order of the policy; nobody sits on their seats.
+            home: Where those that run sat.
+            may: Whether a job may have its least beside those that sit already.
+        """
+        board, rows, lent = self._board, list(rows), list[int]()
+        for row in rows:
+            seats = shrunk(home.get(row, ()), self._min_gpus[row])
+            if sum(gpus for _, gpus in seats) == self._min_gpus[row] and self._is_free(row, seats) and may(row):
+                self._sit(row, seats)
+                lent.append(row)
+        shut: set[tuple[object, ...]] = set()  # who found no seats among free GPUs that only get fewer
+        for row in rows:
+            kind = self._min_gpus[row], self._max_servers[row], self._kind[row]
+            if row in board.seats or kind in shut or not may(row):
+                continue
+            seats = self._choose(row, self._min_gpus[row])
             if seats:
                 self._sit(row, seats)
+                lent.append(row)
+            elif board.fits(row) is None:
+                shut.add(kind)
+        return lent
+
+    def _grow(self, row: int) -> None:
+        wider = self._wider(row)
+        own = self._board.leave(row)
+        wanted = self.num_gpus[row]
+        if sum(gpus for _, gpus in wider) < wanted:
+            wider = self._choose(row, wanted) or wider or own
+        self._sit(row, wider)
+
+    def _is_free(self, row: int, seats: Seats) -> bool:
+        board = self._board
+        return all(board.space.free[at] >= gpus and board.fits_after(row, at, gpus, ()) for at, gpus in seats)
 
     def _wider(self, row: int) -> Seats:
         """Return the seats of the row with as many more GPUs of the same servers as it wants and they have."""
