@@ -52,7 +52,7 @@ class Figures:
 def rows() -> list[Row]:
     """Return the figures."""
     arms: Mapping[str, Policy] = {
-        "finish-time fairness order": Ftf(),
+        "finish-time fairness order": Ftf(lease_s=0.0),
         "Tiresias-L": Las(),
         "equal shares": Maxmin(),
         "strawman, all to the worst-off": Themis(auction=False),

@@ -54,6 +54,22 @@ class ChangesBySelf(Protocol):
 
 
 @runtime_checkable
+class Leases(Protocol):
+    """A policy under which a running job comes before all others but in rounds in which a lease of it ends.
+
+    Otherwise the key of a job depends on the job alone.
+
+    Attributes:
+        lease_s: Length of a lease, seconds; 0 for none.
+    """
+
+    lease_s: float
+
+    def in_lease(self, snapshot: Snapshot) -> BoolArray:
+        """Return (n,) running jobs whose lease goes on; their key is -inf."""
+
+
+@runtime_checkable
 class Steady(Protocol):
     """A policy whose line does not move by itself, so that a simulator need not look at all of it in every round.
 

@@ -1,11 +1,12 @@
 """Finish-time fairness: the job that sharing delays most goes first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, JobTable, Snapshot
+from scheduler.core.leases import in_lease
+from scheduler.core.tables import BoolArray, FloatArray, JobTable, Snapshot
 
 # Keys drift all the time while somebody waits: a shell without fixed rounds looks again after a second.
 _LOOK_AGAIN_S = 1.0
@@ -16,19 +17,32 @@ class Ftf:
     """Largest finish-time fairness first: finish time in the shared cluster over finish time on an equal share.
 
     The finish time is what it would be if the job ran from now on; the equal share is that of the cluster among as many
-    jobs as were active on average since it arrived. Jobs of unknown length come last.
+    jobs as were active on average since it arrived. Jobs of unknown length come last. Who gets GPUs holds them for a
+    lease; only when it ends may others take them.
 
-    Source: Mahajan et al., "Themis", NSDI 2020, rho = T_sh / T_id; as an order in Mohan et al., "Synergy", OSDI 2022.
-    Differs: the largest first; the released Synergy code sorts ascending, which favours those who are lucky already.
+    Source: Mahajan et al., "Themis", NSDI 2020, rho = T_sh / T_id and leases; as an order in Mohan et al., "Synergy",
+    OSDI 2022. Differs: the largest first; the released Synergy code sorts ascending, which favours those who are lucky
+    already. It has no leases either (docs/adr/0008-leases-under-ftf.md).
     """
 
     name: ClassVar[str] = "ftf"
     preemptive: ClassVar[bool] = True
 
+    lease_s: float = field(
+        default=1_200.0,
+        metadata={"help": "How long a job holds GPUs before others may take them, seconds; 0: no lease.", "minimum": 0},
+    )
+
     def priority(self, snapshot: Snapshot) -> FloatArray:
-        """Return (n,) finish-time fairness, negative; +inf when the length is unknown."""
+        """Return (n,) finish-time fairness, negative; +inf when the length is unknown, -inf while a lease goes on."""
         # Rounded, so that delays that are equal on paper tie.
-        return -np.round(fairness(snapshot), 12)
+        keys = -fairness(snapshot).round(12)
+        keys[self.in_lease(snapshot)] = -np.inf
+        return keys
+
+    def in_lease(self, snapshot: Snapshot) -> BoolArray:
+        """Return (n,) running jobs whose lease goes on."""
+        return in_lease(snapshot, self.lease_s) if self.lease_s else np.zeros(len(snapshot.jobs), dtype=np.bool_)
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
         """Return (n,) one second while somebody waits: waiting jobs rise all the time."""
@@ -39,8 +53,7 @@ class Ftf:
 def fairness(snapshot: Snapshot) -> FloatArray:
     """Return (n,) rho of every job if it ran from now on; -inf when its length is unknown."""
     jobs = snapshot.jobs
-    known = np.isfinite(jobs.remaining_s) & np.isfinite(jobs.total_s) & (jobs.total_s > 0)
-    share_gpus = float(snapshot.servers.num_gpus.sum()) / np.maximum(1.0, jobs.sharers)
-    slower = np.maximum(1.0, np.divide(jobs.num_gpus, share_gpus, out=np.ones(len(jobs)), where=share_gpus > 0))
-    shared_s = snapshot.now_s - jobs.arrival_s + np.where(known, jobs.remaining_s, 0.0)
-    return np.where(known, shared_s / np.where(known, jobs.total_s * slower, 1.0), -np.inf)
+    known = np.isfinite(jobs.remaining_s + jobs.total_s) & (jobs.total_s > 0)
+    slower = np.maximum(1.0, jobs.num_gpus * jobs.sharers / max(1, int(snapshot.servers.num_gpus.sum())))
+    shared_s = snapshot.now_s - jobs.arrival_s + jobs.remaining_s
+    return np.divide(shared_s, jobs.total_s * slower, out=np.full(len(jobs), -np.inf), where=known)

@@ -8,10 +8,8 @@ import numpy as np
 
 from scheduler.core.auction import NOTHING, Bid, award, levels
 from scheduler.core.curves import SpeedTable, speed_table
-from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable, Snapshot
-
-# Times of rounds are sums of floats.
-_DUST_S = 1e-6
+from scheduler.core.leases import in_lease
+from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class Themis:
         market = Market.of(snapshot, num_gpus)
         held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs))
         inside = jobs.running & (held >= jobs.min_gpus) & (held <= jobs.max_gpus)
-        shares = np.where(inside & ~self._at_end(jobs, snapshot), held, 0).astype(np.int64)
+        shares = np.where(inside & in_lease(snapshot, self.lease_s), held, 0).astype(np.int64)
         if int(shares.sum()) > num_gpus:  # servers were lost
             shares[:] = 0
         worst_first = np.lexsort((jobs.job_id, jobs.arrival_s, -market.rho(np.maximum(shares, jobs.min_gpus))))
@@ -65,13 +63,6 @@ class Themis:
             more = min(int(market.peak[row]) - int(shares[row]), num_gpus - int(shares.sum()))
             shares[row] += more if shares[row] + more >= jobs.min_gpus[row] else 0
         return shares
-
-    def _at_end(self, jobs: JobTable, snapshot: Snapshot) -> BoolArray:
-        since_s = np.where(jobs.running, snapshot.now_s - jobs.held_at_s, 0.0) + _DUST_S
-        over_s = np.where(since_s >= self.lease_s, np.mod(since_s, self.lease_s), np.inf)
-        # A lease that ended a whole round ago was dealt with then.
-        ended: BoolArray = over_s < min(snapshot.round_s, self.lease_s / 2)
-        return ended
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) keys: the widest share first, because it needs the most room on one server."""

@@ -59,7 +59,7 @@ class Glance:
     """A snapshot whose placements are gathered when a policy looks at them."""
 
     def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
-        self.now_s, self.servers, self.queues = world.now_s, servers, queues
+        self.now_s, self.round_s, self.servers, self.queues = world.now_s, world.round_s, servers, queues
         self.jobs: JobTable = world.columns.look(rows, world.now_s)
         self._world = world
 

@@ -171,7 +171,7 @@ def _seats(rng: Random, row: JobRow, free: list[int]) -> tuple[tuple[int, int], 
 
 
 def _started(rng: Random, row: JobRow, seats: tuple[tuple[int, int], ...]) -> JobRow:
-    held_at_s = float(rng.randint(7, 9)) * 1_000
+    held_at_s = float(rng.choice([7_000, 8_000, 9_000, NOW_S - 1_200, NOW_S - 2_430]))  # the last two at a lease's end
     return replace(
         row,
         seats=seats,

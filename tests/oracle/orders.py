@@ -12,6 +12,7 @@ from tests.strategies import JobRow
 # Numbers by which a job is compared with others, the first that differs decides.
 Key = tuple[float | Fraction, ...]
 LAS_LIMIT_GPU_S = 3_250.0
+LEASE_S, ROUND_S = 1_200.0, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,14 @@ def _gittins(job: JobRow, case: Case) -> Key:
 
 
 def _ftf(job: JobRow, case: Case) -> Key:
+    """Return minus rho; those who run come first until their lease has ended since the last round."""
+    since_s = case.now_s - job.held_at_s
+    if job.seats and (since_s < LEASE_S or since_s % LEASE_S >= ROUND_S):
+        return (-math.inf,)
+    return delay(job, case)
+
+
+def delay(job: JobRow, case: Case) -> Key:
     """Return minus rho: time in the shared cluster, if it ran from now on, over time on an equal share."""
     if math.isinf(job.remaining_s) or math.isinf(job.total_s):
         return (math.inf,)

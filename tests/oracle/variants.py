@@ -8,13 +8,14 @@ from fractions import Fraction
 from scheduler.core.config import Policy
 from scheduler.policies.drf import Drf
 from scheduler.policies.fifo import Fifo
+from scheduler.policies.ftf import Ftf
 from scheduler.policies.gittins import Gittins
 from scheduler.policies.las import Las
 from scheduler.policies.priority import Priority
 from scheduler.policies.srtf import Srtf
 from scheduler.policies.tetris import Tetris
 from tests.oracle.cases import Case
-from tests.oracle.orders import ORDERS, Key, Order, each, held_before, relative
+from tests.oracle.orders import ORDERS, Key, Order, delay, each, held_before, relative
 from tests.oracle.places import Floor, Place, Seats, Seeker
 from tests.strategies import JobRow
 
@@ -148,6 +149,7 @@ VARIANTS: dict[str, Variant] = {
         policy=Gittins(queue_limits_gpu_s=LIMITS_GPU_S, history_gpu_s=PAST_GPU_S, quantum_gpu_s=1_000.0),
         order=each(lambda job, case: _gittins(job, quantum_gpu_s=1_000.0), preemptive=True),
     ),
+    "ftf, no lease": Variant(policy=Ftf(lease_s=0.0), order=each(delay, preemptive=True)),
     "drf, by job": Variant(
         policy=Drf(by="job"), order=each(lambda job, case: (max(relative(job, case)),), preemptive=True)
     ),

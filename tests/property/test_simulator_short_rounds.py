@@ -107,6 +107,8 @@ def test_skipping_changes_nothing(
 
 MOVING: list[tuple[str, dict[str, object]]] = [
     ("ftf", {}),
+    ("ftf", {"lease_s": 0}),
+    ("ftf", {"lease_s": 150}),
     ("fair", {"preemptive": True}),
     ("drf", {"by": "job"}),
     ("drf", {"credit_s": 300}),

@@ -5,7 +5,7 @@ at anybody behind the first refused job of a shape, and at running jobs past tho
 that of ``select``.
 """
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 
 from scheduler.core.config import Locality
 from scheduler.core.packing.rivals import Key, Rivals
@@ -36,19 +36,19 @@ class Places:
 
 
 class FreshRivals(Rivals):
-    """The running jobs in an order that is given before each walk."""
+    """The running jobs in an order that is made when a walk asks for it first."""
 
-    __slots__ = ("_at", "_places", "_rows")
+    __slots__ = ("_ask", "_at", "_places", "_rows")
 
     def __init__(self, places: Places) -> None:
         """Begin with nobody."""
         super().__init__()
         self._places = places
-        self._rows: list[int] = []
+        self._rows: Sequence[int] | None = ()
 
-    def line_up(self, rows: list[int]) -> None:
-        """Take the running jobs, weakest first."""
-        self._rows, self._at = rows, 0
+    def line_up(self, ask: Callable[[], Sequence[int]]) -> None:
+        """Begin a round in which ``ask`` returns the running jobs, weakest first."""
+        self._ask, self._rows, self._at = ask, None, 0
 
     def end(self) -> None:
         """End the walk."""
@@ -56,6 +56,8 @@ class FreshRivals(Rivals):
 
     def more(self, key: Key) -> bool:
         """Let ``order`` grow; return False when there is nobody else who is weaker than ``key``."""
+        if self._rows is None:
+            self._rows = self._ask()
         rows, at, places = self._rows, self._at, self._places
         if at == len(rows) or places.of(rows[at]) < key:
             return False
@@ -112,14 +114,14 @@ class FreshWalk(ShortWalk):
         self._shapes_in_line: list[int] = []
         self._goes_on = [0] * len(gangs)
 
-    def line_up(self, order: IntArray, running: BoolArray) -> None:
+    def line_up(self, waiting: IntArray, running: Callable[[], Sequence[int]]) -> None:
         """Take the order of the round.
 
         Args:
-            order: (x,) active jobs, strongest first.
-            running: (x,) which of them run.
+            waiting: (x,) jobs that wait, strongest first.
+            running: Returns those that run and may have to leave, weakest first; asked when somebody finds no room.
         """
-        waiting = order[~running & self._possible[order]]
+        waiting = waiting[self._possible[waiting]]
         self.num_waiting = len(waiting)
         self._rows_in_line, self._shapes_in_line = waiting.tolist(), self._shapes[waiting].tolist()
         self._goes_on = [0] * len(self._gangs)
@@ -127,7 +129,7 @@ class FreshWalk(ShortWalk):
         for shape in set(self._shapes_in_line):
             self._bring_up(shape)
         if self._fresh:
-            self._fresh.line_up(order[running][::-1].tolist())
+            self._fresh.line_up(running)
         self.reopen()
 
     def wait(self, key: Key) -> None:

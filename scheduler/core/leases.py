@@ -1,0 +1,30 @@
+"""Leases: a job holds its GPUs for a while; when that is over, it has to win them again."""
+
+import numpy as np
+
+from scheduler.core.tables import BoolArray, Snapshot
+
+# Times of rounds are sums of floats.
+_DUST_S = 1e-6
+
+
+def in_lease(snapshot: Snapshot, lease_s: float) -> BoolArray:
+    """Return (n,) running jobs whose lease does not end in this round.
+
+    A lease begins when a job takes its seats, and again whenever one ends and the job keeps them. A lease that ended a
+    whole round ago was dealt with then; where rounds come more often, all of that time see it end.
+
+    Args:
+        snapshot: The cluster.
+        lease_s: Length of a lease, seconds, > 0.
+
+    Source: Mahajan et al., "Themis", NSDI 2020.
+    """
+    jobs = snapshot.jobs
+    if not jobs.running.any():
+        return jobs.running
+    since_s = np.where(jobs.running, snapshot.now_s - jobs.held_at_s, 0.0) + _DUST_S
+    leases = np.floor(since_s / lease_s)  # that have ended
+    goes_on = (leases == 0) | (since_s - leases * lease_s >= min(snapshot.round_s, lease_s / 2))
+    held: BoolArray = jobs.running & goes_on
+    return held
