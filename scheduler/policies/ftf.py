@@ -22,7 +22,7 @@ class Ftf:
 
     Source: Mahajan et al., "Themis", NSDI 2020, rho = T_sh / T_id and leases; as an order in Mohan et al., "Synergy",
     OSDI 2022. Differs: the largest first; the released Synergy code sorts ascending, which favours those who are lucky
-    already. It has no leases either (docs/adr/0008-leases-under-ftf.md).
+    already. It has no leases either (docs/adr/0009-leases-under-ftf.md).
     """
 
     name: ClassVar[str] = "ftf"
