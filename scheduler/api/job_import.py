@@ -9,7 +9,6 @@ from rest_framework.response import Response
 
 from scheduler.api.bodies import Body, read_body
 from scheduler.api.documents import Shape, text, word
-from scheduler.api.job_documents import SpecDocument
 from scheduler.api.permissions import READ
 from scheduler.api.view import ApiView
 from scheduler.services.spec_import import MAX_CHARS, spec_import
@@ -45,7 +44,9 @@ class ImportDocument(Shape):
     """What a foreign job became."""
 
     kind = word(["sbatch", "kubernetes", "skypilot", "dstack"])
-    spec = SpecDocument(help_text="For `POST /jobs`, once it has no problems.")
+    spec = serializers.DictField(
+        help_text="For `POST /jobs`, once it has no problems; till then it may lack something."
+    )
     unmapped = UnmappedDocument(many=True)
     problems = SpecProblemDocument(many=True)
 
