@@ -6,6 +6,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Nothing outside this directory is written.
 export PIP_CACHE_DIR = $(CURDIR)/$(VENV)/cache/pip
 export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
+# Compiled sources are kept, whatever the environment says: the product and its tests start many processes.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: run demo setup test test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
@@ -37,10 +39,9 @@ run: setup
 demo: setup
 	@DEMO_WEEK=1 VAR_DIR=$${VAR_DIR:-var/week} exec $(BIN)/python -m clusterweb.stack
 
+# One worker waits with the end-to-end tests, two compute: ``tests/suite.py`` says who does what when.
 test: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "slow and not browser and not timed" -n 2 --dist loadfile --ignore tests/e2e
-	@$(BIN)/python -m pytest -m "not timed" tests/e2e
+	@$(BIN)/python -m pytest -m "not browser and not timed" -n 3
 
 # What depends on seconds of real processes; the machine should do nothing else.
 test-timed: $(VENV)/dev.stamp

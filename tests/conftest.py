@@ -19,12 +19,23 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits what the main p
         os.environ.pop(_name, None)
 
 import django
+import hypothesis
 import pytest
 from django.conf import settings
 
 django.setup()
 
 from tests.notices import Receiver  # noqa: E402  (needs the app registry)
+from tests.suite import (  # noqa: E402, F401  (hooks)
+    pytest_collection_finish,
+    pytest_collection_modifyitems,
+    pytest_runtest_setup,
+    pytest_xdist_make_scheduler,
+)
+
+# No test may fail because the machine is busy.
+hypothesis.settings.register_profile("suite", hypothesis.settings(deadline=None))
+hypothesis.settings.load_profile("suite")
 
 assert str(settings.VAR_DIR) == os.environ["VAR_DIR"], "the settings were loaded before this file"
 
