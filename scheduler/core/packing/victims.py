@@ -61,7 +61,8 @@ class Movable:
     def leave(self, at: int, seats: Seats) -> None:
         """Note that a row left its seats."""
         self.there[at] = False
-        self.left += [(at, server, gpus) for server, gpus in seats]
+        for server, gpus in seats:
+            self.left.append((at, server, gpus))
 
 
 class VictimSearch:
@@ -133,19 +134,25 @@ class VictimSearch:
             upto += 1
             if not there[at]:
                 continue
-            gain[servers[first]] += gpus[first]
-            seen[servers[first]] = 1
+            server = servers[first]
+            gain[server] += gpus[first]
+            seen[server] = 1
+            enough = free[server] + gain[server] >= num_gpus
             while upto < limit and entries[upto] == at:
-                gain[servers[upto]] += gpus[upto]
-                seen[servers[upto]] = 1
+                server = servers[upto]
+                gain[server] += gpus[upto]
+                seen[server] = 1
+                enough |= free[server] + gain[server] >= num_gpus
                 upto += 1
-            self._upto = upto
-            for server in servers[first:upto]:
-                if free[server] + gain[server] >= num_gpus and self._fits(row, server):
-                    self._found.append(server)
-                    return server
+            if enough:
+                self._upto = upto
+                for server in servers[first:upto]:
+                    if free[server] + gain[server] >= num_gpus and self._fits(row, server):
+                        self._found.append(server)
+                        return server
             steps += 1
             if steps >= _SINGLE_STEPS and upto < limit:
+                self._upto = upto
                 self._skip(stride)
                 stride *= 4
                 upto = self._upto
