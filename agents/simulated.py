@@ -31,6 +31,8 @@ DEVICE_MODEL = "Simulated GPU"
 DEVICE_BYTES = 80 * 2**30
 # A job that says nothing of itself trains for ten minutes.
 DEFAULT_STEPS, DEFAULT_STEPS_PER_S = 600.0, 1.0
+# What the loss comes to at the best learning rate, and how much more at one a decade away: it grows by the square.
+LEAST_LOSS, BEST_LEARNING_RATE, LOSS_BY_DECADE = 0.3, 0.003, 0.4
 CHECKPOINT_EVERY_S = 600.0
 ENDS = {"preempt": "preempted", "suspend": "suspended", "cancel": "cancelled"}
 
@@ -54,11 +56,15 @@ class SimulatedAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What a job would do, out of its environment: steps in all, their rate, how busy its devices are, its failure."""
+    """What a job would do, out of its environment.
+
+    That is: steps in all, their rate, how busy its devices are, the loss that it comes to, its failure.
+    """
 
     steps: float
     steps_per_s: float
     gpu_frac: float
+    final_loss: float
     fails_at_step: float | None
     failure: str
     failure_line: str
@@ -67,10 +73,12 @@ class Course:
     def of(wanted: AttemptWanted) -> "Course":
         """Read it; what is missing or no number has a default."""
         fails = wanted.env.get("SIMULATED_FAILS_AT_STEP")
+        learning_rate = _number(wanted.env.get("SIMULATED_LEARNING_RATE"), BEST_LEARNING_RATE)
         return Course(
             steps=_number(wanted.env.get("SIMULATED_STEPS"), DEFAULT_STEPS),
             steps_per_s=_number(wanted.env.get("SIMULATED_STEPS_PER_S"), DEFAULT_STEPS_PER_S),
             gpu_frac=min(1.0, _number(wanted.env.get("SIMULATED_GPU_FRAC"), 0.55 + 0.4 * chance(wanted.job_id))),
+            final_loss=LEAST_LOSS + LOSS_BY_DECADE * math.log10(learning_rate / BEST_LEARNING_RATE) ** 2,
             fails_at_step=None if fails is None else _number(fails, DEFAULT_STEPS),
             failure=wanted.env.get("SIMULATED_FAILURE", ""),
             failure_line=wanted.env.get("SIMULATED_FAILURE_LINE", "")[:300],
@@ -79,7 +87,7 @@ class Course:
     def loss(self, job_id: str, step: float) -> float:
         """Return a loss that falls, with noise that is the same whenever it is asked for."""
         noise = chance(f"{job_id} {int(step)}") - 0.5
-        return 0.3 + 2.2 * math.exp(-4.0 * step / self.steps) * (1.0 + 0.1 * noise) + 0.02 * noise
+        return self.final_loss + 2.2 * math.exp(-4.0 * step / self.steps) * (1.0 + 0.1 * noise) + 0.02 * noise
 
     def left_s(self, step: float) -> float:
         """Return the seconds until it ends by itself, well or not."""

@@ -21,6 +21,7 @@ from scheduler.live.loop import Engine
 from scheduler.management.virtual_doors import VirtualBell, virtual_ports
 from scheduler.models import Job
 from scheduler.notify import use_bell
+from scheduler.services.experiments import experiment_submit
 from scheduler.services.jobs import job_cancel, job_submit
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.philly import philly_like
@@ -37,6 +38,10 @@ SETTLE_S = 2.0
 SETTLE_TURNS = 6
 # One job in so many is cancelled by its owner, so long after its submission.
 CANCELLED_ONE_IN, CANCELLED_AFTER_S = 25, 5_400.0
+# The heat map of the last half hour has a place for every 20 s: more often all servers report then.
+FINE_S, FINE_STEP_S = 1_900.0, 15.0
+# A search over learning rates that somebody begins so long before the end, to have ended by then.
+SEARCH_BEFORE_END_S, SEARCH_STEPS, SEARCH_STEPS_PER_S = 40 * 3_600.0, 60_000, 2.4
 # Of these jobs those are taken that come in seven days from here on: it ends on a working day, with jobs that wait.
 NUM_JOBS, LOAD, SHORT_SHARE, SEED, SKIPPED_S = 520, 1.15, 0.4, 12, 2.4 * 86_400
 
@@ -97,6 +102,33 @@ def spec_of(job: SimJob, *, number: int, queue: str) -> dict[str, Any]:
     }
 
 
+def search_of(*, queue: str) -> dict[str, Any]:
+    """Return a search as its owner would ask for it; which learning rate is good is up to the simulated servers."""
+    return {
+        "job": {
+            "apiVersion": "v1",
+            "name": "resnet50-rate",
+            "queue": queue,
+            "command": ["python", "train.py", "--model", "resnet50", "--learning-rate", "{learning_rate}"],
+            "env": {
+                "SIMULATED_STEPS": str(SEARCH_STEPS),
+                "SIMULATED_STEPS_PER_S": str(SEARCH_STEPS_PER_S),
+                "SIMULATED_LEARNING_RATE": "{learning_rate}",
+            },
+            "resources": {"gpus": 1, "cpus": 4, "memory": "32GiB"},
+            "progress": {"total_steps": SEARCH_STEPS},
+            "labels": {"model": "resnet50"},
+        },
+        "space": {"learning_rate": {"low": 0.0001, "high": 0.1, "log": True}},
+        "sampler": "random",
+        "seed": 4,
+        "configurations": 12,
+        "total_steps": SEARCH_STEPS,
+        "feedback_steps": SEARCH_STEPS // 8,
+        "target_loss": 0.5,
+    }
+
+
 class Week:
     """The cluster on its virtual clock."""
 
@@ -108,6 +140,7 @@ class Week:
         self._engine = Engine(self.ports)
         self.servers: list[SimulatedServer] = []
         self._cancels: list[tuple[datetime, Job]] = []
+        self._has_search = False
 
     def add_server(self, config: AgentConfig, says: Callable[[str, str], int]) -> None:
         """Let a registered server join."""
@@ -129,12 +162,19 @@ class Week:
                 while place < len(coming) and coming[place].arrival_s <= passed_s:
                     self._submit(coming[place], place + 1, teams[coming[place].queue])
                     place += 1
+                left_s = (until() - self.clock.now()).total_seconds()
+                if left_s <= SEARCH_BEFORE_END_S and not self._has_search:
+                    self._search(teams[1])
                 self._cancel_due()
                 self._settle()
                 next_s = coming[place].arrival_s - passed_s if place < len(coming) else MOST_STEP_S
                 left_s = (until() - self.clock.now()).total_seconds()
                 end_s = min(server.next_end_s() for server in self.servers)
-                self._pass(max(1.0, min(MOST_STEP_S, next_s, end_s, left_s)))
+                step_s = max(1.0, min(MOST_STEP_S, next_s, end_s, left_s))
+                if left_s - step_s >= FINE_S:
+                    self._pass(step_s)
+                else:
+                    self._pass_finely(step_s)
                 if self.clock.now().day != day:
                     day = self.clock.now().day
                     self._tells(f"  {self.clock.now():%A}: {place} jobs so far")
@@ -147,6 +187,12 @@ class Week:
         made = job_submit(actor=actor, spec=spec, at=self.clock.now(), ids=self.ports.ids)
         if number % CANCELLED_ONE_IN == 0:
             self._cancels.append((self.clock.now() + timedelta(seconds=CANCELLED_AFTER_S), made))
+
+    def _search(self, team: Team) -> None:
+        actor = get_user_model().objects.get(username=team.users[0])
+        data = search_of(queue=team.queue)
+        experiment_submit(actor=actor, data=data, at=self.clock.now(), ids=self.ports.ids)
+        self._has_search = True
 
     def _cancel_due(self) -> None:
         due = [job for at, job in self._cancels if at <= self.clock.now()]
@@ -186,6 +232,15 @@ class Week:
         self._work(seconds)
         self._take()
         self._engine.tick()
+
+    def _pass_finely(self, seconds: float) -> None:
+        """Let time pass in small steps, after each of which every server reports."""
+        while seconds > 0:
+            part_s = min(FINE_STEP_S, seconds)
+            for server in self.servers:
+                server.send()
+            self._pass(part_s)
+            seconds -= part_s
 
     def _work(self, seconds: float) -> None:
         for server in self.servers:

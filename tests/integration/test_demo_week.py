@@ -10,8 +10,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from scheduler.core.lifecycle import JobState
+from scheduler.core.multijob import Promise
 from scheduler.management import demo_week
-from scheduler.models import Attempt, Job, Lease, Round, Sample, Server, UsageHour
+from scheduler.models import Attempt, Experiment, Job, Lease, Round, Sample, Scenario, Server, UsageHour
+from scheduler.models.experiment import ExperimentState
+from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.overview import cluster_now
 from tests.factories import server_make, user_make
 
@@ -38,6 +41,7 @@ def admin_client(settings: Any, client: Client) -> Client:
 def test_week_leaves_what_a_real_one_would(var_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few hours of it: jobs have run and run on, nothing was refused, and each part that pages read has rows."""
     monkeypatch.setattr(demo_week, "WEEK", timedelta(hours=5))
+    monkeypatch.setattr(demo_week, "SEARCH_STEPS", 30_000)  # three and a half hours
     call_command("load_week", url=URL)
 
     assert set(Server.objects.values_list("state", "rejected_reports")) == {("up", 0)}
@@ -52,6 +56,13 @@ def test_week_leaves_what_a_real_one_would(var_dir: Path, monkeypatch: pytest.Mo
     assert 0 < held <= demo_week.GPUS
     assert {"cluster", "queue", "server", "job"} <= set(Sample.objects.values_list("scope", flat=True))
     assert UsageHour.objects.filter(busy_gpu_s__gt=0).exists()
+    search = Experiment.objects.get()
+    assert search.state != ExperimentState.RUNNING
+    assert search.configurations.filter(promise=Promise.POOR).exists()
+    asked = Scenario.objects.get()
+    assert (asked.state, len(asked.variants)) == (ScenarioState.QUEUED, 3)
+    recent = Sample.objects.filter(scope="server", at__gte=Sample.objects.latest("at").at - timedelta(minutes=30))
+    assert recent.values("at").distinct().count() > 90  # a chart of half an hour has no holes
     kept = json.loads((var_dir / "agents" / "sim-01.state").read_text())
     assert kept["sequence"] > 0
     assert oct((var_dir / "demo.json").stat().st_mode)[-3:] == "600"

@@ -57,6 +57,19 @@ def order(**env: str) -> AttemptWanted:
     return wanted(("python", "train.py"), gpu_indexes=(0, 1), gpu_uuids=("a", "b"), env=env)
 
 
+def test_loss_depends_on_the_learning_rate(simulated: Simulated) -> None:
+    """Nearer to the best rate a training comes to a lower loss, so that a search has something to find."""
+    losses = []
+    for rate in ("0.003", "0.01", "0.1"):
+        one = order(SIMULATED_STEPS="1000", SIMULATED_LEARNING_RATE=rate)
+        simulated.send(one)
+        simulated.report(one, after_s=1)
+        losses.append(simulated.report(one, after_s=900).loss)
+
+    assert losses == sorted(losses)
+    assert losses[-1] - losses[0] > 0.5
+
+
 def test_job_runs_for_its_steps_and_completes(simulated: Simulated) -> None:
     """Step, loss and rate rise as told in its environment; then it completes, and the devices are free."""
     job = order(SIMULATED_STEPS="1000", SIMULATED_STEPS_PER_S="2", SIMULATED_GPU_FRAC="0.5")

@@ -35,6 +35,7 @@ from scheduler.ports import live_ports
 from scheduler.services.queues import membership_set, queue_create
 from scheduler.services.servers import agent_config, server_register
 from scheduler.services.settings import settings_change
+from scheduler.services.whatif import scenario_create
 
 # Queue, its quota, and the numbers of those who submit to it beside ``demo.USERS``.
 QUEUES = (("language", 14, range(1, 5)), ("vision", 12, range(5, 8)), ("speech", 6, range(8, 10)))
@@ -88,6 +89,7 @@ class Command(BaseCommand):
         week.live(teams, until=clock.now)
         Sample.objects.update(resolution_s=SAMPLE_S)
         measure_use(until=week.clock.now())
+        ask_what_if(at=clock.now())
         for path, server in zip(configs, week.servers, strict=True):
             write_private(path.with_suffix(".state"), server.kept())
         return users
@@ -136,6 +138,19 @@ def create_servers(*, at: datetime) -> list[Path]:
             ),
         )
     return paths
+
+
+def ask_what_if(*, at: datetime) -> None:
+    """Ask what two days of the week would have been under other policies; the worker answers once it runs."""
+    admin = get_user_model().objects.get(username="admin")
+    since = at - timedelta(days=5)  # so that nearly all that was submitted then has ended
+    body = {
+        "name": "Two days under other policies",
+        "start": {"kind": "past", "since": since.isoformat(), "until": (since + timedelta(days=2)).isoformat()},
+        "variants": [{"policy": "las"}, {"policy": "srtf"}, {"policy": "fifo"}],
+        "seeds": [1],
+    }
+    scenario_create(actor=admin, body=body, at=at)
 
 
 def measure_use(*, until: datetime) -> None:
