@@ -130,8 +130,12 @@ class ShortShares:
             return changes
         jobs = columns.look(rows, now_s)
         held = columns.held_gpus[rows].astype(np.int64)
-        shares = self._shares(jobs, held, now_s)
-        home = {row: floor.leave(row) for row in rows[(held > 0) & ((shares == 0) | jobs.lent)].tolist()}
+        is_lent = bool(columns.lent.any())  # rarely, so the columns for it are not even gathered
+        shares = self._shares(jobs, held, now_s, is_lent=is_lent)
+        rises = (held > 0) & (shares == 0)
+        if is_lent:
+            rises |= jobs.lent
+        home = {row: floor.leave(row) for row in rows[rises].tolist()}
         moved, stay = self._resize(jobs, shares, held, home, now_s)
         if floor.space.total and not shares.all():
             order = self._order(jobs, np.flatnonzero(shares == 0), shares, held, now_s)
@@ -148,10 +152,10 @@ class ShortShares:
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return changes
 
-    def _shares(self, jobs: JobTable, held: IntArray, now_s: float) -> IntArray:
+    def _shares(self, jobs: JobTable, held: IntArray, now_s: float, *, is_lent: bool) -> IntArray:
         """Return the shares; the policy is told that those who live on a loan wait and have never run."""
-        lent = jobs.lent
-        if lent.any():
+        if is_lent:
+            lent = jobs.lent
             asked: Any = self._columns.look(jobs.job_id, now_s)  # a glimpse keeps what it is told
             for name in ("executed_s", "waited_s", "rate"):
                 getattr(asked, name)  # gathered while they still run
@@ -167,11 +171,13 @@ class ShortShares:
         """Shrink, grow and start jobs; return those that were tried, and those that go on from ``home``."""
         floor, reseat, rows = self._floor, self._reseat, jobs.job_id
         tried: list[int] = []
-        less = (shares < held) & (shares > 0) & ~jobs.lent
+        less, more = (shares < held) & (shares > 0), shares > held
+        if home:
+            less &= ~jobs.lent
+            more |= jobs.lent & (shares > 0)
         for row, share in zip(rows[less].tolist(), shares[less].tolist(), strict=True):
             floor.sit(row, shrunk(floor.leave(row), share))
             tried.append(row)
-        more = (shares > held) | (jobs.lent & (shares > 0))
         if not more.any():
             return tried, set()
         back = {}
