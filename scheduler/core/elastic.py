@@ -91,14 +91,8 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
         )
     most = _most_gpus(snapshot, config)
     held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs)).astype(np.int64)
-    young = snapshot.now_s - jobs.held_at_s < config.min_run_s
-    keeps = jobs.running & (held >= jobs.min_gpus) & (held <= most)
-    keeps &= ~jobs.preemptible | young | (not config.preempt)
     could = replace(snapshot, jobs=replace(jobs, max_gpus=most))
-    capacity = int(snapshot.servers.num_gpus.sum())
-    wants = (most >= jobs.min_gpus) & ~keeps & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
-    guaranteed = pressing(tree, could.jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
-    keeps &= ~taken_back(tree, jobs, keeps, held, guaranteed, capacity)
+    keeps, guaranteed = _keeping(could, config, tree, held)
     asking = (most >= jobs.min_gpus) & ~keeps
     lent = jobs.lent & jobs.running & ~keeps
     shares, queue_gpus = _ask(_unlent(could, lent), policy, tree, asking, held * keeps, guaranteed)
@@ -119,6 +113,20 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
         queue_gpus=queue_gpus,
         given_gpus=given,
     )
+
+
+def _keeping(
+    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, held: IntArray
+) -> tuple[BoolArray, IntArray]:
+    """Return (n,) jobs that keep the GPUs they hold, and (k,) GPUs that queues want and have a right to."""
+    jobs, most = snapshot.jobs, snapshot.jobs.max_gpus
+    young = snapshot.now_s - jobs.held_at_s < config.min_run_s
+    keeps = jobs.running & (held >= jobs.min_gpus) & (held <= most)
+    keeps &= ~jobs.preemptible | young | (not config.preempt)
+    capacity = int(snapshot.servers.num_gpus.sum())
+    wants = (most >= jobs.min_gpus) & ~keeps & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
+    guaranteed = pressing(tree, jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
+    return keeps & ~taken_back(tree, jobs, keeps, held, guaranteed, capacity), guaranteed
 
 
 def explained(waiting: list[Waiting], shared: Shared, tree: QueueTree) -> list[Waiting]:
