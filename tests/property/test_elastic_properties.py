@@ -199,19 +199,21 @@ def scattered(draw: st.DrawFn) -> Snapshot:
     for number in range(draw(st.integers(4, 10))):
         gpus, left_s = draw(st.sampled_from([1, 1, 2, 3])), 60.0 * draw(st.integers(1, 20))
         roomy = [server for server, count in enumerate(free) if count >= gpus]
-        seats = ((draw(st.sampled_from(roomy)), gpus),) if roomy and draw(st.booleans()) else ()
+        sits = draw(st.booleans())
+        seats = ((draw(st.sampled_from(roomy)), gpus),) if roomy and sits else ()
         for server, count in seats:
             free[server] -= count
-        started = {"first_start_s": 100.0 * number, "executed_s": 500.0} if seats else {"waited_s": 10.0}
         jobs.append(
             JobRow(
                 num_gpus=gpus,
                 arrival_s=10.0 * number,
+                first_start_s=100.0 * number if seats else float("inf"),
+                executed_s=500.0 if seats else 0.0,
+                waited_s=0.0 if seats else 10.0,
                 remaining_s=left_s,
                 total_s=left_s + (500.0 if seats else 0.0),
                 held_at_s=NOW_S - 500.0,
                 seats=seats,
-                **started,
             )
         )
     return snapshot_of(jobs, [ServerRow(num_gpus=4)] * size)
