@@ -126,15 +126,18 @@ def in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
 
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
-    """Return all replays, whether they keep within their targets, and what doubling the jobs costs."""
+    """Return all replays, whether they keep within their targets, and what doubling the jobs costs and preempts."""
     replays: list[Replay] = []
-    doubling = {}
+    doubling: dict[str, float] = {}
+    doubled_preemptions: dict[str, float] = {}
     for mechanism in TARGETS_S:
         for policy in POLICIES[mechanism]:
             replays.append(in_own_process(policy, mechanism, num_jobs))
             if mechanism == "proportional" and policy in DOUBLED:
                 half = in_own_process(policy, mechanism, num_jobs // 2)
                 doubling[policy] = round(replays[-1]["cpu_s"] / half["cpu_s"], 2)
+                if half["preemptions"]:
+                    doubled_preemptions[policy] = round(replays[-1]["preemptions"] / half["preemptions"], 2)
     worst = {name: max(one["cpu_s"] for one in replays if one["mechanism"] == name) for name in TARGETS_S}
     return {
         "num_gpus": NUM_SERVERS * GPUS,
@@ -145,6 +148,7 @@ def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
         "within_target": all(worst[name] <= most for name, most in TARGETS_S.items()),
         "doubling_target": DOUBLING_TARGET,
         "doubling_costs": doubling,
+        "doubling_preemptions": doubled_preemptions,
         "peak_rss_mb": max(one["peak_rss_mb"] for one in replays),
         "replays": replays,
     }

@@ -48,7 +48,10 @@ def replays(measured: Measured) -> list[str]:
         )
         for one in result["replays"]
     ]
-    doubling = ", ".join(f"{policy} {times:.2f}" for policy, times in result["doubling_costs"].items())
+    more = {policy: f" (preemptions {times:.2f})" for policy, times in result["doubling_preemptions"].items()}
+    doubling = ", ".join(
+        f"{policy} {times:.2f}{more.get(policy, '')}" for policy, times in result["doubling_costs"].items()
+    )
     loads = [one["load_1min"] for one in result["replays"]]
     return [
         *_lines((*head, "peak MB", "preemptions"), rows),
