@@ -7,7 +7,7 @@ import pytest
 from frontend.pages.jobs.figures import Gap, Scene, frac_chart, loss_chart, memory_chart, rate_chart
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.progress import ends_at
-from frontend.pages.jobs.shaping import MOST_POINTS, smoothed, thin
+from frontend.pages.jobs.shaping import MOST_POINTS, smoothed, thin, with_holes
 
 AT = datetime(2026, 3, 7, 14, 0, tzinfo=UTC)
 
@@ -140,3 +140,14 @@ def test_the_end_follows_from_what_is_left_and_the_rate() -> None:
 def test_places_in_line_are_ordinals(count: int, words: str) -> None:
     """As people say them."""
     assert ordinal(count) == words
+
+
+def test_a_line_breaks_where_samples_are_missing_for_long() -> None:
+    """Long beside those around it: old samples, which are further apart than new ones, are no holes."""
+    old = [AT + timedelta(minutes=10 * index) for index in range(6)]
+    new = [old[-1] + timedelta(seconds=10 * index) for index in range(1, 30)]
+    late = [new[-1] + timedelta(minutes=5, seconds=10 * index) for index in range(30)]
+    values = [1.0] * (len(old) + len(new) + len(late))
+    _, drawn = with_holes([*old, *new, *late], values, UTC)
+
+    assert [index for index, value in enumerate(drawn) if value is None] == [len(old) + len(new)]

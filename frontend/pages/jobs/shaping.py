@@ -4,11 +4,14 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from itertools import pairwise
+from statistics import median
 
 from frontend.components.charts import wall
 from frontend.components.formats import NBSP, number
 
 MOST_POINTS = 500
+# Steps before and after one that tell how far apart samples usually are there.
+NEIGHBOURS = 8
 
 
 def thin(count: int) -> list[int]:
@@ -67,15 +70,23 @@ def broken(x: Sequence[int], y: Sequence[float]) -> tuple[list[int | None], list
 def with_holes(
     at: Sequence[datetime], values: Sequence[float | None], zone: tzinfo
 ) -> tuple[list[str], list[float | None]]:
-    """Return the line as Plotly takes it, with a break where samples are missing for long."""
-    steps = sorted((b - a).total_seconds() for a, b in pairwise(at))
-    usual = steps[len(steps) // 2] if steps else 1.0
+    """Return the line as Plotly takes it, with a break where samples are missing for long.
+
+    Long is beside what is usual before or after: samples are further apart the older they are.
+    """
+    steps = [(b - a).total_seconds() for a, b in pairwise(at)]
     xs: list[str] = []
     ys: list[float | None] = []
     for index, (moment, value) in enumerate(zip(at, values, strict=True)):
-        if index and (moment - at[index - 1]).total_seconds() > max(5.0, 4 * usual):
+        if index and steps[index - 1] > max(5.0, 4 * _usual_s(steps, index - 1)):
             xs.append(wall(at[index - 1], zone))
             ys.append(None)
         xs.append(wall(moment, zone))
         ys.append(value)
     return xs, ys
+
+
+def _usual_s(steps: Sequence[float], index: int) -> float:
+    """Return how far apart samples are around a step, seconds: the longer of before it and after it."""
+    around = (steps[max(0, index - NEIGHBOURS) : index], steps[index + 1 : index + 1 + NEIGHBOURS])
+    return max((median(part) for part in around if part), default=steps[index])
