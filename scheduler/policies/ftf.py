@@ -56,4 +56,5 @@ def fairness(snapshot: Snapshot) -> FloatArray:
     known = np.isfinite(jobs.remaining_s + jobs.total_s) & (jobs.total_s > 0)
     slower = np.maximum(1.0, jobs.num_gpus * jobs.sharers / max(1, int(snapshot.servers.num_gpus.sum())))
     shared_s = snapshot.now_s - jobs.arrival_s + jobs.remaining_s
-    return np.divide(shared_s, jobs.total_s * slower, out=np.full(len(jobs), -np.inf), where=known)
+    rho: FloatArray = np.divide(shared_s, jobs.total_s * slower, out=np.full(len(jobs), -np.inf), where=known)
+    return rho
