@@ -1,10 +1,13 @@
 """How long ``manage.py simulate --compare`` takes with two processes, beside one.
 
 The whole command counts, from its start to its end, by the clock: reading the options, making the workload, handing it
-to the processes, the table at the end. On fewer than two free cores it says nothing.
+to the processes, the table at the end. What two cores of this machine give at that time is measured beside it: a bare
+loop that two processes share takes half as long as in one where both cores are there all the time.
 """
 
 import json
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,13 +22,22 @@ NUM_JOBS, NUM_SERVERS, GPUS, ROUND_S, LOAD = 20_000, 313, 8, 60, 0.95
 MANAGE = Path(__file__).parent.parent / "manage.py"
 # Wall time with two processes as a share of the sum of the arms.
 TARGET_SHARE = 0.6
+# Pushes and pops, as a replay does all the time, for a second or two.
+BARE_LOOP = """
+from heapq import heapify, heappushpop
+heap = [(float(at * 7919 % 100_003), at) for at in range(100_000)]
+heapify(heap)
+for at in range(1_500_000):
+    heappushpop(heap, (heap[0][0] + at * 7919 % 100_003, at))
+"""
 
 
 class Timing(TypedDict):
-    """One run of the command."""
+    """One run of the command; ``cpu_s`` is that of all its processes."""
 
     workers: int
     wall_s: float
+    cpu_s: float
     arms_cpu_s: float
 
 
@@ -36,17 +48,39 @@ def timing(workers: int, *, num_jobs: int = NUM_JOBS) -> Timing:
         trace = f"generate:philly?jobs={num_jobs}&load={LOAD}&gpus={NUM_SERVERS * GPUS}"
         how = f"--servers {NUM_SERVERS} --gpus {GPUS} --round-s {ROUND_S} --workers {workers} --json {answer}"
         command = [sys.executable, str(MANAGE), "simulate", trace, *how.split(), "--compare", ",".join(ARMS)]
-        begin_s = time.perf_counter()
+        begin_s, begin_cpu_s = time.perf_counter(), _cpu_of_children_s()
         subprocess.run(command, check=True, capture_output=True)
-        wall_s = time.perf_counter() - begin_s
+        wall_s, cpu_s = time.perf_counter() - begin_s, _cpu_of_children_s() - begin_cpu_s
         arms = json.loads(answer.read_text())["arms"]
     arms_cpu_s = sum(arm["cpu_s"] for arm in arms)
-    return Timing(workers=workers, wall_s=round(wall_s, 2), arms_cpu_s=round(arms_cpu_s, 2))
+    return Timing(workers=workers, wall_s=round(wall_s, 2), cpu_s=round(cpu_s, 2), arms_cpu_s=round(arms_cpu_s, 2))
+
+
+def _cpu_of_children_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def bare_share() -> float:
+    """Return how long two processes take for two bare loops, as a share of one after the other."""
+    command = [sys.executable, "-c", BARE_LOOP]
+    begin_s = time.perf_counter()
+    for _ in range(2):
+        subprocess.run(command, check=True)
+    middle_s = time.perf_counter()
+    loops = [subprocess.Popen(command) for _ in range(2)]
+    for loop in loops:
+        loop.wait()
+    return (time.perf_counter() - middle_s) / (middle_s - begin_s)
 
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
-    """Return both runs, and whether two processes take about half the sum of the arms."""
-    one, two = timing(1, num_jobs=num_jobs), timing(2, num_jobs=num_jobs)
+    """Return both runs, whether two processes take about half the sum of the arms, and how a bare loop fares."""
+    bare = [bare_share()]
+    one = timing(1, num_jobs=num_jobs)
+    bare.append(bare_share())
+    two = timing(2, num_jobs=num_jobs)
+    bare.append(bare_share())
     share = two["wall_s"] / one["wall_s"]
     return {
         "arms": ARMS,
@@ -55,6 +89,7 @@ def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
         "round_s": ROUND_S,
         "target_share": TARGET_SHARE,
         "share": round(share, 3),
+        "bare_share": round(statistics.mean(bare), 3),
         "within_target": share <= TARGET_SHARE,
         "runs": [one, two],
     }

@@ -94,12 +94,21 @@ def rounds(measured: Measured) -> list[str]:
 
 def compare(measured: Measured) -> list[str]:
     """Return how long six arms take with one process and with two."""
-    head = ("processes", "wall s", "CPU s of the arms in it")
-    rows = [(one["workers"], f"{one['wall_s']:.1f}", f"{one['arms_cpu_s']:.1f}") for one in measured["result"]["runs"]]
+    head = ("processes", "wall s", "CPU s", "of these in the arms", "cores busy")
+    rows = [
+        (
+            *(one["workers"], f"{one['wall_s']:.1f}", f"{one['cpu_s']:.1f}", f"{one['arms_cpu_s']:.1f}"),
+            f"{one['cpu_s'] / one['wall_s']:.2f}",
+        )
+        for one in measured["result"]["runs"]
+    ]
     result, load = measured["result"], measured["machine"]["load_1min"]
     share, target = result["share"], result["target_share"]
     when = f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before"
-    return [*_lines(head, rows), "", f"{when}: two processes took {share:.2f} of the time of one (target {target:g})."]
+    told = (
+        f"two processes took {share:.2f} of the time of one (target {target:g}), a bare loop {result['bare_share']:.2f}"
+    )
+    return [*_lines(head, rows), "", f"{when}: {told}."]
 
 
 def queues(measured: Measured) -> list[str]:
