@@ -172,6 +172,10 @@ def _aims(draft: Draft, classes: list[_Class], division: Division) -> Needs:
         # Whom the fractions leave over, or who is unknown, aims at the share of its server: no bound means that.
         for most, its_share in ((cpus, share[0]), (memory, share[1])):
             most[rows] = np.where(most[rows] >= its_share, np.inf, most[rows])
+    # A gang on several servers was counted as on one, which may have less for it than its share on the richest of them.
+    spread = [row for row, seats in draft.seats.items() if len(seats) > 1]
+    for most, useful, its_share in ((cpus, needs.cpus_most, share[0]), (memory, needs.memory_most, share[1])):
+        most[spread] = np.maximum(most[spread], np.minimum(useful[spread], its_share))
     return replace(
         needs, cpus_most=np.maximum(cpus, needs.cpus_least), memory_most=np.maximum(memory, needs.memory_least)
     )

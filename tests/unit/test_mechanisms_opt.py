@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.core.plan import Plan
+from scheduler.core.profile import Profile
 from scheduler.core.round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from scheduler.mechanisms.programs import JobClass, Point, best_division, efficient
@@ -151,6 +152,18 @@ def test_jobs_of_one_profile_that_can_use_other_amounts_are_not_one_class() -> N
 
     plan, _ = run([*jobs, insists], [ServerRow(num_gpus=3, num_cpus=3)])
     assert plan.grants.cpus.tolist() == pytest.approx([0.5, 1.0, 1.5])
+
+
+def test_a_gang_on_several_servers_gets_what_it_can_use_on_the_richest() -> None:
+    """Three GPUs that use 100 GiB each: 100 where one GPU has 256 GiB, though no server has 300."""
+    linear = Profile(scaling=((1.0, 1.0), (8.0, 8.0)))
+    rows = [JobRow(num_gpus=3, max_servers=2, demand_memory_bytes=300 * 2**30, profile=linear)]
+    one = ServerRow(num_gpus=1, num_cpus=3, memory_bytes=256 * 2**30)
+    fifo = [JobRow(num_gpus=2, demand_memory_bytes=1.0)]  # takes half of the large server
+    grants = run(fifo + rows, [one, replace(one, num_gpus=4, num_cpus=12)])[0].grants
+
+    assert grants.num_gpus.tolist() == [2, 1, 2]
+    assert grants.memory_bytes.tolist()[1] == 100 * 2**30
 
 
 def test_an_empty_cluster_and_an_empty_queue() -> None:
