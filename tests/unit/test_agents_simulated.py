@@ -59,12 +59,14 @@ def order(**env: str) -> AttemptWanted:
 
 def test_loss_depends_on_the_learning_rate(simulated: Simulated) -> None:
     """Nearer to the best rate a training comes to a lower loss, so that a search has something to find."""
-    losses = []
+    losses: list[float] = []
     for rate in ("0.003", "0.01", "0.1"):
         one = order(SIMULATED_STEPS="1000", SIMULATED_LEARNING_RATE=rate)
         simulated.send(one)
         simulated.report(one, after_s=1)
-        losses.append(simulated.report(one, after_s=900).loss)
+        loss = simulated.report(one, after_s=900).loss
+        assert loss is not None
+        losses.append(loss)
 
     assert losses == sorted(losses)
     assert losses[-1] - losses[0] > 0.5
