@@ -57,7 +57,7 @@ class ChangesBySelf(Protocol):
 class Leases(Protocol):
     """A policy under which a running job comes before all others but in rounds in which a lease of it ends.
 
-    Otherwise the key of a job depends on the job alone.
+    Otherwise its key depends on a few numbers of the job alone, and so does the key of a job that waits.
 
     Attributes:
         lease_s: Length of a lease, seconds; 0 for none.
@@ -65,8 +65,18 @@ class Leases(Protocol):
 
     lease_s: float
 
-    def in_lease(self, snapshot: Snapshot) -> BoolArray:
-        """Return (n,) running jobs whose lease goes on; their key is -inf."""
+    def key(self, shared_s: float, total_s: float, num_gpus: float, sharers: float, cluster_gpus: int) -> float:
+        """Return the key of one job outside a lease, to the bit what ``priority`` has in its column.
+
+        A larger ``shared_s`` never makes it weaker, fewer ``sharers`` neither.
+
+        Args:
+            shared_s: Seconds from its arrival to its end if it ran from now on.
+            total_s: Seconds that its whole work takes at speed 1.
+            num_gpus: GPUs it asks for.
+            sharers: Jobs that were active on average since it arrived, as of a ``JobTable``.
+            cluster_gpus: GPUs of all servers.
+        """
 
 
 @runtime_checkable

@@ -1,5 +1,7 @@
 """Leases: a job holds its GPUs for a while; when that is over, it has to win them again."""
 
+import math
+
 import numpy as np
 
 from scheduler.core.tables import BoolArray, Snapshot
@@ -28,3 +30,10 @@ def in_lease(snapshot: Snapshot, lease_s: float) -> BoolArray:
     goes_on = (leases == 0) | (since_s - leases * lease_s >= min(snapshot.round_s, lease_s / 2))
     held: BoolArray = jobs.running & goes_on
     return held
+
+
+def ends(held_s: float, lease_s: float, round_s: float) -> bool:
+    """Return whether a lease of one job that has run for ``held_s`` ends in this round: not ``in_lease``."""
+    since_s = held_s + _DUST_S
+    leases = math.floor(since_s / lease_s)
+    return leases > 0 and since_s - leases * lease_s < min(round_s, lease_s / 2)

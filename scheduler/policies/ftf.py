@@ -1,15 +1,18 @@
 """Finish-time fairness: the job that sharing delays most goes first."""
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from scheduler.core.leases import in_lease
-from scheduler.core.tables import BoolArray, FloatArray, JobTable, Snapshot
+from scheduler.core.tables import FloatArray, JobTable, Snapshot
 
 # Keys drift all the time while somebody waits: a shell without fixed rounds looks again after a second.
 _LOOK_AGAIN_S = 1.0
+_DIGITS = 12
+_SCALE = 10.0**_DIGITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +39,18 @@ class Ftf:
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) finish-time fairness, negative; +inf when the length is unknown, -inf while a lease goes on."""
         # Rounded, so that delays that are equal on paper tie.
-        keys = -fairness(snapshot).round(12)
-        keys[self.in_lease(snapshot)] = -np.inf
+        keys = -fairness(snapshot).round(_DIGITS)
+        if self.lease_s:
+            keys[in_lease(snapshot, self.lease_s)] = -np.inf
         return keys
 
-    def in_lease(self, snapshot: Snapshot) -> BoolArray:
-        """Return (n,) running jobs whose lease goes on."""
-        return in_lease(snapshot, self.lease_s) if self.lease_s else np.zeros(len(snapshot.jobs), dtype=np.bool_)
+    def key(self, shared_s: float, total_s: float, num_gpus: float, sharers: float, cluster_gpus: int) -> float:
+        """Return the key of one job outside a lease: ``priority`` in plain Python."""
+        if not 0 < total_s < math.inf or shared_s == math.inf:
+            return math.inf
+        slower = num_gpus * sharers / (cluster_gpus or 1)
+        # As numpy rounds, which is not what ``round`` with digits does.
+        return -round(shared_s / (total_s * slower if slower > 1.0 else total_s) * _SCALE) / _SCALE
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
         """Return (n,) one second while somebody waits: waiting jobs rise all the time."""

@@ -4,22 +4,118 @@ Who sits where is kept, nobody's rights have to be asked for, and the walk looks
 """
 
 import math
-from typing import cast
+from collections.abc import Sequence
+from typing import Protocol, cast
 
 import numpy as np
 
 from scheduler.core.changes import Changes, Grant
-from scheduler.core.config import ChangesBySelf, Leases, SchedulerConfig
+from scheduler.core.config import ChangesBySelf, Leases, Policy, SchedulerConfig
 from scheduler.core.feasible import Shapes, gangs_of
-from scheduler.core.packing.fresh import FreshWalk, Places
+from scheduler.core.packing.fresh import FreshWalk, Weakest
+from scheduler.core.packing.rivals import Key
 from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.short import Moves
-from scheduler.core.tables import BoolArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.simulator.columns import Columns, cells
-from scheduler.simulator.leased import Leased
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.simulator.columns import Columns
+from scheduler.simulator.leased import LeasedOrder
 from scheduler.simulator.planning import amend_overdue, granted
 from scheduler.simulator.queue_rounds import Glance
 from scheduler.simulator.world import World
+
+_STRIDE = 16  # running jobs handed out at once; doubles in a round
+
+
+class Order(Protocol):
+    """Makes the order of a round."""
+
+    def follow(self, world: World) -> None:
+        """Note who arrived and who left since the last round."""
+
+    def waiting(self, world: World) -> list[Key]:
+        """Return those who wait and could run, strongest first."""
+
+    def weakest(self, world: World) -> Weakest:
+        """Return the running ones who may have to leave; asked after ``waiting``."""
+
+    def seated(self, changes: Changes) -> None:
+        """Note what the round changed."""
+
+    def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
+        """Take up a state."""
+
+    def drifting(self) -> Sequence[int]:
+        """Return jobs of whom the first to count otherwise does so when the first of all does."""
+
+
+class WholeOrder:
+    """The order of everybody, made by columns."""
+
+    def __init__(
+        self, columns: Columns, servers: ServerTable, queues: QueueTable, policy: Policy, *, possible: BoolArray
+    ) -> None:
+        """Begin with nobody; ``possible`` (n,) are the jobs that could run on empty servers."""
+        self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
+        self._possible = possible
+        self._active: IntArray = np.zeros(0, dtype=np.int64)  # rows, ascending
+        self._running = Ranked(())
+
+    def follow(self, world: World) -> None:
+        """Note who arrived and who left since the last round."""
+        columns, active = self._columns, self._active
+        if world.released:
+            active = active[columns.arrived[active] & ~columns.ended[active]]
+        if world.arrived:
+            arrived = np.sort(np.array(world.arrived))
+            later = not len(active) or arrived[0] > active[-1]
+            active = np.concatenate((active, arrived)) if later else np.union1d(active, arrived)
+        self._active = active
+
+    def waiting(self, world: World) -> list[Key]:
+        """Return those who wait and could run, strongest first."""
+        # A glance has all of a snapshot that a policy looks at.
+        glance = cast(Snapshot, Glance(world, self._servers, self._queues, self._active))
+        jobs = glance.jobs
+        keys = self._policy.priority(glance)
+        order = np.lexsort((jobs.arrival_s, jobs.first_start_s, keys))  # by row on ties, as they ascend
+        running = jobs.running[order]
+        columns = (keys, jobs.first_start_s, jobs.arrival_s, self._active)
+        self._running = Ranked([column[order[running][::-1]] for column in columns])
+        waits = order[~running & self._possible[self._active[order]]]
+        return list(zip(*(column[waits].tolist() for column in columns), strict=True))
+
+    def weakest(self, world: World) -> "Ranked":
+        """Return the running ones who may have to leave."""
+        return self._running
+
+    def seated(self, changes: Changes) -> None:
+        """Do nothing: the next order is made from the columns."""
+
+    def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
+        """Take up a state."""
+        self._active = np.array(sorted((*seated, *waiting)), dtype=np.int64)
+
+    def drifting(self) -> Sequence[int]:
+        """Return everybody."""
+        return cast(Sequence[int], self._active)
+
+
+class Ranked:
+    """Running jobs as columns of their places, weakest first, as ``Weakest``."""
+
+    __slots__ = ("_at", "_columns", "_stride")
+
+    def __init__(self, columns: Sequence[FloatArray | IntArray]) -> None:
+        self._columns, self._at, self._stride = columns, 0, _STRIDE
+
+    def more(self, key: Key) -> list[Key]:
+        """Return the next ones; empty when nobody else is weaker than ``key``."""
+        at, end = self._at, self._at + self._stride
+        batch: list[Key] = list(zip(*(column[at:end].tolist() for column in self._columns), strict=True))
+        if not batch or batch[0] < key:
+            return []
+        self._at, self._stride = end, 2 * self._stride
+        return batch
 
 
 class FreshRounds:
@@ -35,117 +131,63 @@ class FreshRounds:
         servers: ServerTable,
         queues: QueueTable,
         config: SchedulerConfig,
+        policy: Policy,
         shelf: Shelf,
         shapes: Shapes,
     ) -> None:
         """Begin with nobody; ``shapes`` are those of the whole workload."""
         self.unsettled = False
-        self._columns, self._servers, self._queues, self._shelf = columns, servers, queues, shelf
-        policy = config.policy
-        self._policy, self._changes = policy, policy if isinstance(policy, ChangesBySelf) else None
-        self._key = np.zeros(len(columns))
-        self._places = Places(cells(self._key), cells(columns.first_start_s), cells(columns.arrival_s))
+        self._columns, self._shelf = columns, shelf
+        self._changes = policy if isinstance(policy, ChangesBySelf) else None
+        preemptive = policy.preemptive and config.preempt
         self._walk = FreshWalk(
             servers,
             config.locality,
-            shape=shapes.shape,
+            shape=shapes.shape.tolist(),
             gangs=gangs_of(columns.look(np.arange(len(columns)), 0.0), shapes),
-            possible=shapes.possible,
-            preemptive=policy.preemptive and config.preempt,
-            places=self._places,
+            preemptive=preemptive,
         )
-        lease_s = policy.lease_s if isinstance(policy, Leases) else 0.0
-        self._leased = Leased(lease_s) if lease_s else None
-        self._active: IntArray = np.zeros(0, dtype=np.int64)  # rows, ascending
-        self._waiting: set[int] = set()
+        self._order: Order
+        if isinstance(policy, Leases) and policy.lease_s:
+            cluster_gpus = int(servers.num_gpus.sum())
+            self._order = LeasedOrder(columns, policy, cluster_gpus=cluster_gpus, possible=shapes.possible)
+        else:
+            self._order = WholeOrder(columns, servers, queues, policy, possible=shapes.possible)
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
-        walk, moves = self._walk, Moves()
+        walk, order, moves = self._walk, self._order, Moves()
         for row in world.released:
             walk.release(row)
             self._shelf.leave(row)
-            if self._leased:
-                self._leased.leave(row)
-        self._follow(world)
+        order.follow(world)
         if walk.num_waiting or world.arrived:
-            if self._leased:
-                self._line_up_leased(world, self._leased)
-            else:
-                rows, running = self._in_order(world, self._active)
-                walk.line_up(rows[~running], lambda: rows[running][::-1].tolist())
+            walk.line_up(order.waiting(world), order.weakest(world))
             moves = walk.walk(world.now_s, _no_keys)
-            if self._leased:
-                self._seat(moves, self._leased, world.now_s)
         world.arrived.clear()
         world.released.clear()
         changes = granted(moves, walk, self._shelf)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
+        order.seated(changes)
         self.unsettled = bool(changes.started or changes.stopped)
         return changes
-
-    def _line_up_leased(self, world: World, leased: Leased) -> None:
-        """Make the order of those who wait; that of those whose leases end when somebody asks for it."""
-
-        def weakest_first() -> list[int]:
-            rows, _ = self._in_order(world, np.array(sorted(leased.ending(world.now_s, world.round_s)), dtype=np.int64))
-            weakest: list[int] = rows[::-1].tolist()
-            return weakest
-
-        waiting, _ = self._in_order(world, np.array(sorted(self._waiting)))
-        self._walk.line_up(waiting, weakest_first)
-
-    def _in_order(self, world: World, rows: IntArray) -> tuple[IntArray, BoolArray]:
-        """Return the rows, strongest first, and which of them run."""
-        glance = cast(Snapshot, Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
-        jobs = glance.jobs
-        keys = self._key[rows] = self._policy.priority(glance)
-        order = np.lexsort((jobs.arrival_s, jobs.first_start_s, keys))  # by row on ties, as they ascend
-        return rows[order], jobs.running[order]
-
-    def _follow(self, world: World) -> None:
-        """Note who is there."""
-        if self._leased:
-            self._waiting.update(world.arrived)
-            return
-        columns, active = self._columns, self._active
-        if world.released:
-            active = active[columns.arrived[active] & ~columns.ended[active]]
-        if world.arrived:
-            arrived = np.sort(np.array(world.arrived))
-            later = not len(active) or arrived[0] > active[-1]
-            active = np.concatenate((active, arrived)) if later else np.union1d(active, arrived)
-        self._active = active
-
-    def _seat(self, moves: Moves, leased: Leased, now_s: float) -> None:
-        """Note who sits and who waits after a walk."""
-        for row in moves.displaced:
-            leased.leave(row)
-        self._waiting.update(moves.displaced)
-        for row in moves.started:
-            leased.sit(row, now_s)
-        self._waiting.difference_update(moves.started)
 
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
         if self._changes is None or not self._walk.num_waiting or not world.seats:
             return math.inf
-        rows = np.array(sorted(self._waiting)) if self._leased else self._active
-        jobs = self._columns.look(rows, world.now_s)
+        jobs = self._columns.look(np.array(self._order.drifting(), dtype=np.int64), world.now_s)
         return float(self._changes.next_change_s(jobs).min(initial=math.inf))
 
     def restore(self, world: World) -> None:
         """Take up a state: ``world`` has the seats, and those who wait as arrived."""
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
-            self._walk.occupy(self._places.of(row), at)
-            if self._leased:
-                self._leased.sit(row, float(self._columns.held_at_s[row]))
-        self._active = self._columns.active
-        self._waiting = set(self._active.tolist()).difference(seats)
+            self._walk.occupy((0.0, 0.0, 0.0, row), at)
+        self._order.restore(list(seats), [row for row in self._columns.active.tolist() if row not in seats])
         grants = self._shelf.sit(seats, (), self._walk.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
 

@@ -83,7 +83,7 @@ def short_rounds(
     if by_itself or not (isinstance(policy, Steady) and policy.steady):
         if in_line or isinstance(policy, Promotes):
             return None
-        return FreshRounds(columns, servers, queues, config, shelf, shapes)
+        return FreshRounds(columns, servers, queues, config, policy, shelf, shapes)
     steps = None
     if preemptive and isinstance(policy, StepsByService):
         steps = Steps(columns, *policy.service_steps())

@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,3 +225,31 @@ def test_what_a_neighbour_left_is_given_out_after_an_interruption(tmp_path: Path
     assert early_s % 60.0 < 58.0
     assert continued.plan_hash == whole.plan_hash
     assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
+
+
+@pytest.mark.parametrize("lease_s", [150.0, 600.0])
+@pytest.mark.parametrize("mechanism", sorted(SHORT["mechanisms"]))
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_hold_in_waves_of_many_jobs(seed: int, mechanism: str, lease_s: float) -> None:
+    """How weak a job gets under leases depends on how many others there are: a hundred come at once, and go again."""
+    draw = random.Random(seed)
+    jobs = [
+        SimJob(
+            arrival_s=wave * 3_000.0 + draw.uniform(0.0, 900.0),
+            num_gpus=draw.choice([1, 1, 2, 4, 8]),
+            run_s=draw.choice([60.0, 300.0, 1_500.0]) * draw.uniform(0.5, 1.5),
+            profile=draw.choice([Profile(), HUNGRY, MODEST]),
+        )
+        for wave in range(4)
+        for _ in range(draw.choice([10, 100]))
+    ]
+    rows = [ServerRow(num_gpus=8, num_cpus=24.0, memory_bytes=512 * GIB) for _ in range(4)]
+    tables = snapshot_of([], rows, [QueueRow()])
+    config = build_config(policy="ftf", policy_options={"lease_s": lease_s}, mechanism=mechanism)
+    short, whole = (
+        simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, restart_s=20.0, skip=skip)
+        for skip in (True, False)
+    )
+
+    assert short.records.preemptions.sum() > 0
+    assert short.plan_hash == whole.plan_hash

@@ -1,10 +1,13 @@
 """Finish-time fairness as an order: the most delayed job first."""
 
 import math
+import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from scheduler.core import leases
 from scheduler.policies.ftf import Ftf, fairness
 from tests.replays import job, replay
 from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
@@ -59,9 +62,9 @@ def test_nobody_comes_before_a_job_whose_lease_goes_on() -> None:
     runs = [JobRow(seats=((0, 1),), held_at_s=NOW_S - since, remaining_s=9.0, total_s=9.0) for since in ran_s]
     snapshot = snapshot_of([*runs, JobRow(remaining_s=9.0, total_s=9.0)], [ServerRow(num_gpus=8)])
 
-    assert Ftf().in_lease(snapshot).tolist() == [True, True, False, False, True, True, False, True, False]
-    assert (Ftf().priority(snapshot) == -math.inf).tolist() == Ftf().in_lease(snapshot).tolist()
-    assert not Ftf(lease_s=0.0).in_lease(snapshot).any()
+    in_lease = Ftf().priority(snapshot) == -math.inf
+    assert in_lease.tolist() == [True, True, False, False, True, True, False, True, False]
+    assert np.isfinite(Ftf(lease_s=0.0).priority(snapshot)).all()
 
 
 def test_a_lease_that_is_won_again_is_no_restart() -> None:
@@ -101,3 +104,35 @@ def test_equal_delays_tie() -> None:
     keys = Ftf().priority(snapshot_of(rows, [ServerRow(num_gpus=10)]))
 
     assert keys[0] == keys[1] == pytest.approx(-10 / 9)
+
+
+def test_key_of_one_job_is_that_of_its_column() -> None:
+    """To the last bit, also for lengths that are unknown and for gangs that would be slower alone."""
+    draw = random.Random(1)
+    rows = [
+        JobRow(
+            num_gpus=draw.choice([1, 2, 8]),
+            arrival_s=NOW_S - draw.uniform(0.0, 90_000.0),
+            remaining_s=draw.choice([0.0, math.inf, draw.uniform(0.0, 5_000.0)]),
+            total_s=draw.uniform(1.0, 90_000.0),
+            sharers=draw.uniform(1.0, 40.0),
+        )
+        for _ in range(300)
+    ]
+    snapshot = snapshot_of(rows, [ServerRow()] * 2)
+    keys = [
+        Ftf().key(NOW_S - row.arrival_s + row.remaining_s, row.total_s, row.num_gpus, row.sharers, 16) for row in rows
+    ]
+
+    assert keys == Ftf().priority(snapshot).tolist()
+
+
+@pytest.mark.parametrize("round_s", [1.0, 60.0, 900.0])
+def test_lease_of_one_job_ends_when_that_of_its_column_does(round_s: float) -> None:
+    """Also where rounds are longer than half a lease."""
+    lease_s = 1_200.0
+    ran_s = [0.0, 599.0, 1_199.0, 1_200.0, 1_259.0, 1_260.0, 1_799.0, 1_800.0, 2_399.0, 2_400.0, 2_460.0]
+    runs = [JobRow(seats=((0, 1),), held_at_s=NOW_S - since) for since in ran_s]
+    snapshot = replace(snapshot_of(runs, [ServerRow(num_gpus=16)]), round_s=round_s)
+
+    assert [leases.ends(since, lease_s, round_s) for since in ran_s] == (~leases.in_lease(snapshot, lease_s)).tolist()
