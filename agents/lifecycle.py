@@ -159,6 +159,7 @@ class AgentCore:
 
     def _accept(self, pending: _Pending) -> None:
         self.book.stamp = pending.stamp
+        self._reporter.go_on(acknowledged=pending.desired.acknowledged_sequence)
         self.book.is_report_due = True
         self.book.align(pending.desired.attempts, claims=pending.claims)
 
@@ -170,6 +171,7 @@ class AgentCore:
 
     def _durable(self, pending: _Pending | None) -> bytes:
         stamp = pending.stamp if pending else self.book.stamp
+        acknowledged = pending.desired.acknowledged_sequence if pending else 0
         attempts = {attempt_id: known.identity for attempt_id, known in sorted(self.book.known.items())}
         for attempt_id in pending.claims if pending else ():
             attempts.setdefault(attempt_id, None)
@@ -178,7 +180,7 @@ class AgentCore:
                 epoch=stamp.epoch,
                 generation=stamp.generation,
                 sequence=stamp.sequence,
-                report_ceiling=self._reporter.ceiling(),
+                report_ceiling=self._reporter.ceiling(acknowledged=acknowledged),
                 attempts=attempts,
             )
         )

@@ -57,6 +57,7 @@ class Reporter:
         self._lease = lease
         self._sequence = 0
         self._ceiling = 0
+        self._is_new = True  # until it has heard from the scheduler
 
     @property
     def is_ready(self) -> bool:
@@ -69,14 +70,37 @@ class Reporter:
         return self._sequence > self._ceiling - CEILING_STEP // 10
 
     def start(self, *, after: int) -> None:
-        """Begin above every sequence an earlier run can have used, even when the wall clock was set back."""
+        """Begin above every sequence an earlier run can have used, even when the wall clock was set back: ``after`` is
+        what it kept on disk, 0 when that is lost.
+        """
         self._sequence = max(after, int(self._clock.now().timestamp() * 1000))
 
-    def ceiling(self) -> int:
-        """Return the sequence to keep on disk: no report goes above it before the next call."""
-        if self.needs_ceiling:
-            self._ceiling = self._sequence + CEILING_STEP
+    def ceiling(self, *, acknowledged: int = 0) -> int:
+        """Return the sequence to keep on disk: no report goes above it before the next call.
+
+        ``acknowledged`` is the report that the scheduler took last, as far as is known.
+        """
+        sequence = max(self._sequence, self._above(acknowledged))
+        if sequence > self._ceiling - CEILING_STEP // 10:
+            self._ceiling = sequence + CEILING_STEP
         return self._ceiling
+
+    def go_on(self, *, acknowledged: int) -> None:
+        """Go on above a report that the scheduler took and this agent does not know of: it lost its memory, and the
+        wall clock was set back.
+
+        To be called when the ceiling for it is on disk. Only the first one after the start counts: of two agents with
+        one identity the one that is not heard stays so.
+        """
+        self._sequence = max(self._sequence, self._above(acknowledged))
+        self._is_new = False
+
+    def _above(self, acknowledged: int) -> int:
+        """Return a sequence above all that the run which was acknowledged can have sent before its messages expired.
+
+        The same number twice would let a lease count from the wrong report.
+        """
+        return acknowledged + CEILING_STEP if self._is_new and acknowledged > self._sequence else 0
 
     def report(self, stamp: Stamp, known: Mapping[str, Known]) -> SendReport:
         """Return the next report; the lease counts from now if it is acknowledged."""

@@ -349,10 +349,16 @@ class FakeHost:
         self.reports.append((envelope.stamp, ServerReport.parse(envelope.body)))
         self.sent_at_s[envelope.stamp.sequence] = self.clock.mono_s()
 
+    @property
+    def newest_report(self) -> int:
+        """Return the sequence of the report that the scheduler took last; 0 before the first."""
+        newest = max(((stamp.epoch, stamp.sequence) for stamp, _ in self.reports), default=(0, 0))
+        return newest[1]
+
     def message(self, *, acknowledged: int | None = None, now_s: float | None = None) -> str:
         """Return the present desired state, sealed, with the next sequence."""
         self.sequence += 1
-        newest = self.reports[-1][0].sequence if self.reports else 0
+        newest = self.newest_report
         desired = DesiredState(
             lease_ttl_s=self.lease_ttl_s,
             acknowledged_sequence=newest if acknowledged is None else acknowledged,

@@ -6,6 +6,7 @@ import pytest
 
 from agents import events as ev
 from agents.records import LAUNCH_FILE, STATE_FILE
+from agents.reporter import CEILING_STEP
 from tests.agent_fake_job import Job
 from tests.agent_fakes import FakeHost
 from tests.agent_server import wanted
@@ -252,6 +253,31 @@ def test_report_sequence_rises_over_a_restart_with_the_clock_set_back(host: Fake
     host.start()
 
     assert host.reports[-1][0].sequence > before
+
+
+def test_agent_without_memory_and_with_its_clock_set_back_goes_on_above_what_was_taken(host: FakeHost) -> None:
+    """The first desired state says which report the scheduler took; this also holds after the next crash."""
+    before = host.reports[-1][0].sequence
+    host.clock.wall = host.clock.wall.replace(year=2016)
+    host.files.own = None
+    host.start()
+    alone = host.reports[-1][0].sequence
+    host.deliver(host.message(acknowledged=before))
+    told = host.reports[-1][0].sequence
+    host.start()
+
+    # Far above: of what the run before sent last, some may still arrive.
+    assert alone < before < told - CEILING_STEP
+    assert host.reports[-1][0].sequence > told
+
+
+def test_agent_is_told_where_it_was_only_once(host: FakeHost) -> None:
+    """Of two agents with one identity the one that is not heard does not overtake the other, and gets no lease."""
+    host.deliver(host.message())
+    before = host.reports[-1][0].sequence
+    host.deliver(host.message(acknowledged=before + 1000))
+
+    assert before < host.reports[-1][0].sequence < before + 1000
 
 
 def test_old_message_is_still_old_after_a_restart(host: FakeHost) -> None:

@@ -55,7 +55,7 @@ class World:
 
     def send(self, message: str) -> None:
         """Put a message on its way. The scheduler acknowledges its newest report in it, so a lease may be granted."""
-        newest = self.host.reports[-1][0].sequence if self.host.reports else 0
+        newest = self.host.newest_report
         self.granted_until_s = max(self.granted_until_s, self.host.sent_at_s.get(newest, -1e9) + TTL_S)
         self.under_way.append(message)
 
@@ -226,7 +226,9 @@ def test_random_faults_break_nothing(steps: list[list[tuple[object, ...]]]) -> N
     stamps = [stamp for stamp, _ in world.host.reports]
     sequences = [stamp.sequence for stamp in stamps]
     assert len(sequences) == len(set(sequences))
-    # Without its memory a server has only its clock to begin above what it sent before.
+    taken = [stamp.sequence for stamp in stamps if stamp.epoch]
+    assert taken == sorted(taken)
+    # Until it is told, a server without its memory has only its clock to begin above what it sent before.
     assert (world.is_memory_lost and world.is_set_back) or sequences == sorted(sequences)
     # A server that lost its memory begins anew; else what it works on only gets newer.
     assert world.is_memory_lost or [s.generation for s in stamps] == sorted(s.generation for s in stamps)
