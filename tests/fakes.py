@@ -213,7 +213,9 @@ class FakeAgent:
                 self.refused += 1
                 continue
             self.stamp = envelope.stamp
-            self._apply(DesiredState.parse(envelope.body))
+            desired = DesiredState.parse(envelope.body)
+            self.sequence = max(self.sequence, desired.acknowledged_sequence)
+            self._apply(desired)
 
     def _apply(self, desired: DesiredState) -> None:
         named = {wanted.attempt_id: wanted for wanted in desired.attempts}
@@ -242,6 +244,10 @@ class FakeAgent:
             attempt.checkpoint_step = attempt.step
         ends = {"preempt": "preempted", "suspend": "suspended", "cancel": "cancelled"}
         attempt.phase, attempt.cause = "ended", ends[attempt.wanted.wanted]
+
+    def forget(self) -> None:
+        """Lose all that it keeps on disk, and all that runs; the wall clock is set back."""
+        self.stamp, self.sequence, self.attempts = Stamp(epoch=0, generation=0, sequence=0), 0, {}
 
     def work(self, seconds: float) -> None:
         """Let everything that runs run."""

@@ -41,10 +41,12 @@ class Intake:
     Attributes:
         taken: The newest report of each server.
         refused: Server id to why, with counts.
+        old: Servers of which there is nothing but genuine reports that are no newer than the one taken last.
     """
 
     taken: list[Taken] = field(default_factory=list)
     refused: dict[str, Counter[str]] = field(default_factory=dict)
+    old: set[str] = field(default_factory=set)
 
     def refuse(self, server_id: str, why: str) -> None:
         """Count one thing that was not taken."""
@@ -79,10 +81,14 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
             intake.refuse(server.pk, "from_the_future")
         elif (stamp.epoch, stamp.sequence) > (server.report_epoch, server.report_sequence):
             envelopes.append(envelope)
-        # Else it is doubled, late or replayed: that is what transports do, and it changes nothing.
+        else:
+            # Doubled, late or replayed: that is what transports do, and it changes nothing. Or the agent lost its
+            # memory, and what it says counts once it is told where it was.
+            intake.old.add(server.pk)
     for envelope in sorted(envelopes, key=lambda item: (item.stamp.epoch, item.stamp.sequence), reverse=True):
         try:
             report = ServerReport.parse(envelope.body)
+            intake.old.discard(server.pk)
             return Taken(server_id=server.pk, epoch=epoch, stamp=envelope.stamp, report=report)
         except ProtocolError as error:
             intake.refuse(server.pk, type(error).__name__.lower())

@@ -68,7 +68,9 @@ class Engine:
         """Apply what has arrived from the agents."""
         at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
         intake = reports_open(messages, at=at)
-        tell: set[str] = set()
+        # Those that are heard get their renewals. No lease follows from this: nothing new is acknowledged.
+        silent = intake.old - self._present(now_s=now_s)
+        tell = {server_id for server_id in silent if self.watch.may_resend(server_id, now_s=now_s)}
         for taken in intake.taken:
             try:
                 tell |= self._apply(taken, intake.refuse, now_s=now_s)

@@ -61,6 +61,22 @@ def test_lost_server_comes_back_by_working_on_the_new_generation(world: World) -
     assert [a.number for a in world.attempts(job)] == [1, 2]
 
 
+@pytest.mark.parametrize("silent_s", [2, SILENCE_S + 2], ids=["soon", "after it was given up"])
+def test_server_that_lost_its_memory_comes_back(world: World, silent_s: int) -> None:
+    """Its reports have numbers of long ago; it is told nevertheless, goes on above them, and works."""
+    agent = world.server("alpha", slots=1)
+    world.pass_time(10)
+    world.pass_time(silent_s, silent=("alpha",))
+    world.transport.desired.clear()  # the broker kept nothing for it
+    agent.forget()
+    world.pass_time(5)
+
+    assert Server.objects.get(name="alpha").state == ServerState.UP
+    assert Server.objects.get(name="alpha").report_sequence == agent.sequence
+
+    world.until_state(world.submit(), JobState.RUNNING, within_s=5)
+
+
 def test_new_scheduler_grants_a_silent_server_one_full_period(world: World) -> None:
     """What the scheduler remembered is gone with it; it never gives a server up for time it did not watch."""
     from scheduler.live.loop import Engine
