@@ -295,14 +295,17 @@ class Walk:
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         board, before, displaced = self._board, self._before, self._displaced
-        rows = self._movables().row if victims else ()
-        if len(victims) == 1 and board.seats[rows[victims[0]]] == seats:
-            board.hand_over(rows[victims[0]], row)
-            self._note_departure(victims[0], seats, job, row)
-        else:
-            for at in victims:
-                self._note_departure(at, board.leave(rows[at]), job, row)
+        if not victims:
             board.sit(row, seats)
+        else:
+            rows = self._movables().row
+            if len(victims) == 1 and board.seats[rows[victims[0]]] == seats:
+                board.hand_over(rows[victims[0]], row)
+                self._note_departure(victims[0], seats, job, row)
+            else:
+                for at in victims:
+                    self._note_departure(at, board.leave(rows[at]), job, row)
+                board.sit(row, seats)
         self._firm.add(row)
         self._sat[row] = job
         self._refusals.pop(job, None)
