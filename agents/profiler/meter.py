@@ -5,24 +5,25 @@ The job trains on while it is measured: no step is lost, and no process is start
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from statistics import linear_regression, median
+from statistics import linear_regression
 
+from agents.profiler.estimate import FASTEST_FRAC, READ_FRAC, Visit, relative_error, steps_s
 from agents.profiler.search import next_cores
 
 # After a change of cores: caches of the count before, and what each reader had begun then.
 DROPPED_STEPS = 5
 # A job is slow at first: memory is claimed, kernels are chosen. That is over after so long.
 WARM_UP_S = 1.5
-# Each count is measured twice, the second time in the opposite order: a machine that becomes slower or faster meanwhile
-# does so for all. Where the two ways tell relative speeds that are further apart than this, both are gone once more:
-# cores of a machine that others use are not equally fast for long.
-AGREED_FRAC = 0.04
-# One time lasts so many steps, fewer when they are long, never fewer than the least; and so long, as
-# what else a machine does comes in bursts.
-MOST_STEPS, LEAST_STEPS = 25, 6
+# Each count is visited twice, the second time in the opposite order, and twice more until its speed beside all cores is
+# known this well, or it was visited so often: cores of a machine that others use are not equally fast for long.
+ENOUGH_ERROR, MOST_VISITS, MOST_VISITS_READ = 0.02, 8, 4
+# One visit lasts so many steps, fewer when they are long, never fewer than the least; and so long. Short visits meet
+# more of a machine's moods; where readers prepare ahead, they would meet what was prepared at another count.
+MOST_STEPS, LEAST_STEPS = 12, 6
+MOST_STEPS_READ = 25
 LEAST_S, ENOUGH_S, TOO_LONG_S = 0.75, 1.5, 15.0
-# The steps of one time in so many runs; the median of these does not see a neighbour's burst.
-RUNS = 5
+# The steps of one visit in so many runs at most, each of so many steps at least.
+RUNS, RUN_STEPS = 5, 4
 # Several readers hand over their mini-batches at nearly the same moment; a run has so many of these moments.
 HANDOVERS = 16
 
@@ -33,7 +34,7 @@ class CoreMeter:
     """Walks through core counts, and back.
 
     Attributes:
-        rates: Steps a second by core count.
+        rates: Steps a second by core count, as far as can be told without what others on the machine take.
         cores: The cores that there are; ``limit`` takes some away.
     """
 
@@ -43,7 +44,8 @@ class CoreMeter:
         self.cores = tuple(cores)
         self._pin = pin
         self._back: list[int] = []  # counts to be measured again, the next one last
-        self._steps_s: dict[int, list[float]] = {}
+        self._visits: dict[int, list[Visit]] = {}
+        self._is_read = False  # whether readers prepare its mini-batches
         self._at: int | None = None
         self._dropped = 0
         self._warm_at_s: float | None = None
@@ -55,10 +57,20 @@ class CoreMeter:
         """Return whether all is measured that the search asks for."""
         return self._at is None
 
+    @property
+    def error(self) -> float | None:
+        """Return the largest standard error of a speed relative to that on all cores; None when it is not known."""
+        return relative_error(self._walked(), frac=self._frac)
+
+    @property
+    def _frac(self) -> float:
+        return READ_FRAC if self._is_read else FASTEST_FRAC
+
     def step(self, now_s: float, *, readers: int = 0) -> None:
         """Take note of the end of a step at ``now_s``; ``readers`` processes prepare mini-batches."""
         if self._at is None:
             return
+        self._is_read |= readers > 0
         if self._warm_at_s is None:
             self._warm_at_s = now_s + WARM_UP_S
         if self._dropped < max(DROPPED_STEPS, readers) or now_s < self._warm_at_s:
@@ -69,12 +81,15 @@ class CoreMeter:
         steps, took_s = len(self._marks_s) - 1, now_s - self._marks_s[0]
         if steps < LEAST_STEPS and took_s < TOO_LONG_S:
             return
-        if (steps >= MOST_STEPS and took_s >= LEAST_S) or took_s >= ENOUGH_S:
-            known_s = self._steps_s.setdefault(self._at, [])
-            if not known_s:
+        most = MOST_STEPS_READ if self._is_read else MOST_STEPS
+        if (steps >= most and took_s >= LEAST_S) or took_s >= ENOUGH_S:
+            known = self._visits.setdefault(self._at, [])
+            if not known:
                 self._back.append(self._at)
-            known_s.append(max(step_s(self._marks_s, readers=readers), 1e-9))
-            self.rates[self._at] = 1.0 / median(known_s)
+            at_s = (self._marks_s[0] + now_s) / 2
+            known.append(Visit(at_s=at_s, runs_s=runs_s(self._marks_s, readers=readers)))
+            found_s = steps_s(self._walked(), frac=self._frac)
+            self.rates |= {cores: 1.0 / step_s for cores, step_s in found_s.items()}
             self._go_on()
 
     def limit(self, cores: Cores) -> None:
@@ -95,30 +110,34 @@ class CoreMeter:
         if count is not None:
             self._pin(self.cores[:count])
 
+    def _walked(self) -> dict[int, list[Visit]]:
+        """Return the visits to counts that there still are."""
+        return {count: known for count, known in self._visits.items() if count <= len(self.cores)}
+
     def _doubts(self) -> bool:
-        """Go there and back once more where two ways did not tell the same; return whether."""
-        walked = [count for count in self._steps_s if count <= len(self.cores)]
-        ways_s = [self._steps_s[count] for count in walked]
-        if not walked or any(len(known_s) != 2 for known_s in ways_s):
+        """Go there and back once more where that does not tell enough; return whether."""
+        walked = self._walked()
+        most = MOST_VISITS_READ if self._is_read else MOST_VISITS
+        if not walked or max(map(len, walked.values())) >= most:
             return False
-        there_s, back_s = ways_s[0]
-        if all(abs(there * back_s / (back * there_s) - 1.0) <= AGREED_FRAC for there, back in ways_s):
+        error = self.error
+        if error is not None and error <= ENOUGH_ERROR:
             return False
         self._back = [*walked, *reversed(walked)]
         return True
 
 
-def step_s(marks_s: Sequence[float], *, readers: int = 0) -> float:
-    """Return the seconds of a step: the median over runs of steps that follow each other.
+def runs_s(marks_s: Sequence[float], *, readers: int = 0) -> tuple[float, ...]:
+    """Return the seconds of a step in each of several runs of steps that follow each other.
 
     Args:
         marks_s: Ends of steps, the first of them where the measuring began; at least two.
         readers: Processes that prepare mini-batches.
     """
     steps = len(marks_s) - 1
-    runs = max(1, min(RUNS, steps // (HANDOVERS * readers) if readers > 1 else steps))
+    runs = max(1, min(RUNS, steps // (HANDOVERS * readers if readers > 1 else RUN_STEPS)))
     edges = [round(run * steps / runs) for run in range(runs + 1)]
-    return median(_slope_s(marks_s[first : last + 1]) for first, last in pairwise(edges))
+    return tuple(max(_slope_s(marks_s[first : last + 1]), 1e-9) for first, last in pairwise(edges))
 
 
 def _slope_s(marks_s: Sequence[float]) -> float:

@@ -18,6 +18,7 @@ class Measured:
         rates: (cores of the job, steps a second), ascending by cores.
         free_cores: Cores that it could use, those of its lease and idle ones of the server.
         took_s: How long it trained with other cores than it was granted, seconds.
+        error: Largest standard error of a speed relative to that on the most cores; None when not known.
         model_bytes, largest_tensor_bytes: Of its parameters; None when it has none of torch.
         read_bytes_per_step: Raw items that it reads; None without a dataset of ours, as all that follows.
         dataset_bytes: All raw items.
@@ -28,6 +29,7 @@ class Measured:
     rates: tuple[tuple[int, float], ...]
     free_cores: int
     took_s: float
+    error: float | None = None
     model_bytes: float | None = None
     largest_tensor_bytes: float | None = None
     read_bytes_per_step: float | None = None
@@ -46,6 +48,7 @@ class Measured:
             rates=rates,
             free_cores=read_int(data, "free_cores", low=1, high=MOST_CORES),
             took_s=read_float(data, "took_s"),
+            error=read_opt_float(data, "error"),
             model_bytes=read_opt_float(data, "model_bytes"),
             largest_tensor_bytes=read_opt_float(data, "largest_tensor_bytes"),
             read_bytes_per_step=read_opt_float(data, "read_bytes_per_step"),

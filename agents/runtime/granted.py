@@ -93,6 +93,8 @@ class Granted:
             return
         took_s = self._clock() - self._began_s
         told = {"rates": sorted(meter.rates.items()), "free_cores": max(meter.rates), "took_s": took_s}
+        if meter.error is not None:
+            told["error"] = meter.error
         self._reports.send("measured", measured=told | _model_sizes() | reading.told())
 
 

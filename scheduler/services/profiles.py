@@ -122,6 +122,8 @@ def measurement_end(*, attempt: Attempt, told: Measured, peak_memory_bytes: int,
     profile.save()
     job = Job.objects.get(pk=attempt.job_id)
     data = {"took_s": round(told.took_s, 1), "points": len(told.rates), "cores": told.free_cores}
+    if told.error is not None:
+        data["error"] = round(told.error, 4)
     job_event(job=job, kind="job_measured", at=at, actor="scheduler", reason="measured", data=data)
     request_round("profile")
     return True

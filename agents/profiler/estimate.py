@@ -1,0 +1,85 @@
+"""What a step takes at each core count, out of several visits to each, and how sure that is. Pure.
+
+Others on the machine only ever slow a job down, in bursts of a second or so: what it takes alone shows in the fastest
+runs of steps, if there are enough visits to meet some. Readers that prepare mini-batches even such bursts out, and hand
+over in bunches, so that a fast run of steps says nothing; there the median counts. A machine that becomes slower or
+faster for all is no burst, and is taken out first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import exp, log, sqrt
+from statistics import fmean, median
+
+# So many of the runs of a count are believed to be faster than what it takes alone, as steps are not all alike; without
+# readers, and with them.
+FASTEST_FRAC, READ_FRAC = 0.1, 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One time at one core count.
+
+    Attributes:
+        at_s: Its middle.
+        runs_s: Seconds of a step in each run of steps.
+    """
+
+    at_s: float
+    runs_s: tuple[float, ...]
+
+
+Visits = Mapping[int, Sequence[Visit]]
+
+
+def steps_s(visits: Visits, *, frac: float) -> dict[int, float]:
+    """Return by core count the seconds of a step: what a share ``frac`` of its runs is below, at the first visit."""
+    slower = _slower_each_s(visits)
+    first_s = min((known[0].at_s for known in visits.values()), default=0.0)
+    return {
+        cores: _quantile(
+            [run_s * exp(-slower * (visit.at_s - first_s)) for visit in known for run_s in visit.runs_s], frac
+        )
+        for cores, known in visits.items()
+    }
+
+
+def relative_error(visits: Visits, *, frac: float) -> float | None:
+    """Return the largest standard error of a speed relative to that on the most cores; None for counts visited once.
+
+    Jackknife: how far apart the estimates are from all visits but one of each count.
+    """
+    times = min((len(known) for known in visits.values()), default=0)
+    if times < 2:
+        return None
+    speeds: dict[int, list[float]] = {cores: [] for cores in visits}
+    for left_out in range(times):
+        fewer = {cores: [*known[:left_out], *known[left_out + 1 :]] for cores, known in visits.items()}
+        found_s = steps_s(fewer, frac=frac)
+        for cores, step_s in found_s.items():
+            speeds[cores].append(log(found_s[max(found_s)] / step_s))
+    return max(sqrt((times - 1) * fmean((one - fmean(every)) ** 2 for one in every)) for every in speeds.values())
+
+
+def _slower_each_s(visits: Visits) -> float:
+    """Return by what share steps of all counts become longer each second: the median over pairs of visits to one count.
+
+    Source: Theil, "A rank-invariant method of linear and polynomial regression analysis", 1950.
+    """
+    slopes = [
+        log(median(after.runs_s) / median(before.runs_s)) / (after.at_s - before.at_s)
+        for known in visits.values()
+        for before, after in combinations(known, 2)
+        if after.at_s > before.at_s
+    ]
+    return median(slopes) if slopes else 0.0
+
+
+def _quantile(values: Sequence[float], frac: float) -> float:
+    """Return what so many of the values are below, on the line between two of them."""
+    ordered = sorted(values)
+    at = frac * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
