@@ -16,7 +16,7 @@ def _profiled(world: World) -> Job:
         memory_bytes_per_gpu=[2.0**30],
         relative_speed=[[0.5], [1.0]],
         rates=[[1.0, 5.0], [2.0, 10.0]],
-        evidence={"server": "node-7"},
+        evidence={"server": "node-7", "error": 0.014},
         measured_at=datetime.now(UTC),
         measured_cpus=2,
         cost_s=12.0,
@@ -26,13 +26,14 @@ def _profiled(world: World) -> Job:
 
 
 def test_measured_job_shows_its_curve_and_its_cost(world: World) -> None:
-    """The finding as a sentence, the points as a table, where and for how long it was measured."""
+    """The finding as a sentence, the points as a table, where, for how long and how well it was measured."""
     job = _profiled(world)
     page = world.browser("member").client.get(f"/jobs/J-{job.number}/profile").content.decode()
 
     assert "Full speed takes 2 cores per CPU slot" in page
     assert "node-7" in page
     assert "with other cores than granted" in page
+    assert "1.4\N{NO-BREAK SPACE}% of a speed beside that on all cores" in page
     assert "Measure again" not in page
 
 
