@@ -34,8 +34,6 @@ POLICIES = {
     "proportional": ("fifo", "priority", "srsf", "srtf", "las", "gittins", "tetris", "fair", "drf", "ftf"),
     "tune": ("fifo", "srtf", "las", "gittins"),
 }
-# What twice the jobs cost is measured under these, and how much more that may be.
-DOUBLED, DOUBLING_TARGET = ("fifo", "srtf", "las"), 2.2
 # Policies that choose how many GPUs each job has replay elastic jobs with measured curves (``bench_elastic``).
 SHARES = ("afs-l", "afs-p")
 CURVES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"
@@ -126,18 +124,8 @@ def in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
 
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
-    """Return all replays, whether they keep within their targets, and what doubling the jobs costs and preempts."""
-    replays: list[Replay] = []
-    doubling: dict[str, float] = {}
-    doubled_preemptions: dict[str, float] = {}
-    for mechanism in TARGETS_S:
-        for policy in POLICIES[mechanism]:
-            replays.append(in_own_process(policy, mechanism, num_jobs))
-            if mechanism == "proportional" and policy in DOUBLED:
-                half = in_own_process(policy, mechanism, num_jobs // 2)
-                doubling[policy] = round(replays[-1]["cpu_s"] / half["cpu_s"], 2)
-                if half["preemptions"]:
-                    doubled_preemptions[policy] = round(replays[-1]["preemptions"] / half["preemptions"], 2)
+    """Return all replays, and whether they keep within their targets."""
+    replays = [in_own_process(policy, mechanism, num_jobs) for mechanism in TARGETS_S for policy in POLICIES[mechanism]]
     worst = {name: max(one["cpu_s"] for one in replays if one["mechanism"] == name) for name in TARGETS_S}
     return {
         "num_gpus": NUM_SERVERS * GPUS,
@@ -146,9 +134,6 @@ def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
         "target_cpu_s": TARGETS_S,
         "worst_cpu_s": worst,
         "within_target": all(worst[name] <= most for name, most in TARGETS_S.items()),
-        "doubling_target": DOUBLING_TARGET,
-        "doubling_costs": doubling,
-        "doubling_preemptions": doubled_preemptions,
         "peak_rss_mb": max(one["peak_rss_mb"] for one in replays),
         "replays": replays,
     }

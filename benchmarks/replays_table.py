@@ -28,7 +28,7 @@ def _when(measured: Measured) -> str:
 
 
 def replays(measured: Measured) -> list[str]:
-    """Return what each replay costs, and what twice the jobs cost."""
+    """Return what each replay costs."""
     result = measured["result"]
     head = (
         "policy",
@@ -48,16 +48,29 @@ def replays(measured: Measured) -> list[str]:
         )
         for one in result["replays"]
     ]
-    more = {policy: f" (preemptions {times:.2f})" for policy, times in result["doubling_preemptions"].items()}
-    doubling = ", ".join(
-        f"{policy} {times:.2f}{more.get(policy, '')}" for policy, times in result["doubling_costs"].items()
-    )
     loads = [one["load_1min"] for one in result["replays"]]
     return [
         *_lines((*head, "peak MB", "preemptions"), rows),
         "",
         f"{_when(measured)}, with a load average (1 minute) of {min(loads)} to {max(loads)}.",
-        f"Twice the jobs at the same load cost, in times (target {result['doubling_target']:g}): {doubling}.",
+    ]
+
+
+def doubling(measured: Measured) -> list[str]:
+    """Return what twice the jobs cost, in times."""
+    result, load = measured["result"], measured["machine"]["load_1min"]
+    rows = [
+        (
+            *(one["policy"], f"{one['num_jobs']:,} to {2 * one['num_jobs']:,}", f"{one['cpu']:.2f}"),
+            *(f"{result['target']:g}", one["preemptions"] or ""),
+        )
+        for one in result["doubling"]
+    ]
+    when = f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before"
+    return [
+        *_lines(("policy", "jobs", "CPU", "target", "preemptions"), rows),
+        "",
+        f"{when}; medians of {result['repeats']} replays of each size, in turn.",
     ]
 
 
@@ -129,6 +142,7 @@ def queues(measured: Measured) -> list[str]:
 # Marker on the page, file of results, and what stands there.
 TABLES: tuple[tuple[str, str, Callable[[Measured], list[str]]], ...] = (
     ("replays", "sim", replays),
+    ("doubling", "doubling", doubling),
     ("elastic", "elastic", elastic),
     ("rounds", "round", rounds),
     ("compare", "compare", compare),
