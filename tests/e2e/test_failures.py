@@ -38,9 +38,14 @@ def submit(client: Client, name: str, script: str, *arguments: str, **spec: Any)
 
 
 def test_each_failure_has_its_cause_its_line_and_its_retry(stack: Stack, tmp_path: Path) -> None:
-    """All at once on one product; those that can heal do, from the last good checkpoint."""
+    """All at once on one product; those that can heal do, from the last good checkpoint.
+
+    Beside them a job that has settled is complete before its last step, and says what it left unused.
+    """
     member = stack.client("member")
     every = cases(str(tmp_path / "network"))
+    stays = {"schedule": {"preemptible": False}}
+    settles = submit(member, "settles", SETTLES, progress={"early_stop": True}, **stays)
     ids = {case.name: member.submit(**case.job()) for case in every}
 
     for case in every:
@@ -57,6 +62,11 @@ def test_each_failure_has_its_cause_its_line_and_its_retry(stack: Stack, tmp_pat
         second = log(member, ids[name], 2)
         assert "missing or damaged, it is not used" in second, second
         assert "from 10" in second, second
+
+    settled = member.wait_state(settles, "completed", "failed", within_s=240)
+    assert (settled["state"], settled["end_cause"]) == ("completed", "early_stopped")
+    assert settled["saved_gpu_s"] > 3_600
+    assert settled["checkpoint"]["step"] == settled["step"]
 
 
 def test_bad_item_is_left_out_by_the_next_job_as_well(stack: Stack, tmp_path: Path) -> None:
@@ -97,17 +107,6 @@ def test_gang_that_would_fail_does_so_on_one_gpu(smoking: Stack, tmp_path: Path)
         ("full", 2, "completed"),
     ]
     assert attempts(member, good)[1]["first_step"] == 0
-
-
-def test_settled_job_is_complete_before_its_last_step(stack: Stack) -> None:
-    """It says what it left unused."""
-    member = stack.client("member")
-    job_id = submit(member, "settles", SETTLES, progress={"early_stop": True})
-    job = member.wait_state(job_id, "completed", "failed", within_s=240)
-
-    assert (job["state"], job["end_cause"]) == ("completed", "early_stopped")
-    assert job["saved_gpu_s"] > 3_600
-    assert job["checkpoint"]["step"] == job["step"]
 
 
 @contextmanager
