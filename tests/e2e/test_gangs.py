@@ -42,9 +42,9 @@ def test_gang_over_two_servers_trains_as_one_rank_does(stack: Stack, tmp_path: P
     """Three GPUs on servers of two: every step has the loss of a job that trains alone."""
     member = stack.client("member")
     hurry(tmp_path / "gang")
-    alone = gang_of(member, tmp_path / "alone", steps=40)
-    member.wait_state(alone, "completed", "failed", within_s=120)
     gang = gang_of(member, tmp_path / "gang", steps=40, gpus=3, max_servers=2)
+    alone = gang_of(member, tmp_path / "alone", steps=40)
+    member.wait_state(alone, "completed", "failed", within_s=180)
 
     job = member.wait_state(gang, "completed", "failed", within_s=180)
 
@@ -88,26 +88,25 @@ def test_elastic_job_shrinks_for_others_and_grows_again(stack: Stack, tmp_path: 
     before = admin.get("/api/v1/settings")["policy"]
     _use_policy(admin, "maxmin")
     try:
-        elastic = gang_of(member, tmp_path / "elastic", steps=2500, gpus=1, max_gpus=4, max_servers=2)
+        elastic = gang_of(member, tmp_path / "elastic", steps=3000, gpus=1, max_gpus=4, max_servers=2)
         wait_for("steps on all four", lambda: len(losses(tmp_path / "elastic")) > 10, within_s=120)
         assert member.get(f"/api/v1/jobs/{elastic}/attempts")["results"][0]["num_gpus"] == 4
         sleep = ["python", "-c", "import time; time.sleep(5)"]
-        others = [member.submit(name=f"rigid-{n}", queue="vision", command=sleep) for n in range(3)]
+        others = [member.submit(name=f"rigid-{n}", queue="vision", command=sleep) for n in range(2)]
+        others.append(gang_of(member, tmp_path / "alone", steps=500))
         wait_for("one", lambda: _ranks(member, elastic)[-1:] == [1], within_s=120)
         for job_id in others:
-            member.wait_state(job_id, "completed", "failed", within_s=90)
+            member.wait_state(job_id, "completed", "failed", within_s=180)
         wait_for("all four again", lambda: _ranks(member, elastic)[-1:] == [4], within_s=120)
         hurry(tmp_path / "elastic")
         job = member.wait_state(elastic, "completed", "failed", within_s=180)
     finally:
         _use_policy(admin, before)
-    alone = gang_of(member, tmp_path / "alone", steps=500)
-    member.wait_state(alone, "completed", "failed", within_s=180)
 
     attempts = member.get(f"/api/v1/jobs/{elastic}/attempts")["results"]
     events = member.get(f"/api/v1/jobs/{elastic}/events?limit=200")["results"]
     story = "\n".join(f"{e['at']} {e['kind']} {e['new_state']} {e['reason']} {e['data']}" for e in events)
-    assert (job["state"], job["step"], len(attempts)) == ("completed", 2500, 1), story
+    assert (job["state"], job["step"], len(attempts)) == ("completed", 3000, 1), story
     assert losses(tmp_path / "elastic")[:500] == pytest.approx(losses(tmp_path / "alone"), rel=1e-3)
 
 
