@@ -16,9 +16,10 @@ DROPPED_STEPS = 5
 WARM_UP_S = 1.5
 # Each count is visited twice, the second time in the opposite order, and twice more until its speed beside all cores is
 # known this well, or it was visited so often: cores of a machine that others use are not equally fast for long. Two
-# visits are alike by chance easily, so they must agree better; but where readers even out what others take.
+# visits are alike by chance easily, so they must agree better. Where readers even out what others take and visits are
+# long, two that agree do, and there is one more at most.
 ENOUGH_ERROR, ENOUGH_ERROR_OF_TWO = 0.02, 0.004
-MOST_VISITS, MOST_VISITS_READ = 8, 4
+MOST_VISITS, MOST_VISITS_READ = 8, 3
 # One visit lasts so many steps, fewer when they are long, never fewer than the least; and so long. Short visits meet
 # more of a machine's moods; where readers prepare ahead, they would meet what was prepared at another count.
 MOST_STEPS, LEAST_STEPS = 12, 6
@@ -120,12 +121,13 @@ class CoreMeter:
         """Go there and back once more where that does not tell enough; return whether."""
         walked = self._walked()
         times = max(map(len, walked.values()), default=0)
-        if times in (0, MOST_VISITS_READ if self._is_read else MOST_VISITS):
+        if not times or times >= (MOST_VISITS_READ if self._is_read else MOST_VISITS):
             return False
         enough = ENOUGH_ERROR_OF_TWO if times == 2 and not self._is_read else ENOUGH_ERROR
         if self.error is not None and self.error <= enough:
             return False
-        self._back = [*walked, *reversed(walked)]
+        down = [*reversed(walked)]
+        self._back = down if self._is_read else [*walked, *down]
         return True
 
 

@@ -131,6 +131,18 @@ def test_counts_are_measured_twice_more_where_two_ways_do_not_agree() -> None:
     assert meter.rates[1] / meter.rates[2] == pytest.approx(0.5, rel=0.001)
 
 
+def test_counts_are_measured_once_more_where_readers_prepare_mini_batches() -> None:
+    """The same with readers, whose visits are long: the median of three ways is right."""
+    pinned: list[int] = []
+    meter, now_s = CoreMeter((0, 1), lambda cores: pinned.append(len(cores))), 0.0
+    while not meter.is_done:
+        now_s += 0.2 if pinned[-1] == 1 else 0.1333 if len(pinned) == 1 else 0.1
+        meter.step(now_s, readers=2)
+
+    assert pinned == [2, 1, 1, 2, 2, 1]
+    assert meter.rates[1] / meter.rates[2] == pytest.approx(0.5, rel=0.001)
+
+
 def _disturbed(chance: random.Random, *, busy_s: float, idle_s: float) -> CoreMeter:
     """Measure a job whose second core brings 1.6, on two cores that somebody else uses now and then."""
     held: list[int] = []
