@@ -42,7 +42,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[Queue
     rows = [ServerRow(num_gpus=size, num_cpus=3.0 * size, memory_bytes=64 * GIB * size) for size in sizes]
     queues = draw(queue_rows(sum(sizes)))
     jobs = []
-    for _ in range(draw(st.integers(2, 40))):
+    for _ in range(draw(st.integers(2, 24))):
         failures = (Failure(after_s=25.0, cause="user"),) if draw(st.integers(0, 7)) == 0 else ()
         jobs.append(
             SimJob(
