@@ -32,7 +32,7 @@ class Loans:
 
 
 def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board, claiming: BoolArray) -> Loans:
-    """Seat jobs without a share on what is free on the board, and return them.
+    """Seat jobs without a share on what is free on the board, then on what jobs outside it leave, and return them.
 
     Args:
         shared: The shares.
@@ -42,11 +42,19 @@ def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board,
         claiming: (n,) jobs that had one, seated or not.
     """
     snapshot = shared.snapshot
-    if not board.space.total or not shared.unshared.any():
+    if not shared.unshared.any():
         return Loans()
     rows = shared.order[shared.unshared[shared.order]].tolist()
     may = _within_limits(snapshot, tree, board, claiming)
-    lent = reseat_on(board, snapshot, config).lend(rows, shared.home, may)
+    reseat = reseat_on(board, snapshot, config)
+    lent = reseat.lend(rows, shared.home, may) if board.space.total else []
+    leaving = [row for row in range(len(snapshot.jobs), len(board.num_gpus)) if row in board.seats]
+    if leaving and len(lent) < len(rows):
+        left = {row: board.leave(row) for row in leaving}
+        lent += reseat.lend([row for row in rows if row not in board.seats], shared.home, may)
+        for row, seats in left.items():
+            if reseat.is_free(row, seats):  # nobody took its place
+                board.sit(row, seats)
     stays = frozenset(row for row in lent if is_inside(board.seats[row], shared.home.get(row, ())))
     return Loans(at_home=stays, elsewhere=frozenset(lent) - stays)
 

@@ -58,6 +58,18 @@ def test_gpus_of_a_share_without_a_place_are_lent(name: str) -> None:
 
 
 @every_policy
+def test_gpus_that_are_being_left_are_lent_after_free_ones(name: str) -> None:
+    """Of the four GPUs without a use one is on its way to be free: the last one who borrows waits for that."""
+    rows = [_job(2, (0, 2)), _job(2, (1, 2)), _job(4, arrival_s=10.0, left_s=100.0)]
+    rows += [_job(1, arrival_s=20.0 + late) for late in range(4)]
+    plan = plan_round(snapshot_of(rows, TWO_SERVERS, releasing=[(0, 1)]), _config(name))
+
+    assert plan.lent == {3, 4, 5, 6}
+    assert sorted(at for row in (3, 4, 5) for at in _places(plan, row)) == [(0, 1), (1, 1), (1, 1)]
+    assert _places(plan, 6) == [(0, 1)]
+
+
+@every_policy
 def test_a_loan_is_kept_while_nobody_needs_it(name: str) -> None:
     """The next rounds neither move nor stop a borrower, and nobody gets a right by having borrowed."""
     config = _config(name)

@@ -153,7 +153,7 @@ class Reseat:
         board, rows, lent = self._board, list(rows), list[int]()
         for row in rows:
             seats = shrunk(home.get(row, ()), self._min_gpus[row])
-            if sum(gpus for _, gpus in seats) == self._min_gpus[row] and self._is_free(row, seats) and may(row):
+            if sum(gpus for _, gpus in seats) == self._min_gpus[row] and self.is_free(row, seats) and may(row):
                 self._sit(row, seats)
                 lent.append(row)
         shut: set[tuple[object, ...]] = set()  # who found no seats among free GPUs that only get fewer
@@ -177,7 +177,8 @@ class Reseat:
             wider = self._choose(row, wanted) or wider or own
         self._sit(row, wider)
 
-    def _is_free(self, row: int, seats: Seats) -> bool:
+    def is_free(self, row: int, seats: Seats) -> bool:
+        """Return whether a row that sits nowhere could sit there."""
         board = self._board
         return all(board.space.free[at] >= gpus and board.fits_after(row, at, gpus, ()) for at, gpus in seats)
 
