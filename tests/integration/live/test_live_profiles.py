@@ -65,6 +65,23 @@ def test_first_job_is_measured_and_the_next_starts_with_its_demand(world: World)
     assert Event.objects.filter(job=first, kind="job_measured").count() == 1
 
 
+def test_job_tells_what_it_measured_and_that_it_is_off_its_gpu_in_one_report(world: World) -> None:
+    """Both are taken, in this order; a report that is refused would be refused again and again."""
+    world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
+    agent = world.server("alpha", slots=1)
+    first, second = world.submit(), world.submit()
+    world.until_state(first, JobState.RUNNING)
+    agent.stops_at_once = False
+    attempt = agent.attempt_of(first.pk)
+    world.until(lambda: attempt.wanted.wanted == "park")
+    attempt.extra, agent.stops_at_once = {"measured": TOLD}, True
+    world.until_state(second, JobState.RUNNING, within_s=3)
+
+    events = Event.objects.filter(job=first).order_by("number").values_list("kind", "new_state")
+    told = list(events)
+    assert told.index(("job_measured", "")) == told.index(("job_state", "parked")) - 1
+
+
 def test_measurement_counts_once_however_often_it_is_reported(world: World) -> None:
     """Every report repeats it."""
     agent = world.server("alpha")
