@@ -86,7 +86,9 @@ def _queued(row: Row) -> str:
     if reason == EndCause.PREEMPTED:
         return f"was preempted{lost}."
     if reason in CAUSES:
-        return f"waits again: {CAUSES[reason]}{lost}."
+        off = row["data"].get("stays_off", ())
+        elsewhere = f" It stays off {', '.join(off)} for an hour if others have room." if off else ""
+        return f"waits again: {CAUSES[reason]}{lost}.{elsewhere}"
     return f"was resumed by {row['actor']}." if row["old_state"] == JobState.SUSPENDED else f"waits again{lost}."
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scheduler.core.avoided import avoided_servers, with_avoided
 from scheduler.core.chosen import Chosen, choose
 from scheduler.core.config import SchedulerConfig, repacks
 from scheduler.core.elastic import Shared, explained, with_shares
@@ -54,6 +55,7 @@ def _without_collections() -> Iterator[None]:
 
 def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     ordered, server_row = in_server_order(snapshot)
+    config = with_avoided(ordered, config)
     tree = queue_tree(ordered.queues)
     shared = with_shares(ordered, config, tree)
     ordered = shared.snapshot
@@ -108,8 +110,11 @@ def _draft(snapshot: Snapshot, chosen: Chosen, loans: Loans, needs: Needs, repac
     order = chosen.line.order
     seats = {row: board.seats[row] for row in order[runs[order]].tolist()}
     free_to_move = np.flatnonzero(repacked & runs).tolist()
+    stays = avoided_servers(snapshot)  # a mechanism knows nothing of what these stay off
     movable = frozenset(
-        row for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1
+        row
+        for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move)
+        if len(seats[row]) == 1 and snapshot.jobs.job_id[row] not in stays
     )
     room = list(board.space.free)
     for row in movable:

@@ -224,6 +224,7 @@ class Snapshot:
             ``job`` is NO_ROW in every row.
         trials: What introspection remembers: the ``trials`` of the plan before.
         round_s: Seconds between two rounds when nothing happens: what ended less than so long ago ended since the last.
+        avoids: Pairs of a job and a server that it stays off where there are others, by their ids, see ``avoided``.
     """
 
     now_s: float
@@ -234,6 +235,7 @@ class Snapshot:
     releasing: Placements = field(default_factory=Placements.none)
     trials: tuple[Trial, ...] = ()
     round_s: float = DEFAULT_ROUND_S
+    avoids: tuple[tuple[int, int], ...] = ()
 
 
 def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from scheduler.core.failures import FailureClass, class_of
+from scheduler.core.failures import MACHINE, FailureClass, class_of
 from scheduler.core.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.live.retry import Ending, Outcome, outcome_of
@@ -313,6 +313,9 @@ def _move_job(
         "line": end.line[:300],
         "failures": outcome.failures,
     }
+    if end.failure in MACHINE and outcome.to is JobState.QUEUED:
+        rows = Lease.objects.filter(attempt=attempt).order_by("server__number")
+        data["stays_off"] = list(rows.values_list("server__name", flat=True).distinct())
     changes = dict(service)
     to = outcome.to
     if to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):

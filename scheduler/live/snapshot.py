@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from scheduler.core.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.live.avoided import avoided_read
 from scheduler.live.job_table import HeldLease, held_leases, job_table
 from scheduler.live.trials import trials_read
 from scheduler.models import Cluster, GangMember, Queue, Server
@@ -55,7 +56,7 @@ class LiveSnapshot:
                 column = getattr(table, field.name)
                 # Profiles are values with a complete repr; everything else is an array.
                 digest.update(repr(column).encode() if field.name == "profiles" else column.tobytes())
-        digest.update(repr(tables.trials).encode())
+        digest.update(repr((tables.trials, tables.avoids)).encode())
         return digest.hexdigest()
 
 
@@ -81,6 +82,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         releasing=_placements([(NO_ROW, h) for h in leaving if h.server_pk in server_rows], server_rows),
         trials=trials_read(jobs),
         round_s=settings.ROUND_S,
+        avoids=avoided_read(job_rows, at=at),
     )
     parked_on: dict[int, tuple[str, ...]] = {}
     for lease in parked:

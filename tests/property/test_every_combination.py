@@ -59,7 +59,7 @@ PROFILES = (
 
 
 def _dressed(snapshot: Snapshot, seed: int, *, elastic: bool) -> Snapshot:
-    """Return the snapshot with users, weights, racks and profiles by chance; and other GPU counts for some jobs."""
+    """Return the snapshot with users, weights, racks, profiles, avoided servers and other GPU counts by chance."""
     rng, jobs = np.random.default_rng(seed), snapshot.jobs
     size = len(jobs)
     stretch = elastic & (rng.random(size) < 0.6)
@@ -77,7 +77,9 @@ def _dressed(snapshot: Snapshot, seed: int, *, elastic: bool) -> Snapshot:
         "profiles": PROFILES,
     }
     rack = rng.integers(0, 2, len(snapshot.servers))
-    return replace(snapshot, jobs=replace(jobs, **columns), servers=replace(snapshot.servers, rack=rack))
+    pairs = product(jobs.job_id.tolist(), snapshot.servers.server_id.tolist())
+    avoids = tuple(pair for pair in pairs if rng.random() < 0.15)
+    return replace(snapshot, jobs=replace(jobs, **columns), servers=replace(snapshot.servers, rack=rack), avoids=avoids)
 
 
 @st.composite
