@@ -100,7 +100,7 @@ class Account:
         self.report = report
         return line.event in ("checkpoint", "resized", "measured")
 
-    def evidence(self, found: Exit, stop: Stop | None, *, is_kernel_oom: bool) -> Evidence:
+    def evidence(self, found: Exit, stop: Stop | None, *, told: ev.TreeGone) -> Evidence:
         """Return what its end is judged by."""
         return Evidence(
             exit=found,
@@ -108,5 +108,6 @@ class Account:
             said_stopped=self._has_stopped,
             said_completed=self.has_completed,
             is_disk_full=self._saw_disk_full,
-            is_kernel_oom=is_kernel_oom,
+            is_kernel_oom=told.is_kernel_oom,
+            is_over_limit=told.is_over_limit,
         )

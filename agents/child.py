@@ -48,6 +48,7 @@ class ChildPlan:
         cpu_ids: Cores it is pinned to; empty for no pinning.
         largest_file_bytes: Limit of one file; 0 for none.
         uid: User, and group, that it runs as; None for our own.
+        entrance: File of the control group that it enters; empty for none.
     """
 
     argv: tuple[str, ...]
@@ -57,6 +58,7 @@ class ChildPlan:
     cpu_ids: tuple[int, ...]
     largest_file_bytes: int
     uid: int | None = None
+    entrance: str = ""
 
 
 def _prctl(option: int, value: int) -> None:
@@ -133,6 +135,10 @@ def _set_up(plan: ChildPlan, parent_pid: int) -> None:
             os.sched_setaffinity(0, plan.cpu_ids)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_OOM_SCORE)
+    if plan.entrance:
+        # Outside it the supervisor watches alone, as on a machine without groups.
+        with contextlib.suppress(OSError), open(plan.entrance, "w") as file:
+            file.write("0")
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, _MOST_FILES)
     if plan.largest_file_bytes > 0:

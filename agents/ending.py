@@ -58,6 +58,7 @@ class Evidence:
         said_stopped, said_completed: What the job itself reported last.
         is_disk_full: The disk had no room while it ran.
         is_kernel_oom: The kernel's out-of-memory killer struck on this machine while it ran.
+        is_over_limit: It struck the job because that took more than it was granted.
     """
 
     exit: Exit
@@ -66,6 +67,7 @@ class Evidence:
     said_completed: bool
     is_disk_full: bool
     is_kernel_oom: bool
+    is_over_limit: bool = False
 
 
 def signal_name(number: int) -> str:
@@ -120,6 +122,8 @@ def _by_itself(evidence: Evidence) -> tuple[str, str]:
     number = evidence.exit.signal
     if number is None:
         return "exit_code", f"The command ended with exit code {evidence.exit.code}."
+    if number == signal.SIGKILL and evidence.is_over_limit:
+        return "out_of_memory", "The kernel ended it because it took more memory than it was granted."
     if number == signal.SIGKILL and evidence.is_kernel_oom:
         return "out_of_memory", "The kernel ended it because the machine was out of memory."
     if number == signal.SIGXFSZ:

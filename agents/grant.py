@@ -26,6 +26,11 @@ class Grant:
     idle_cores: tuple[int, ...] = ()
     measure_above: int | None = None
 
+    @property
+    def cores_at_most(self) -> tuple[int, ...]:
+        """Return the cores that it may come to use: also the idle ones for a job that is measured."""
+        return self.cores if self.measure_above is None or not self.cores else (*self.cores, *self.idle_cores)
+
     @staticmethod
     def read(data: dict[str, Any]) -> "Grant":
         """Read it out of JSON. Raises Malformed, KeyError, TypeError."""

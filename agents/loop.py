@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from agents import events as ev
+from agents.cgroup import GROUPS, groups_of_host
 from agents.clock import SystemClock
 from agents.config import VERSION, AgentConfig
 from agents.errors import AlreadyRunning
@@ -57,23 +58,32 @@ def take_lock(state_dir: Path) -> int:
     return descriptor
 
 
-def supervisor_request(config: AgentConfig, attempt_id: str) -> SpawnRequest:
+def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = "") -> SpawnRequest:
     """Return how the supervisor of an attempt is started.
 
     Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. Its
-    directory, where the job will write, is not on its import path.
+    directory, where the job will write, is not on its import path. ``groups`` is where control groups are made.
     """
     directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
         attempt_id=attempt_id,
         argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor", str(directory)),
-        env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8"},
+        env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8", **({GROUPS: groups} if groups else {})},
         cwd=str(directory),
     )
 
 
-def profile_of(config: AgentConfig, probe: Probe, *, num_devices: int) -> ServerProfile:
-    """Return what this agent says of its server, once the directory of the attempts is there."""
+def profile_of(
+    config: AgentConfig, probe: Probe, *, num_devices: int, controllers: frozenset[str] = frozenset()
+) -> ServerProfile:
+    """Return what this agent says of its server, once the directory of the attempts is there.
+
+    Args:
+        config: Of the agent.
+        probe: Of the devices.
+        num_devices: How many there are.
+        controllers: Of the control groups of attempts.
+    """
     problem = trial(config.attempts_dir, code_path=CODE_PATH, interpreter=sys.executable)
     if problem:
         log.warning("jobs_not_isolated", extra={"problem": problem})
@@ -83,7 +93,7 @@ def profile_of(config: AgentConfig, probe: Probe, *, num_devices: int) -> Server
         agent_version=VERSION,
         boot_id=boot_id(),
         device_kind=probe.device_kind,
-        isolation="none" if problem else "user",
+        isolation=("none" if problem else "user") + ("+cgroup" if "memory" in controllers else ""),
         first_uid=None if problem else FIRST_UID,
         num_cpus=max(num_devices, len(config.cpu_ids)),
         memory_bytes=config.memory_bytes,
@@ -103,16 +113,21 @@ class AgentLoop:
         found = probe or find_probe(config)
         self._sampler = Sampler(found)
         self._load = CpuLoad(config.cpu_ids)
-        self._processes = HostProcesses()
+        self._groups, controllers = groups_of_host()
+        log.info("control_groups", extra={"path": self._groups, "controllers": sorted(controllers)})
+        self._processes = HostProcesses(groups=self._groups)
         self._hands = Hands()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
-            core=AgentCore(profile_of(config, found, num_devices=self._sampler.num_devices), SystemClock()),
+            core=AgentCore(
+                profile_of(config, found, num_devices=self._sampler.num_devices, controllers=controllers),
+                SystemClock(),
+            ),
             server_id=config.server_id,
             transport=transport,
             processes=self._processes,
             files=self._files,
-            supervisor=lambda attempt_id: supervisor_request(config, attempt_id),
+            supervisor=self._supervisor,
             later=self._later,
         )
         self._inbox: queue.SimpleQueue[ev.Event | None] = queue.SimpleQueue()
@@ -180,7 +195,10 @@ class AgentLoop:
     def _prepare(self, kind: str) -> None:
         count = max(1, self._config.warm_processes)
         with contextlib.suppress(OSError):
-            self._processes.prepare(supervisor_request(self._config, ""), kind=kind, count=count)
+            self._processes.prepare(self._supervisor(""), kind=kind, count=count)
+
+    def _supervisor(self, attempt_id: str) -> SpawnRequest:
+        return supervisor_request(self._config, attempt_id, groups=self._groups)
 
     def _later(self, carry_out: Callable[[], ev.Event | None], *, once: Hashable) -> None:
         def work() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
+from agents.cgroup import AttemptGroup
 from agents.identity import identity_of, is_alive, send_signal
 from agents.ports import ProcessIdentity, SpawnRequest
 
@@ -33,7 +34,9 @@ class Spare:
 class HostProcesses:
     """Processes of this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, groups: str = "") -> None:
+        """Begin with none; ``groups`` is where the control groups of attempts are, empty for nowhere."""
+        self._groups = groups
         # Ended supervisors are reaped by pid; those adopted from an earlier agent are reaped by init.
         self._children: list[int] = []
         self._reaping = threading.Lock()  # one thread starts processes, another looks at them
@@ -113,10 +116,16 @@ class HostProcesses:
         return is_alive(identity)
 
     def end_all(self, attempt_id: str) -> int:
-        """Send KILL to every process that carries the attempt's mark; return how many were there."""
+        """Send KILL to all processes that carry the attempt's mark or are in its group; return how many there were."""
         marked = [identity for identity in map(identity_of, _pids()) if identity and _has_mark(identity, attempt_id)]
         for identity in marked:
             send_signal(identity, signal.SIGKILL)
+        if self._groups and os.path.isdir(os.path.join(self._groups, attempt_id)):
+            group = AttemptGroup(self._groups, attempt_id)
+            unmarked = set(group.pids()) - {identity.pid for identity in marked}
+            marked += [identity for identity in map(identity_of, unmarked) if identity and is_alive(identity)]
+            group.kill()
+            group.remove()
         if marked:
             log.warning("leftovers_killed", extra={"attempt": attempt_id, "count": len(marked)})
         return len(marked)

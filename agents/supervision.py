@@ -53,7 +53,7 @@ class Supervision:
         self._clock = clock
         self._trainer: ProcessIdentity | None = None
         self._account = Account(launch.order.attempt_id)
-        self._memory_limit = launch.order.memory_bytes
+        self.memory_limit_bytes = launch.order.memory_bytes
         self._shrunk_at_s = 0.0
         self._started_at_s: float | None = None
         self._exit: Exit | None = None
@@ -147,7 +147,7 @@ class Supervision:
             self._tell_members()
         grant = event.control.grant
         if grant is not None and grant != before.grant:
-            if grant.memory_bytes < self._memory_limit:
+            if grant.memory_bytes < self.memory_limit_bytes:
                 self._shrunk_at_s = self._clock.mono_s()
             self._out.append(ev.Give(grant=grant))
 
@@ -175,7 +175,7 @@ class Supervision:
             return
         # The witness writes before anybody can give the devices to the next job.
         self._out.append(ev.Journal(event="exit"))
-        cause, detail = end_cause(self._account.evidence(self._exit, self._stop, is_kernel_oom=event.is_kernel_oom))
+        cause, detail = end_cause(self._account.evidence(self._exit, self._stop, told=event))
         if cause in UNEXPLAINED:
             gang = self._order.gang
             secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
@@ -195,9 +195,9 @@ class Supervision:
         """Return the memory that the job is held to: after a grant shrank it has some time to give memory back."""
         granted = self._order.memory_bytes if self._control.grant is None else self._control.grant.memory_bytes
         is_late = self._clock.mono_s() - self._shrunk_at_s >= SHRINK_GRACE_S
-        if granted >= self._memory_limit or used_bytes <= granted or is_late:
-            self._memory_limit = granted
-        return self._memory_limit
+        if granted >= self.memory_limit_bytes or used_bytes <= granted or is_late:
+            self.memory_limit_bytes = granted
+        return self.memory_limit_bytes
 
     def _on_memory(self, event: ev.MemorySampled) -> None:
         memory_bytes = self._account.used(event)

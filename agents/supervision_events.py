@@ -38,9 +38,13 @@ class ChildExited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeGone:
-    """No process of the attempt is left, and all it wrote has been read; ``output`` is the end of it."""
+    """No process of the attempt is left, and all it wrote has been read; ``output`` is the end of it.
+
+    The kernel may have ended it meanwhile, because the machine had no memory left or because it took more than granted.
+    """
 
     is_kernel_oom: bool = False
+    is_over_limit: bool = False
     output: bytes = b""
 
 

@@ -17,6 +17,7 @@ import time
 from agents import supervision_events as ev
 from agents.attemptdir import AttemptDir
 from agents.cacheowners import cache_folder, owner_bytes, sweep_apart
+from agents.cgroup import AttemptGroup, attempt_group
 from agents.child import StartFailed, become_subreaper
 from agents.clock import SystemClock
 from agents.cores import pin_tree
@@ -87,6 +88,8 @@ class Supervisor:
         self._meter = TreeMeter(me.pid)
         self._num_cpus = max(1, len(launch.order.cpu_ids))
         self._cache = cache_folder(launch.server_id, uid=launch.uid)
+        self._group: AttemptGroup | None = None
+        self._held_bytes = 0
         self._disk = DiskMeter((WORK_DIR, CHECKPOINT_DIR, REPORT_FILE))
         self._ooms_before = kernel_ooms()
         self._due_s = {"memory": 0.0, "measure": 0.0}
@@ -120,6 +123,8 @@ class Supervisor:
                 give_up_s = give_up_s or time.monotonic() + KEEP_TRYING_S
                 if time.monotonic() > give_up_s:
                     return 1
+        if self._group is not None:
+            self._group.remove()
         self._log.close()
         return 0
 
@@ -152,6 +157,7 @@ class Supervisor:
         if self._is_due("memory", MEMORY_EVERY_S):
             cached_bytes = owner_bytes(self._cache, self._launch.order.attempt_id)
             self._handle(ev.MemorySampled(memory_bytes=self._meter.memory_bytes(), cached_bytes=cached_bytes))
+            self._hold_memory()
         self._handle(ev.Tick())
         if self._is_state_due:
             self._write_state(durable=False)
@@ -178,6 +184,8 @@ class Supervisor:
     def _reap(self) -> None:
         """Take in every child that ended; when the attempt is being cleared, kill until there is none."""
         if self._is_clearing:
+            if self._group is not None:
+                self._group.kill()
             signal_tree(os.getpid(), signal.SIGKILL)
         while True:
             try:
@@ -204,7 +212,9 @@ class Supervisor:
             pass
         self._measure()
         output = bytes(self._output_end[-TAIL_BYTES:])
-        self._handle(ev.TreeGone(is_kernel_oom=kernel_ooms() > self._ooms_before, output=output))
+        is_over_limit = self._group is not None and self._group.ooms() > 0
+        is_kernel_oom = kernel_ooms() > self._ooms_before
+        self._handle(ev.TreeGone(is_kernel_oom=is_kernel_oom, is_over_limit=is_over_limit, output=output))
 
     def _pump(self) -> bool:
         """Take output from the pipe into the log; return whether there may be more at once."""
@@ -281,6 +291,10 @@ class Supervisor:
                     self._is_finished = True
 
     def _start(self) -> None:
+        grant = self._launch.control.grant
+        self._group = attempt_group(self._launch.order.attempt_id)
+        self._hold_memory()
+        self._keep_on(self._launch.cpu_ids if grant is None else grant.cores_at_most)
         try:
             pid, self._cache = trainer_start(
                 self._dir,
@@ -289,6 +303,7 @@ class Supervisor:
                 output_fd=self._output_write,
                 cache=self._cache,
                 warm=self._warm,
+                group=self._group,
             )
         except StartFailed as error:
             self._handle(ev.ChildFailed(cause=error.cause, detail=error.detail))
@@ -321,11 +336,22 @@ class Supervisor:
 
     def _give(self, grant: Grant) -> None:
         self._num_cpus = grant.num_cpus
+        self._keep_on(grant.cores_at_most)
         if grant.cores and self._trainer is not None:
             pin_tree(os.getpid(), grant.cores, with_root=False)
         # Without the file the job goes on with what it was told before.
         with contextlib.suppress(OSError):
             self._dir.write_for_job(GRANT_FILE, grant.encode())
+
+    def _hold_memory(self) -> None:
+        """Let the kernel hold the job to its memory, too: to what it had before while it still gives some back."""
+        if self._group is not None and self._held_bytes != self._core.memory_limit_bytes:
+            self._held_bytes = self._core.memory_limit_bytes
+            self._group.hold(memory_bytes=self._held_bytes)
+
+    def _keep_on(self, cores: tuple[int, ...]) -> None:
+        if self._group is not None and cores:
+            self._group.keep_on(cores)
 
     def _write_state(self, *, durable: bool) -> None:
         try:

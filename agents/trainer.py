@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from agents.attemptdir import AttemptDir
+from agents.cgroup import AttemptGroup
 from agents.child import ChildPlan, StartFailed, start_child
 from agents.environment import job_environment
 from agents.joblog import JobLog
@@ -16,7 +17,14 @@ CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def trainer_start(
-    directory: AttemptDir, launch: Launch, *, log: JobLog, output_fd: int, cache: Path, warm: WarmChild | None
+    directory: AttemptDir,
+    launch: Launch,
+    *,
+    log: JobLog,
+    output_fd: int,
+    cache: Path,
+    warm: WarmChild | None,
+    group: AttemptGroup | None = None,
 ) -> tuple[int, Path]:
     """Start the training process; return its pid and the folder of its dataset cache.
 
@@ -27,6 +35,7 @@ def trainer_start(
         output_fd: Where the output goes.
         cache: Folder for items of datasets, unless somebody else has made it.
         warm: A process that was started ahead of time; it becomes the job, or it is ended.
+        group: The control group that it is in; None for none.
 
     Raises:
         StartFailed, OSError.
@@ -59,8 +68,12 @@ def trainer_start(
             cpu_ids=_first_cores(launch),
             largest_file_bytes=order.disk_bytes,
             uid=launch.uid,
+            entrance=group.entrance if group is not None else "",
         )
-        return _started_ahead(plan, launch, warm) or start_child(plan), cache
+        pid = _started_ahead(plan, launch, warm)
+        if pid is not None and group is not None:
+            group.add(pid)
+        return pid or start_child(plan), cache
     finally:
         os.close(work_fd)
 

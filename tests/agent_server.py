@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from agents.cgroup import groups_of_host
 from agents.config import AgentConfig
 from agents.identity import TICKS_PER_S, read_stat, send_signal
 from agents.loop import AgentLoop
@@ -201,12 +202,13 @@ class AgentServer:
     def end(self) -> None:
         """Stop the agent and kill whatever is left; leave nothing behind."""
         self.stop()
+        processes = HostProcesses(groups=groups_of_host()[0])
         for attempt in sorted(self.ever):
             path = self.config.attempts_dir / attempt / "state.json"
             state = SupervisorState.parse(path.read_bytes()) if path.exists() else None
             if state is not None and state.supervisor is not None:
                 send_signal(state.supervisor, signal.SIGKILL)
-            wait_for("no leftovers", lambda one=attempt: HostProcesses().end_all(one) == 0)  # type: ignore[misc]
+            wait_for("no leftovers", lambda one=attempt: processes.end_all(one) == 0)  # type: ignore[misc]
 
 
 def marked(attempt: str) -> list[int]:

@@ -11,6 +11,7 @@ from agents.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
 from tests.faults.witness import Who, Witness
 
 CHECKPOINT_EVERY = 7  # steps
+MEASURED_AFTER = 9  # steps of its own: what it says then of its speed
 BOUNDARY_S = 0.4  # a mini-batch: how soon a request is seen
 
 # (attempt id, file name) to content, for all machines: the shared directory.
@@ -61,6 +62,7 @@ class Trainer:
         self._last_s = now_s()
         self._train_s = 0.0
         self._saved: int | None = None
+        self._is_measured = False
         self.behaviour = Behaviour.of(launch.order.command)
         self.first_step = self._resume_step()
         self._lines: list[JobLine] = []
@@ -103,6 +105,9 @@ class Trainer:
         if behaviour.uses_runtime:
             self._keep_place()
             self._say("progress", step=self.step, total_steps=behaviour.total_steps, loss=1.0, steps_per_s=2.0)
+            if self.step - self.first_step >= MEASURED_AFTER and not self._is_measured:
+                self._is_measured = True
+                self._say("measured", measured={"rates": [[1, 1.0], [2, 2.0]], "free_cores": 2, "took_s": 1.0})
             if self.step - (self._saved or self.first_step) >= CHECKPOINT_EVERY:
                 self._save()
             if self._stop_is_asked(now_s):

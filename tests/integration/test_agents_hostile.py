@@ -1,6 +1,7 @@
 """Jobs that misbehave, as real processes: they end with the right cause, leave nothing behind, and the agent lives."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from agents.cgroup import groups_of_host
+from agents.identity import send_signal
 from agents.messages import AttemptWanted
 from tests.agent_server import AgentServer, marked, script, wait_for, wanted
 
@@ -169,6 +172,28 @@ def test_daemon_that_hides_its_environment_dies_with_its_job(server: AgentServer
     pid = int((server.directory(order) / "work" / "pid").read_text())
 
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.skipif(not groups_of_host()[0], reason="no control group is delegated to the tests")
+def test_daemon_that_hides_dies_even_when_its_supervisor_was_killed(server: AgentServer) -> None:
+    """It has neither the mark nor a parent that anybody watches, but it is in the group of its attempt."""
+    hidden = "import os,time;open('pid','w').write(str(os.getpid()));time.sleep(600)"
+    text = (
+        "import os,sys,time\n"
+        f"if os.fork()==0:\n  os.setsid(); os.execve(sys.executable,[sys.executable,'-S','-c',{hidden!r}],{{}})\n"
+        "time.sleep(600)\n"
+    )
+    order = wanted(script(text))
+    server.send(order)
+    path = server.directory(order) / "work" / "pid"
+    pid = int(wait_for("the daemon", lambda: path.exists() and path.read_text()))
+    assert str(pid) in Path(groups_of_host()[0], order.attempt_id, "cgroup.procs").read_text().split()
+
+    send_signal(server.supervisor(order), signal.SIGKILL)
+    server.wait_phase(order, "ended")
+
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert not Path(groups_of_host()[0], order.attempt_id).exists()
 
 
 @pytest.mark.parametrize("what", ["os.environ['HOME']", "os.path.dirname(os.environ['HOME'])"], ids=["work", "all"])

@@ -9,7 +9,12 @@ from frontend.components.formats import counted, number
 from frontend.components.gpu_cells import free_by_server, idle_words, is_free, is_idle
 
 Row = dict[str, Any]  # one server of gpu_map
-ISOLATION = {"user": "Isolation: the jobs of each queue run as a user of their own, with limits of their own."}
+ISOLATION = {
+    "user": "Isolation: the jobs of each queue run as a user of their own, with limits of their own.",
+    "user+cgroup": "Isolation: the jobs of each queue run as a user of their own, within limits that the kernel keeps.",
+    "none+cgroup": "Limits: the kernel keeps them. No isolation otherwise: jobs on it run as one user and can see each "
+    "other's processes and files.",
+}
 NO_ISOLATION = "No isolation: jobs on it run as one user and can see each other's processes and files."
 
 
