@@ -90,5 +90,5 @@ def test_upload_shows_bytes_and_can_be_cancelled(admin: Watched, browser: Browse
     file.write_text("arrival_s,run_s,num_gpus\n0,100,1\n")
     page.set_input_files("#id_trace_upload", str(file))
     page.click(".trace-upload button[type=submit]")
-    assert "autumn.csv is kept" in page.inner_text("body")
+    expect(page.locator("body")).to_contain_text("autumn.csv is kept", timeout=60_000)
     plain.close()
