@@ -13,13 +13,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.config import Locality, LooksAtSizes, SchedulerConfig
+from scheduler.core.config import Binds, Locality, LooksAtSizes, SchedulerConfig
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Fits, Gang, Space, with_fits
-from scheduler.core.tables import FloatArray, JobTable, Snapshot
+from scheduler.core.tables import NO_ROW, FloatArray, JobTable, Snapshot
 
 
-def avoided_servers(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
+def with_avoided(snapshot: Snapshot, config: SchedulerConfig) -> SchedulerConfig:
+    """Return the configuration with a locality that takes the servers which a job stays off last."""
+    by_job = _avoided_servers(snapshot)
+    if not by_job:
+        return config
+    sets = sorted(set(by_job.values()), key=sorted)
+    kind = _ElsewhereBySize if isinstance(config.locality, LooksAtSizes) else _Elsewhere
+    number_of = {job: sets.index(servers) + 1 for job, servers in by_job.items()}
+    return replace(config, locality=kind(base=config.locality, number_of=number_of, sets=(frozenset(), *sets)))
+
+
+def _avoided_servers(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
     """Return the rows of the servers that jobs stay off, by the number of the job; without those that are not here."""
     row_of = {server: row for row, server in enumerate(snapshot.servers.server_id.tolist())}
     found: dict[int, frozenset[int]] = {}
@@ -27,17 +38,6 @@ def avoided_servers(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
         if server in row_of:
             found[job] = found.get(job, frozenset()) | {row_of[server]}
     return found
-
-
-def with_avoided(snapshot: Snapshot, config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration with a locality that takes the servers which a job stays off last."""
-    by_job = avoided_servers(snapshot)
-    if not by_job:
-        return config
-    sets = sorted(set(by_job.values()), key=sorted)
-    kind = _ElsewhereBySize if isinstance(config.locality, LooksAtSizes) else _Elsewhere
-    number_of = {job: sets.index(servers) + 1 for job, servers in by_job.items()}
-    return replace(config, locality=kind(base=config.locality, number_of=number_of, sets=(frozenset(), *sets)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,14 @@ class _Elsewhere:
         if avoided and (found := self.base.seats(space, with_fits(gang, _outside(avoided, gang.fits)))):
             return found
         return self.base.seats(space, gang)
+
+    def home_of(self, job_id: int) -> int:
+        if job_id in self.number_of or not isinstance(self.base, Binds):
+            return NO_ROW
+        return self.base.home_of(job_id)
+
+    def binds(self, job_id: int, seats: Seats) -> bool:
+        return job_id in self.number_of or (isinstance(self.base, Binds) and self.base.binds(job_id, seats))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,17 @@ class LooksAtSizes(Protocol):
     looks_at_sizes: ClassVar[bool]
 
 
+@runtime_checkable
+class Binds(Protocol):
+    """A locality that has reasons of its own for where some jobs sit."""
+
+    def home_of(self, job_id: int) -> int:
+        """Return the row of the server on which the job costs least to start, NO_ROW where all cost the same."""
+
+    def binds(self, job_id: int, seats: Seats) -> bool:
+        """Return whether a mechanism, which knows nothing of the reason, has to leave the job on these servers."""
+
+
 class Mechanism(Protocol):
     """Gives every gang of the draft its cores and memory, and places the ones that are free to move.
 

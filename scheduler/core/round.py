@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.avoided import avoided_servers, with_avoided
+from scheduler.core.avoided import with_avoided
 from scheduler.core.chosen import Chosen, choose
-from scheduler.core.config import SchedulerConfig, repacks
+from scheduler.core.config import Binds, SchedulerConfig, repacks
 from scheduler.core.elastic import Shared, explained, with_shares
 from scheduler.core.feasible import shapes_of
+from scheduler.core.homes import sent_home
 from scheduler.core.introspect import introspect
 from scheduler.core.invariants import check
 from scheduler.core.lend import Loans, lend
@@ -73,6 +74,8 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     repacked = _free_to_move(ordered, config) if repacks(mechanism) else np.zeros(len(jobs), dtype=np.bool_)
     kept = chosen.held.keys() - selection.displaced.keys() | loans.at_home
     draft = _draft(ordered, chosen, loans, needs, repacked)
+    if isinstance(config.locality, Binds):
+        draft = sent_home(draft, draft.seats.keys() - kept, config.locality)
     grants = mechanism.grant(draft)
     moved = _moved(grants, draft, kept) if repacked.any() else frozenset()
     waiting = explain(
@@ -110,11 +113,8 @@ def _draft(snapshot: Snapshot, chosen: Chosen, loans: Loans, needs: Needs, repac
     order = chosen.line.order
     seats = {row: board.seats[row] for row in order[runs[order]].tolist()}
     free_to_move = np.flatnonzero(repacked & runs).tolist()
-    stays = avoided_servers(snapshot)  # a mechanism knows nothing of what these stay off
     movable = frozenset(
-        row
-        for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move)
-        if len(seats[row]) == 1 and snapshot.jobs.job_id[row] not in stays
+        row for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1
     )
     room = list(board.space.free)
     for row in movable:

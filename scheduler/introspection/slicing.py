@@ -19,8 +19,11 @@ from scheduler.core.trial import Trial, TrialKind
 _WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MAX}
 # A round that comes a moment early still ends the quantum.
 _EARLY_S = 1e-6
-# Turns end a moment early or late: jobs whose times differ by less than such a part of a quantum had as many of them.
-_SAME_TURN = 0.25
+# Turns end a moment early or late: jobs whose times differ by less than such a part of a quantum had as many of them. A
+# turn more brings who is further behind nearer to the others, and would bring the rest further away.
+_SAME_TURN = 0.5
+# Quanta that a job is behind others before it takes a GPU of theirs on another server, as moving costs it a launch.
+_MOVES_AFTER = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +32,11 @@ class Slicing:
 
     Nothing is stopped inside a quantum, and gangs on several servers take their turn on all of them together. A job
     that joins begins where the job with the least time stands, so that a newcomer owes nothing and is owed nothing.
-    Who was suspended goes back to its server when there is room. Policies that choose shares slice time themselves:
-    under those nothing is done.
+    Who was suspended goes back to its server when there is room, and elsewhere when it is a turn behind those there.
+    Policies that choose shares slice time themselves: under those nothing is done.
 
     Source: Xiao et al., "Gandiva", OSDI 2018, suspend-resume and weighted round robin. Differs: one round robin over
-    the whole cluster instead of one a server.
+    the whole cluster, in which going elsewhere costs a turn, instead of one a server.
     """
 
     name: ClassVar[str] = "slicing"
@@ -66,7 +69,7 @@ class Slicing:
             base=scene.config.policy,
             quantum_s=self.quantum_s,
             job_id=jobs.job_id[by_id],
-            turn=_turns_had(virtual_s / self.quantum_s)[by_id],
+            quanta=(virtual_s / self.quantum_s)[by_id],
             home=np.array(homes, dtype=np.int64)[by_id],
         )
         config = replace(
@@ -144,8 +147,8 @@ class _Turns:
     """Least virtual time first; at the same turn those whose own has just begun, those that wait, those that run, and
     those that have just stopped.
 
-    After that the servers go round, so that the jobs that stop and those that come for them are of the same servers,
-    and on each of them the order of another policy.
+    Who finds no room beside them at home counts as having had more. After that the servers go round, so that the jobs
+    that stop and those that come for them are of the same servers, and on each of them the order of another policy.
     """
 
     name: ClassVar[str] = "turns"
@@ -153,7 +156,7 @@ class _Turns:
     base: Policy
     quantum_s: float
     job_id: IntArray
-    turn: IntArray
+    quanta: FloatArray
     home: IntArray
 
     @property
@@ -163,7 +166,7 @@ class _Turns:
     def priority(self, snapshot: Snapshot) -> FloatArray:
         jobs, now_s = snapshot.jobs, snapshot.now_s
         row = np.searchsorted(self.job_id, jobs.job_id)
-        turn, home = self.turn[row], self.home[row]
+        quanta, home = self.quanta[row], self.home[row]
         base = self.base.priority(snapshot)
         began = jobs.running & (now_s - jobs.held_at_s < self.quantum_s / 2)
         stopped = ~jobs.running & np.isfinite(jobs.first_start_s) & (jobs.waited_s < self.quantum_s / 2)
@@ -171,6 +174,10 @@ class _Turns:
         # Who waits comes for the last of those who run: the same server must be the first there and the last here.
         side = np.where(jobs.running, -1, 1)
         ties = (side * jobs.job_id, side * jobs.first_start_s, side * base)
+        # Whose own server is full with those before it would have to move: it waits until it is further behind.
+        at_home = np.lexsort((jobs.job_id, jobs.first_start_s, base, place, _turns_had(quanta)))
+        is_over = _taken_at(home, jobs.num_gpus, at_home) > _gpus_of(snapshot, home)
+        turn = _turns_had(quanta + _MOVES_AFTER * is_over)
         lap = _laps(np.lexsort((*ties, home, place, turn)), (turn, place, home))
         # Whose own server has no free GPU for it leaves those of the others to them.
         is_away = ~jobs.running & (jobs.num_gpus * (lap + 1) > _free_at(snapshot, home))
@@ -183,6 +190,12 @@ class _Turns:
         return rank
 
 
+def _gpus_of(snapshot: Snapshot, home: IntArray) -> FloatArray:
+    """Return (n,) GPUs of each home; any number where a job has none."""
+    gpus = dict(zip(snapshot.servers.server_id.tolist(), snapshot.servers.num_gpus.tolist(), strict=True))
+    return np.array([math.inf if server == NO_ROW else gpus.get(server, 0) for server in home.tolist()])
+
+
 def _free_at(snapshot: Snapshot, home: IntArray) -> IntArray:
     """Return (n,) GPUs of each home that nobody holds or is about to leave; 0 where there is no such server."""
     servers = snapshot.servers
@@ -191,6 +204,17 @@ def _free_at(snapshot: Snapshot, home: IntArray) -> IntArray:
         np.subtract.at(free, taken.server, taken.num_gpus)
     free_at = dict(zip(servers.server_id.tolist(), free.tolist(), strict=True))
     return np.array([free_at.get(server, 0) for server in home.tolist()], dtype=np.int64)
+
+
+def _taken_at(home: IntArray, num_gpus: IntArray, order: IntArray) -> IntArray:
+    """Return (n,) GPUs that each job and those before it in the order ask for at its home."""
+    by_home = order[np.argsort(home[order], kind="stable")]
+    taken = np.cumsum(num_gpus[by_home])
+    begins = np.flatnonzero(np.diff(home[by_home], prepend=NO_ROW - 1))
+    before = np.repeat((taken - num_gpus[by_home])[begins], np.diff(begins, append=len(order)))
+    found = np.empty(len(order), dtype=np.int64)
+    found[by_home] = taken - before
+    return found
 
 
 def _laps(order: IntArray, groups: tuple[IntArray, ...]) -> IntArray:
@@ -221,6 +245,12 @@ class _AtHome:
         if home != NO_ROW and space.free[home] >= gpus and (gang.fits is None or gang.fits(home, gpus)):
             return ((home, gpus),)
         return self.base.seats(space, replace(gang, kind=gang.kind[:-1]))
+
+    def home_of(self, job_id: int) -> int:
+        return int(self.home[np.searchsorted(self.job_id, job_id)])
+
+    def binds(self, job_id: int, seats: Seats) -> bool:
+        return self.home_of(job_id) == seats[0][0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
