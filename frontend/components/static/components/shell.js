@@ -227,7 +227,7 @@ const Shell = (() => {
       document.querySelectorAll("details[data-menu][open]").forEach((menu) => { menu.open = false; menu.querySelector("summary").focus(); });
       if (location.hash === "#rail") location.hash = "#content";
     }
-    const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
+    const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog[open]");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.timeStamp - leader < 1200 && places[event.key]) { leader = -Infinity; location.href = places[event.key]; return; }
     if (event.key === "g") leader = event.timeStamp; // when it was typed: a busy page handles it later
