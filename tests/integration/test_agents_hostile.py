@@ -186,7 +186,7 @@ def test_daemon_that_hides_dies_even_when_its_supervisor_was_killed(server: Agen
     order = wanted(script(text))
     server.send(order)
     path = server.directory(order) / "work" / "pid"
-    pid = int(wait_for("the daemon", lambda: path.exists() and path.read_text()))
+    pid = int(str(wait_for("the daemon", lambda: path.exists() and path.read_text())))
     assert str(pid) in Path(groups_of_host()[0], order.attempt_id, "cgroup.procs").read_text().split()
 
     send_signal(server.supervisor(order), signal.SIGKILL)

@@ -56,7 +56,7 @@ def test_root_of_a_container_is_the_agents(tmp_path: Path) -> None:
     """Nothing else is to be seen there; controllers that we have no use for are left alone."""
     kernel = Kernel(tmp_path, path="/", controllers="cpuset io memory pids\n")
 
-    assert kernel.found() == (str(kernel.root), {"cpuset", "memory", "pids"})
+    assert kernel.found() == (str(kernel.root), frozenset({"cpuset", "memory", "pids"}))
 
 
 def test_group_that_is_nobodys_gift_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_group_that_systemd_delegates_is_the_agents(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "listxattr", lambda _: ["user.delegate"])
     kernel = Kernel(tmp_path, path=path, controllers="memory pids\n")
 
-    assert kernel.found() == (str(kernel.root), {"memory", "pids"})
+    assert kernel.found() == (str(kernel.root), frozenset({"memory", "pids"}))
 
 
 def test_kernel_without_the_means_is_not_used(tmp_path: Path) -> None:
