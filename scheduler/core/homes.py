@@ -18,16 +18,14 @@ def sent_home(draft: Draft, starts: Collection[int], locality: Binds) -> Draft:
     Args:
         draft: As selected.
         starts: Rows of the jobs that start in this round.
-        locality: What knows where jobs were.
+        locality: What knows where jobs were, and which may not change places.
     """
-    number = draft.jobs.job_id
-    seats = draft.seats
+    number, seats = draft.jobs.job_id.tolist(), draft.seats
     if not draft.needs.tight:  # else cores or memory may be short there
-        seats = _exchanged(seats, {row: locality.home_of(int(number[row])) for row in starts})
+        loose = [row for row in starts if len(seats[row]) == 1 and not locality.binds(number[row], seats[row])]
+        seats = _exchanged(seats, {row: locality.home_of(number[row]) for row in loose})
     free = frozenset(
-        row
-        for row in draft.movable
-        if seats[row] == draft.seats[row] and not locality.binds(int(number[row]), seats[row])
+        row for row in draft.movable if seats[row] == draft.seats[row] and not locality.binds(number[row], seats[row])
     )
     room = list(draft.room)
     for row in draft.movable - free:
@@ -37,15 +35,19 @@ def sent_home(draft: Draft, starts: Collection[int], locality: Binds) -> Draft:
 
 
 def _exchanged(seats: Mapping[int, Seats], home: Mapping[int, int]) -> Mapping[int, Seats]:
-    """Return the seats after exchanges between jobs of the same size on one server, each of which brings one home."""
-    abroad = {row: own for row, own in home.items() if len(seats[row]) == 1 and own != seats[row][0][0]}
-    if all(own == NO_ROW for own in abroad.values()):
+    """Return the seats after exchanges between jobs of the same size, each of which brings at least one home.
+
+    Args:
+        seats: Where each job sits.
+        home: Home of each job that may change places, all of them on one server that is not their home.
+    """
+    if all(own == NO_ROW for own in home.values()):
         return seats
     after = dict(seats)
     on: dict[tuple[int, int], list[int]] = {}
-    for row in abroad:
+    for row in home:
         on.setdefault(seats[row][0], []).append(row)
-    for row, own in abroad.items():
+    for row, own in home.items():
         here = after[row][0]
         there = (own, here[1])
         if here == there or not on.get(there):
@@ -53,6 +55,6 @@ def _exchanged(seats: Mapping[int, Seats], home: Mapping[int, int]) -> Mapping[i
         other = on[there].pop()
         on[here].remove(row)
         after[row], after[other] = (there,), (here,)
-        if abroad[other] != here[0]:
+        if home[other] != here[0]:
             on[here].append(other)
     return after

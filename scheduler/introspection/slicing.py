@@ -191,9 +191,9 @@ class _Turns:
 
 
 def _gpus_of(snapshot: Snapshot, home: IntArray) -> FloatArray:
-    """Return (n,) GPUs of each home; any number where a job has none."""
+    """Return (n,) GPUs of each home; +inf where a job has none, or it is gone: then it costs the same everywhere."""
     gpus = dict(zip(snapshot.servers.server_id.tolist(), snapshot.servers.num_gpus.tolist(), strict=True))
-    return np.array([math.inf if server == NO_ROW else gpus.get(server, 0) for server in home.tolist()])
+    return np.array([gpus.get(server, math.inf) for server in home.tolist()])
 
 
 def _free_at(snapshot: Snapshot, home: IntArray) -> IntArray:

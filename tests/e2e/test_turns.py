@@ -60,15 +60,14 @@ def ran(moves: Moves) -> list[tuple[float, float]]:
     return joined
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 2.25), pytest.param(75, 2.5, marks=pytest.mark.timed)])
+@pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 2.25), pytest.param(36, 1.0, marks=pytest.mark.timed)])
 def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta: int, most_turns_apart: float) -> None:
     """Nobody is ahead by more than a turn; a turn begins where the last one ended, sooner than a launch, and in no more
     than may be lost of a slot.
 
     In a cycle of three quanta four slots give each of six jobs two. On a busy machine turns end late and in another
-    order, so that who was a turn behind at the beginning may be one ahead at the end; left to itself, everybody's share
-    is equal within 5 % over 25 cycles. Then a job may find its own server full and move, but by far most go on in
+    order, so that who was a turn behind at the beginning may be one ahead at the end; left to itself, nobody is more
+    than one apart, 5 % over twelve cycles. Then a job may find its own server full and move, but by far most go on in
     the process that they were stopped in.
     """
     admin, member = turns.client("admin"), turns.client("member")

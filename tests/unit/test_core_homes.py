@@ -7,6 +7,7 @@ import pytest
 from scheduler.core.config import Mechanism, SchedulerConfig
 from scheduler.core.plan import Plan
 from scheduler.core.round import plan_round
+from scheduler.core.tables import NO_ROW
 from scheduler.core.trial import Trial, TrialKind
 from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms.opt import Opt
@@ -19,7 +20,13 @@ from tests.strategies import JobRow, ServerRow, snapshot_of
 GIB = 2.0**30
 
 
-def _turn(jobs: list[JobRow], servers: list[ServerRow], homes: tuple[int, ...], mechanism: Mechanism) -> Plan:
+def _turn(
+    jobs: list[JobRow],
+    servers: list[ServerRow],
+    homes: tuple[int, ...],
+    mechanism: Mechanism,
+    avoids: tuple[tuple[int, int], ...] = (),
+) -> Plan:
     """Return the plan for a new turn of jobs that were suspended on these servers, by number."""
     ids = tuple(range(1, len(jobs) + 1))
     turn = Trial(
@@ -28,7 +35,7 @@ def _turn(jobs: list[JobRow], servers: list[ServerRow], homes: tuple[int, ...], 
     config = SchedulerConfig(
         policy=Fifo(), locality=Consolidate(), mechanism=mechanism, introspection=(Slicing(quantum_s=60.0),)
     )
-    return plan_round(replace(snapshot_of(jobs, servers, now_s=60.0), trials=(turn,)), config)
+    return plan_round(replace(snapshot_of(jobs, servers, now_s=60.0), trials=(turn,), avoids=avoids), config)
 
 
 def _seats(plan: Plan) -> dict[int, int]:
@@ -60,3 +67,16 @@ def test_who_was_suspended_comes_home_where_its_demand_does_not_fit_any_more(mec
 
     assert _seats(_turn(jobs, servers, (2, 1), mechanism)) == {0: 1, 1: 0}
     assert _seats(_turn(jobs, servers, (1, 2), mechanism)) == {0: 0, 1: 1}
+
+
+def test_nobody_changes_places_with_a_job_that_stays_off_the_server() -> None:
+    """A machine failed under the newcomer on the first server: who was suspended on the second one moves instead."""
+    jobs = [
+        JobRow(executed_s=24.0, first_start_s=0.0, waited_s=60.0),
+        JobRow(executed_s=60.0, first_start_s=0.0, waited_s=60.0),
+    ]
+    newcomer_first = (NO_ROW, 2)
+
+    assert _seats(_turn(jobs, [ServerRow(num_gpus=1)] * 2, newcomer_first, Proportional())) == {0: 0, 1: 1}
+    stays_off = _turn(jobs, [ServerRow(num_gpus=1)] * 2, newcomer_first, Proportional(), avoids=((1, 1),))
+    assert _seats(stays_off) == {0: 1, 1: 0}
