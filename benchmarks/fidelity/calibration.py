@@ -10,8 +10,8 @@ from benchmarks.fidelity.live import LOOK_EVERY_S, Field, run_jobs, seconds, sub
 from benchmarks.fidelity.workload import PRIORITIES, Planned
 
 # Of a first, short job of each kind, which tells how many steps the measured ones take.
-ROUGH_STEPS = 100
-FEW_S, MORE_S, REPEATS = 1.0, 9.0, 2
+ROUGH_STEPS = 50
+FEW_S, MORE_S, REPEATS = 1.0, 12.0, 2
 # Of a job that is stopped once while it trains: as long as the measured ones, so that as much trains beside it.
 STOPPED_S, STOP_AFTER_S = MORE_S, 3.0
 
@@ -38,6 +38,15 @@ class Measured:
     def run_s(self, kind: str, steps: int) -> float:
         """Return how long a job that trains so many steps keeps its slot from the next one."""
         return self.start_s[kind] + steps / self.steps_per_s[kind]
+
+
+def between(before: Measured, after: Measured) -> Measured:
+    """Return the mean of two measurements: a shared machine is faster in one minute than in another."""
+    return Measured(
+        steps_per_s={kind: 2 / (1 / rate + 1 / after.steps_per_s[kind]) for kind, rate in before.steps_per_s.items()},
+        start_s={kind: (start_s + after.start_s[kind]) / 2 for kind, start_s in before.start_s.items()},
+        restart_s=(before.restart_s + after.restart_s) / 2,
+    )
 
 
 def calibrate(field: Field) -> Measured:

@@ -15,6 +15,18 @@ from scheduler.simulator.jobs import SimJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Starts:
+    """What starts cost, seconds; a job that is stopped meanwhile has lost only what it had of that."""
+
+    first_s: float
+    again_s: float
+
+    def pause_s(self, *, first: bool, before_gpus: int, num_gpus: int) -> float:
+        """Return for how long a job that gets its GPUs trains nothing."""
+        return self.first_s if first else self.again_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of the workload; ``ends_s`` are those of its jobs, seconds after the first submission."""
 
@@ -47,12 +59,13 @@ def replayed(
     num_slots: int,
 ) -> Outcome:
     """Return what the simulator says, from the times of submission and from what was measured before."""
+    starts = Starts(first_s=min(measured.start_s.values()), again_s=measured.restart_s)
     first_s = min(seconds(job["submitted_at"]) for job in jobs)
     workload = [
         SimJob(
             arrival_s=seconds(job["submitted_at"]) - first_s,
             num_gpus=1,
-            run_s=measured.run_s(plan.kind, count),
+            run_s=measured.run_s(plan.kind, count) - starts.first_s,
             max_servers=1,
             priority=float(plan.priority),
         )
@@ -61,7 +74,7 @@ def replayed(
     servers = server_table(Cluster(groups=(ServerGroup(count=num_slots, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
     queues = queue_table((QueueSpec(name="all"),), cluster_gpus=num_slots)
     config = build_config(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
-    records = simulate(workload, servers, queues, config, restart_s=measured.restart_s).records
+    records = simulate(workload, servers, queues, config, costs=starts).records
     return Outcome(
         average_jct_s=float(records.jct_s.mean()),
         makespan_s=float(records.end_s.max() - records.arrival_s.min()),

@@ -8,7 +8,8 @@ from scheduler.simulator.draws import Draws
 
 # Command of each kind of job, all but the number of its steps.
 Kinds = Mapping[str, tuple[str, ...]]
-# Sizes that take a few milliseconds a step on one core.
+# Seconds that a job waits for each mini-batch, about twice as long as it computes; sizes of a few milliseconds a step.
+READ_S = {"lstm": 0.012, "m5": 0.012, "mobilenet": 0.02, "resnet": 0.06, "transformer": 0.02}
 SIZES: dict[str, tuple[str, ...]] = {
     "lstm": ("--batch", "16", "--width", "32", "--rows", "256"),
     "m5": ("--batch", "8", "--width", "8", "--rows", "128"),
@@ -17,10 +18,11 @@ SIZES: dict[str, tuple[str, ...]] = {
     "transformer": ("--batch", "8", "--width", "32", "--rows", "256"),
 }
 KINDS: Kinds = {
-    kind: (sys.executable, "-m", f"agents.workloads.{kind}", *sizes, "--steps") for kind, sizes in SIZES.items()
+    kind: (sys.executable, "-m", "benchmarks.fidelity.reading", kind, str(READ_S[kind]), *sizes, "--steps")
+    for kind, sizes in SIZES.items()
 }
 # Training time of a job, drawn log-evenly between these, seconds.
-SHORTEST_S, LONGEST_S = 2.0, 12.0
+SHORTEST_S, LONGEST_S = 4.0, 24.0
 PRIORITIES = (20, 50, 80)
 LOAD = 1.3
 # So many are there from the start, for each slot: beside an idle slot a job is faster than the replay knows.
