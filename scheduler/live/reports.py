@@ -159,12 +159,19 @@ def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datet
 
 
 def _members(server: Server) -> dict[str, GangMember]:
-    """Return the processes of gangs that are to be on a server, by the id that its agent knows."""
+    """Return the processes of gangs that are to be on a server, by the id that its agent knows.
+
+    Those of one gang share its row, so that each sees what was made of it by what was said of another.
+    """
     here = GangMember.objects.filter(gpu__server=server, ended_at=None)
     if not here.exists():  # a tenth of what the rows of three tables cost, and nearly always all there is to know
         return {}
     rows = here.filter(gang__attempt__ended_at=None).select_related("gang__attempt__job")
-    return {member.pk: member for member in rows.defer("gang__attempt__job__spec").order_by("pk")}
+    found = {member.pk: member for member in rows.defer("gang__attempt__job__spec").order_by("pk")}
+    gangs = {member.gang_id: member.gang for member in found.values()}
+    for member in found.values():
+        member.gang = gangs[member.gang_id]
+    return found
 
 
 def _member_apply(server: Server, member: GangMember, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
@@ -188,6 +195,7 @@ def _member_apply(server: Server, member: GangMember, said: AttemptReport, appli
         gang_done(gang, said, at=at)
     if said.phase == "ended":
         applied.tell |= set(member_end(member, _ending(said), at=at, actor=actor))
+        gang.attempt = Attempt.objects.select_related("job").get(pk=attempt.pk)  # others may have been asked to stop
 
 
 def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:

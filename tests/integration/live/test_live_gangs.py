@@ -67,6 +67,26 @@ def test_first_failure_ends_all_and_names_the_cause(world: World, servers: list[
     assert not LeaseGpu.objects.filter(released_at=None).exists()
 
 
+@pytest.mark.parametrize("dead", [0, 1])
+def test_rank_may_have_died_when_a_server_first_tells_of_its_ranks(
+    world: World, servers: list[FakeAgent], dead: int
+) -> None:
+    """One report says that one of its ranks ended and that the other runs; the server on the far side told before."""
+    job = gang(world)
+    world.pass_time(3, silent=("alpha",))
+    assert world.state(job) == JobState.LAUNCHING
+    servers[0].read()
+    ranks = [servers[0].attempts[pk] for pk in sorted(servers[0].attempts)]
+    for rank in ranks:
+        rank.phase, rank.run_s = "running", 1.0
+    ranks[dead].phase, ranks[dead].cause, ranks[dead].detail = "ended", "out_of_memory", "It used too much."
+    world.pass_time(3)
+
+    attempt = world.attempts(job)[0]
+    assert (attempt.end_cause, attempt.end_detail) == (EndCause.OUT_OF_MEMORY, f"It used too much. (rank {dead} of 3)")
+    assert world.state(job) == JobState.FAILED
+
+
 def test_ranks_that_only_lost_each_other_are_no_fault_of_the_job(world: World, servers: list[FakeAgent]) -> None:
     """Nobody failed by itself: the network did, and the job goes back without a failure counted."""
     job = gang(world, gpus=3)
