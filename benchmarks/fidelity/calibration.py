@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.fidelity.live import LOOK_EVERY_S, Field, run_jobs, seconds, submit
 from benchmarks.fidelity.workload import PRIORITIES, Planned
 
+Job = Mapping[str, Any]  # as REST tells it, with its attempts
 # Of a first, short job of each kind, which tells how many steps the measured ones take.
 ROUGH_STEPS = 50
 FEW_S, MORE_S, REPEATS = 1.0, 12.0, 2
@@ -39,14 +40,13 @@ class Measured:
         """Return how long a job that trains so many steps keeps its slot from the next one."""
         return self.start_s[kind] + steps / self.steps_per_s[kind]
 
-
-def between(before: Measured, after: Measured) -> Measured:
-    """Return the mean of two measurements: a shared machine is faster in one minute than in another."""
-    return Measured(
-        steps_per_s={kind: 2 / (1 / rate + 1 / after.steps_per_s[kind]) for kind, rate in before.steps_per_s.items()},
-        start_s={kind: (start_s + after.start_s[kind]) / 2 for kind, start_s in before.start_s.items()},
-        restart_s=(before.restart_s + after.restart_s) / 2,
-    )
+    def slowed(self, times: float) -> "Measured":
+        """Return the same where everything takes so many times as long."""
+        return Measured(
+            steps_per_s={kind: rate / times for kind, rate in self.steps_per_s.items()},
+            start_s={kind: start_s * times for kind, start_s in self.start_s.items()},
+            restart_s=self.restart_s * times,
+        )
 
 
 def calibrate(field: Field) -> Measured:
@@ -69,7 +69,13 @@ def calibrate(field: Field) -> Measured:
     return Measured(steps_per_s=steps_per_s, start_s=start_s, restart_s=_restart_s(field, undisturbed, gap_s))
 
 
-def held_s(job: Mapping[str, Any]) -> float:
+def slowness(measured: Measured, planned: Sequence[Planned], steps: Sequence[int], jobs: Sequence[Job]) -> float:
+    """Return how many times as long jobs took as was measured before, all together; of those that nobody stopped."""
+    rows = [row for row in zip(planned, steps, jobs, strict=True) if len(row[2]["attempts"]) == 1]
+    return sum(held_s(job) for _, _, job in rows) / sum(measured.run_s(plan.kind, count) for plan, count, _ in rows)
+
+
+def held_s(job: Job) -> float:
     """Return the seconds that the attempts of a job held its slot."""
     return sum(seconds(attempt["ended_at"]) - seconds(attempt["created_at"]) for attempt in job["attempts"])
 

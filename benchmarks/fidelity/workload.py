@@ -24,6 +24,8 @@ KINDS: Kinds = {
 # Training time of a job, drawn log-evenly between these, seconds.
 SHORTEST_S, LONGEST_S = 4.0, 24.0
 PRIORITIES = (20, 50, 80)
+# Few are urgent. A stop takes a second or two that the replay does not know, a tenth of a job as short as these.
+COMMON = (2.0, 7.0, 1.0)
 LOAD = 1.3
 # So many are there from the start, for each slot: beside an idle slot a job is faster than the replay knows.
 FIRST_PER_SLOT = 2
@@ -64,7 +66,7 @@ def planned_jobs(num_jobs: int, kinds: Kinds, *, num_slots: int, start_s: float,
     arrival_s = gaps_s.cumsum()
     names = [*kinds]
     kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(names))
-    priority = Draws(seed, "priorities").choice(num_jobs, [1.0] * len(PRIORITIES))
+    priority = Draws(seed, "priorities").choice(num_jobs, COMMON)
     rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), priority.tolist(), strict=True)
     return [
         Planned(kind=names[at], arrival_s=arrival, training_s=length, priority=PRIORITIES[rank])
