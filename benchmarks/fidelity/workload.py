@@ -8,8 +8,9 @@ from scheduler.simulator.draws import Draws
 
 # Command of each kind of job, all but the number of its steps.
 Kinds = Mapping[str, tuple[str, ...]]
-# Seconds that a job waits for each mini-batch, about twice as long as it computes; sizes of a few milliseconds a step.
+# Seconds that a job waits for each mini-batch, about twice as long as it computes.
 READ_S = {"lstm": 0.012, "m5": 0.012, "mobilenet": 0.02, "resnet": 0.06, "transformer": 0.02}
+# Sizes that take a few milliseconds a step on one core.
 SIZES: dict[str, tuple[str, ...]] = {
     "lstm": ("--batch", "16", "--width", "32", "--rows", "256"),
     "m5": ("--batch", "8", "--width", "8", "--rows", "128"),
@@ -24,8 +25,8 @@ KINDS: Kinds = {
 # Training time of a job, drawn log-evenly between these, seconds.
 SHORTEST_S, LONGEST_S = 4.0, 24.0
 PRIORITIES = (20, 50, 80)
-# Few are urgent. A stop takes a second or two that the replay does not know, a tenth of a job as short as these.
-COMMON = (2.0, 7.0, 1.0)
+# How many have each. Few are urgent: a stop takes a second or two that the replay does not know, a tenth of such a job.
+PRIORITY_SHARES = (2.0, 7.0, 1.0)
 LOAD = 1.3
 # So many are there from the start, for each slot: beside an idle slot a job is faster than the replay knows.
 FIRST_PER_SLOT = 2
@@ -66,7 +67,7 @@ def planned_jobs(num_jobs: int, kinds: Kinds, *, num_slots: int, start_s: float,
     arrival_s = gaps_s.cumsum()
     names = [*kinds]
     kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(names))
-    priority = Draws(seed, "priorities").choice(num_jobs, COMMON)
+    priority = Draws(seed, "priorities").choice(num_jobs, PRIORITY_SHARES)
     rows = zip(kind.tolist(), arrival_s.tolist(), training_s.tolist(), priority.tolist(), strict=True)
     return [
         Planned(kind=names[at], arrival_s=arrival, training_s=length, priority=PRIORITIES[rank])

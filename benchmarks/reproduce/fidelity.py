@@ -1,13 +1,11 @@
 """The simulator beside reality: the same 40 jobs run by two agents, and replayed with what was measured on them."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
-from benchmarks.fidelity.calibration import calibrate, slowness
+from benchmarks.fidelity.calibration import Job, calibrate, slowness
 from benchmarks.fidelity.live import product, run_jobs, seconds, settings_set
 from benchmarks.fidelity.replay import Outcome, lived, replayed
 from benchmarks.fidelity.workload import Planned, planned_jobs
@@ -66,7 +64,7 @@ def _figures(name: str, real: Outcome, ours: Outcome, times: float) -> list[Row]
     ]
 
 
-def _lived(plan: Planned, steps: int, job: Mapping[str, Any]) -> dict[str, object]:
+def _lived(plan: Planned, steps: int, job: Job) -> dict[str, object]:
     """Return what became of one job, times in POSIX seconds: begin and end of each attempt after each other."""
     times_s = [seconds(attempt[key]) for attempt in job["attempts"] for key in ("created_at", "ended_at")]
     return {

@@ -60,15 +60,16 @@ def ran(moves: Moves) -> list[tuple[float, float]]:
     return joined
 
 
-@pytest.mark.parametrize(("quanta", "most_turns_off"), [(9, 1.5), pytest.param(36, 1.0, marks=pytest.mark.timed)])
-def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta: int, most_turns_off: float) -> None:
-    """Nobody is more than a turn from an equal share; a turn begins where the last one ended, sooner than a launch, and
-    in no more than may be lost of a slot.
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 2.25), pytest.param(75, 2.5, marks=pytest.mark.timed)])
+def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta: int, most_turns_apart: float) -> None:
+    """Nobody is ahead by more than a turn; a turn begins where the last one ended, sooner than a launch, and in no more
+    than may be lost of a slot.
 
-    In a cycle of three quanta four slots give each of six jobs two: a turn is 4.2 % of twelve cycles. Turns end a
-    moment early or late, and who has lost half of one by that has the next out of its order: who was behind at the
-    beginning may be ahead at the end. On a busy machine a few cycles differ by more. Then a job may find its own server
-    full and move, but by far most go on in the process that they were stopped in.
+    In a cycle of three quanta four slots give each of six jobs two. On a busy machine turns end late and in another
+    order, so that who was a turn behind at the beginning may be one ahead at the end; left to itself, everybody's share
+    is equal within 5 % over 25 cycles. Then a job may find its own server full and move, but by far most go on in
+    the process that they were stopped in.
     """
     admin, member = turns.client("admin"), turns.client("member")
     records = [tmp_path / f"turn-{number}" for number in range(6)]
@@ -94,7 +95,7 @@ def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta:
     ends = [column(record, 2) for record in records]
     assert lost_a_turn_s(ends, changes[0], changes[quanta], quanta=quanta) <= LOST_FRAC * MINUTE_S
     steps = [sum(changes[0] <= end < changes[quanta] for end in of_job) for of_job in ends]
-    assert max(abs(count - mean(steps)) for count in steps) <= most_turns_off * QUANTUM_S / STEP_S, (steps, changes)
+    assert max(steps) - min(steps) <= most_turns_apart * QUANTUM_S / STEP_S, (steps, changes)
     launches_s, going_on_s = waits_for_a_step([moves_of(member, job_id) for job_id in jobs], ends)
     assert len(going_on_s) >= quanta
     assert median(going_on_s) < median(launches_s), (going_on_s, launches_s)
