@@ -5,8 +5,10 @@ wins depends on how much faster one more GPU makes either, and on which of them 
 is not transitive, so the order of the pool is part of the rule, and the result is that of the plain loop.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from scheduler.core.tables import FloatArray, IntArray
 
 # More grades tell more jobs apart at once, but a job that grows passes more of them.
 _GRADES = 24
+# Lists of numbers by place are made for a multiple of these.
+_PLACES = 1024
 # With more curves than these no gain keeps their steps apart.
 _MOST_CURVES = 64
 
@@ -78,184 +82,195 @@ def _bounds(
     with ``ties`` also where equal. Where all steps above some gain do so to all the others, none of the others is taken
     before they are, and who waits with one of the others decides nothing until then.
     """
-    used, row = np.unique(curve, return_inverse=True)
+    used, row = _numbered(curve)
     if len(used) > _MOST_CURVES:
         return gpus, room
     # The least gain up to each count, since who takes a step has taken those before it.
     floor = np.minimum.accumulate(table.gain[used], axis=1)
-    stop = np.zeros(len(used), dtype=np.int64)
-    np.maximum.at(stop, row, room)
-    counts = np.arange(floor.shape[1])
-    steps = (counts >= gpus.min()) & (counts < stop[:, None])
-    floors, rises = floor[steps], table.rise[used][steps]
+    num_jobs = _coming_by(row, gpus, room, len(used), table)[:, :-1]
+    steps = num_jobs > 0
+    floors, rises, num_taken = floor[steps], table.rise[used][steps], num_jobs[steps]
     falling = np.argsort(-floors)
-    floors, rises = floors[falling], rises[falling]
+    floors, rises, num_taken = floors[falling], rises[falling], np.cumsum(num_taken[falling])
     after = np.maximum.accumulate(rises[::-1])[::-1]  # the highest rise from each step on
     apart = floors[:-1] >= after[1:] if ties else floors[:-1] > after[1:]
-    gaps: list[float] = floors[:-1][apart].tolist()
+    gaps = floors[:-1][apart]
+    taken = int(np.searchsorted(num_taken[:-1][apart], spare, side="right"))
 
     def reached(gap: float) -> IntArray:
         counts: IntArray = np.clip((floor >= gap).sum(axis=1)[row], gpus, room)
         return counts
 
-    held = int(gpus.sum())
-    taken = bisect_right(gaps, held + spare, key=lambda gap: int(reached(gap).sum()))
     return reached(gaps[taken - 1]) if taken else gpus, reached(gaps[taken]) if taken < len(gaps) else room
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
-    """One respect in which a job may come up to the champion, on a scale of whole numbers.
+def _coming_by(row: IntArray, gpus: IntArray, room: IntArray, num_curves: int, table: SpeedTable) -> IntArray:
+    """Return (c, K + 2) how many jobs come by each count of GPUs before they have as many as they may get."""
+    shape = num_curves, table.speed.shape[1]
+    begin, end = (np.bincount(row * shape[1] + count, minlength=shape[0] * shape[1]) for count in (gpus, room))
+    return np.cumsum(begin - end).reshape(shape)
 
-    A job comes up to the champion where ``reach`` of its state is at least ``mark`` of the champion's. The scale has
-    ``_GRADES`` grades, and the jobs that reach one are the bits of one number, so that all are compared at once. A
-    grade holds several marks; whoever reaches the grade of a mark need not reach the mark.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kinds:
+    """What one more GPU does to the jobs: the curves and counts they come by, ranked by gain.
+
+    A job comes up to a champion where its rank is at least one of two marks of the champion's kind.
 
     Attributes:
-        reach: How far the jobs in each state reach.
-        mark: What must be reached to come up to a champion in that state.
-        reached: Grade of ``reach``.
-        marked: Grade of ``mark``.
-        above: For each grade the jobs that reach it; bit i is job i.
+        of_job: (n,) kind of each job with the GPUs it has.
+        following: Kind after one more GPU.
+        speed: Speed before it.
+        grade: Grade of the rank.
+        marks: What wins outright, what wins if the job is the shorter one, and the grades of both.
     """
 
-    reach: list[int]
-    mark: list[int]
-    reached: list[int]
-    marked: list[int]
-    above: list[int]
+    of_job: IntArray
+    following: list[int]
+    speed: list[float]
+    grade: IntArray
+    marks: list[tuple[int, int, int, int]]
 
     @staticmethod
-    def of(values: FloatArray, marks: FloatArray, counts: IntArray, at: IntArray, *, ties: bool) -> "_Scale":
-        """Return the scale on which values come up to marks: where they are greater, with ``ties`` also where equal.
-
-        Args:
-            values: (k,) value of each kind of state.
-            marks: (k,) what another's value is compared with.
-            counts: (k,) how many states are of that kind, at least 1: grades hold about as many states each.
-            at: (s,) kind of each state.
-            ties: Whether equal is enough.
-        """
-        order = np.argsort(marks)
-        ranks = np.concatenate(([0], np.cumsum(counts[order])))
-        reach = ranks[np.searchsorted(marks[order], values, side="right" if ties else "left")][at]
-        mark = ranks[np.searchsorted(marks[order], marks, side="right")][at]
-        width = 1 + len(at) // _GRADES
-        return _Scale(
-            reach=reach.tolist(),
-            mark=mark.tolist(),
-            reached=(reach // width).tolist(),
-            marked=(mark // width).tolist(),
-            above=[],
+    def of(table: SpeedTable, curve: IntArray, gpus: IntArray, room: IntArray, *, ties: bool) -> "_Kinds":
+        """Return the kinds of jobs that have some GPUs and may grow to others."""
+        used, row = _numbered(curve)
+        num_jobs, width = _coming_by(row, gpus, room, len(used), table).ravel(), table.speed.shape[1]
+        codes = np.flatnonzero(num_jobs)
+        curves, counts = used[codes // width], codes % width
+        by = np.lexsort((table.rise[curves, counts], table.gain[curves, counts]))
+        codes, curves, counts = codes[by], curves[by], counts[by]
+        # Both grow together, so one rank tells whether a job comes up to another's gain or to its rise.
+        gain, rise = table.gain[curves, counts], table.rise[curves, counts]
+        outright = np.searchsorted(gain, rise, side="left" if ties else "right")
+        nearly = np.minimum(np.searchsorted(rise, gain, side="right" if ties else "left"), outright)
+        weights, size = num_jobs[codes], len(codes) + 1
+        compared = np.cumsum(np.bincount(outright, weights, size) + np.bincount(nearly, weights, size))
+        grade = (compared * (_GRADES / compared[-1])).astype(np.int64)
+        columns = outright, nearly, grade[outright], grade[nearly]
+        rank = np.zeros(len(num_jobs) + 1, dtype=np.int64)
+        rank[codes] = np.arange(len(codes))
+        return _Kinds(
+            of_job=rank[row * width + gpus],
+            following=rank[codes + 1].tolist(),
+            speed=table.speed[curves, counts].tolist(),
+            grade=grade,
+            marks=[*zip(*(column.tolist() for column in columns), strict=True)],
         )
-
-    def seat(self, states: list[int]) -> None:
-        """Note for each grade the jobs that reach it when they are in these states."""
-        grades = np.array([self.reached[state] for state in states])
-        bits = np.packbits(grades >= np.arange(_GRADES + 2)[:, None], axis=1, bitorder="little")
-        self.above.extend(int.from_bytes(row, "little") for row in bits)
 
 
 class _Pool:
     """The jobs that can grow, as bits: the first to meet is the highest bit, so that who meets next is a bit length.
 
-    The states of a job are the counts of GPUs at which it may get one more; those of all jobs lie in one list.
+    Jobs are compared in two respects, by what one more GPU does and by how short they are. Each is cut into ``_GRADES``
+    grades, and the jobs that reach a grade are the bits of one number, so that all are compared at once; within a grade
+    they are compared one by one.
     """
 
     def __init__(
         self, table: SpeedTable, rule: Rule, lengths: FloatArray, curve: IntArray, gpus: IntArray, room: IntArray
     ) -> None:
-        states = (room - gpus)[::-1]
-        end = np.cumsum(states)
-        self._at, self._end = (end - states).tolist(), end.tolist()
-        self._bits = [1 << place for place in range(len(states))]
-        job = np.repeat(np.arange(len(states)), states)
-        count = gpus[::-1][job] + np.arange(len(job)) - (end - states)[job]
-        used, row = np.unique(curve[::-1], return_inverse=True)
-        width = table.gain.shape[1]
-        code = row[job] * width + count
-        counts = np.bincount(code)
-        kinds = np.flatnonzero(counts)
-        kind, counts = (np.cumsum(counts > 0) - 1)[code], counts[kinds]
-        curves, gains = used[kinds // width], kinds % width
-        gain, rise = table.gain[curves, gains], table.rise[curves, gains]
-        length = lengths[::-1][job]
+        curve, gpus, room, short = curve[::-1], gpus[::-1], room[::-1], -lengths[::-1]
+        self._kinds = kinds = _Kinds.of(table, curve, gpus, room, ties=rule.ties_to_later)
+        self._left, self._kind, self._keen = room - gpus, kinds.of_job.tolist(), _reaching(kinds.grade[kinds.of_job])
+        # Minus the length on one GPU, where jobs get shorter as they grow; grades are cut from a sample of both ends.
+        self._at_one: list[float] = short.tolist() if rule.shrinking else []
+        at_end = short
         if rule.shrinking:
-            length = length / table.speed[used[row[job]], count]
-        lengths, each, alike = np.unique(-length, return_inverse=True, return_counts=True)
-        ties = rule.ties_to_later
-        self._outright = _Scale.of(gain, rise, counts, kind, ties=ties)
-        self._nearly = _Scale.of(rise, gain, counts, kind, ties=not ties)
-        self._shorter = _Scale.of(lengths, lengths, alike, each, ties=False)
+            short, at_end = short / table.speed[curve, gpus], short / table.speed[curve, room - 1]
+        sample = np.sort(np.concatenate((short, at_end))[:: 1 + len(short) // 128])
+        bounds = sample[np.arange(_GRADES) * len(sample) // _GRADES]
+        grade = np.searchsorted(bounds, short)
+        self._shortness, self._short_grade, self._short = short.tolist(), grade.tolist(), _reaching(grade)
+        self._bounds: list[float] = bounds.tolist()
 
     def give(self, spare: int) -> IntArray:
         """Give the spare GPUs one by one, at least 1 and fewer than there is room for; return how many each job got.
 
         Written out in one loop: it turns millions of times in a replay, and calls would take half of the time.
         """
-        at, end, bits, before = self._at, self._end, self._bits, np.array(self._at)
-        scales = self._outright, self._nearly, self._shorter
-        for scale in scales:
-            scale.seat(at)
-        outright, nearly, shorter = (scale.above for scale in scales)
-        outright_grade, nearly_grade, shorter_grade = (scale.marked for scale in scales)
-        outright_mark, nearly_mark, shorter_mark = (scale.mark for scale in scales)
-        outright_reach, nearly_reach, shorter_reach = (scale.reach for scale in scales)
-        grades = [(scale.reached, scale.above) for scale in scales]
-        playing = (1 << len(at)) - 1
-        below = [bit - 1 for bit in bits]
+        kinds, at_one, bounds = self._kinds, self._at_one, self._bounds
+        following, speed, keen_grade, marks = kinds.following, kinds.speed, kinds.grade.tolist(), kinds.marks
+        left, kind, shortness, short_grade = self._left.tolist(), self._kind, self._shortness, self._short_grade
+        keen, short = self._keen, self._short
+        playing = (1 << len(left)) - 1
+        below = _below(len(left) + -len(left) % _PLACES)
         # Everyone who was champion before, the last one last: with those after the next one who may beat him, and with
         # what they have to come up to.
         champions: list[tuple[int, int, int, int, int]] = []
-        champion, is_known, is_alone = len(at) - 1, False, False
-        while True:
+        seen = champion = len(left) - 1
+        is_known, is_alone = False, False
+        for _ in repeat(None, spare):
             if not is_known:
-                state = at[champion]
-                later = nearly[nearly_grade[state]] & shorter[shorter_grade[state]] | outright[outright_grade[state]]
-                later &= playing & below[champion]
-                mark, rise, length = outright_mark[state], nearly_mark[state], shorter_mark[state]
+                outright, nearly, high, low = marks[kind[champion]]
+                later = (keen[low] & short[short_grade[champion]] | keen[high]) & playing & below[seen]
+                length = shortness[champion]
             while later:
                 job = later.bit_length() - 1  # the highest bit is the first to meet
-                later ^= bits[job]
-                state = at[job]
-                if outright_reach[state] >= mark or (shorter_reach[state] >= length and nearly_reach[state] >= rise):
-                    champions.append((champion, later, mark, rise, length))
+                later &= below[job]
+                reached = kind[job]
+                if reached >= nearly and (reached >= outright or shortness[job] > length):
+                    champions.append((champion, later, outright, nearly, length))
                     champion, is_alone = job, True
-                    later = (
-                        nearly[nearly_grade[state]] & shorter[shorter_grade[state]] | outright[outright_grade[state]]
-                    )
-                    later &= playing & below[job]
-                    mark, rise, length = outright_mark[state], nearly_mark[state], shorter_mark[state]
-            spare -= 1
-            at[champion] = state = at[champion] + 1
-            if not spare:
-                break
-            is_known = False
-            if state == end[champion]:
-                playing ^= bits[champion]
-                if not champions:
-                    champion = playing.bit_length() - 1
-                    continue
-                champion, later, mark, rise, length = champions.pop()
-            else:
-                bit = bits[champion]
-                for reached, above in grades:
-                    old, new = reached[state - 1], reached[state]
+                    outright, nearly, high, low = marks[reached]
+                    later = (keen[low] & short[short_grade[job]] | keen[high]) & playing & below[job]
+                    length = shortness[job]
+            seen = champion
+            left[seen] = room = left[seen] - 1
+            if not room:
+                playing ^= 1 << seen
+                is_known, is_alone = is_alone, False
+                if champions:
+                    champion, later, outright, nearly, length = champions.pop()
+                else:
+                    is_known = False
+                    seen = champion = playing.bit_length() - 1
+                continue
+            bit = 1 << seen
+            old = kind[seen]
+            kind[seen] = reached = following[old]
+            old, new = keen_grade[old], keen_grade[reached]
+            while old > new:
+                keen[old] ^= bit
+                old -= 1
+            while old < new:
+                old += 1
+                keen[old] ^= bit
+            if at_one:
+                shortness[seen] = length = at_one[seen] / speed[reached]
+                old, new = short_grade[seen], bisect_left(bounds, length)
+                if old != new:
+                    short_grade[seen] = new
                     while old > new:
-                        above[old] ^= bit
+                        short[old] ^= bit
                         old -= 1
                     while old < new:
                         old += 1
-                        above[old] ^= bit
-                if not champions:
-                    continue
-                # Up to the place of the winner nobody changed: it meets the champion before it once more.
-                before_it, known, mark, rise, length = champions[-1]
-                if outright_reach[state] >= mark or (shorter_reach[state] >= length and nearly_reach[state] >= rise):
-                    continue
-                champion, later = before_it, known
-                del champions[-1]
-            # Nobody else changed either where it won alone: who may beat the champion before it is still known.
-            is_known, is_alone = is_alone, False
-        grown: IntArray = (np.array(at) - before)[::-1]
+                        short[old] ^= bit
+            is_known = False
+            if champions:
+                before_it, known, outright, nearly, length = champions[-1]
+                if reached < nearly or (reached < outright and shortness[seen] <= length):
+                    champion, later = before_it, known
+                    champions.pop()
+                    is_known, is_alone = is_alone, False
+        grown: IntArray = (self._left - left)[::-1]
         return grown
+
+
+@lru_cache(maxsize=1)  # a replay asks for the same list thousands of times
+def _below(count: int) -> list[int]:
+    """Return for each place the number whose bits are all the lower places."""
+    return [(1 << place) - 1 for place in range(count)]
+
+
+def _numbered(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct values, ascending, and the place of each value among them."""
+    has = np.bincount(values) > 0
+    return np.flatnonzero(has), (np.cumsum(has) - 1)[values]
+
+
+def _reaching(grades: IntArray) -> list[int]:
+    """Return for each grade the jobs that reach it, given their grades; bit i is job i."""
+    reached = np.packbits(grades >= np.arange(_GRADES + 1)[:, None], axis=1, bitorder="little")
+    return [int.from_bytes(row, "little") for row in reached]
