@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.needs import Needs, must_have
+from scheduler.core.numbering import numbered
 from scheduler.core.packing.space import Gang
 from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, ServerTable
 
@@ -38,7 +39,7 @@ def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs, kinds: Sequenc
     kind: list[tuple[float, ...]] = [()] * len(jobs)
     if kinds:
         kind = [*zip(*(column.tolist() for column in kinds), strict=True)]
-    columns = [jobs.num_gpus.astype(np.float64), jobs.max_servers.astype(np.float64)]
+    columns: list[IntArray | FloatArray] = [jobs.num_gpus, jobs.max_servers]
     if needs.tight:
         columns += [needs.cpus_least, needs.cpus_most, needs.memory_least, needs.memory_most]
     shape, first = _number_rows([*columns, *kinds])
@@ -75,14 +76,20 @@ def gangs_of(jobs: JobTable, shapes: Shapes) -> list[Gang]:
     ]
 
 
-def _number_rows(columns: list[FloatArray]) -> tuple[IntArray, IntArray]:
-    """Return for each row the number of its kind, and for each kind one row."""
+def _number_rows(columns: Sequence[IntArray | FloatArray]) -> tuple[IntArray, IntArray]:
+    """Return for each row the number of its kind, and for each kind its first row."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        _, code = np.unique(column, return_inverse=True)
-        _, number = np.unique(number * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
-    kinds, first = np.unique(number, return_index=True)
-    return number.astype(np.int64), first[: len(kinds)].astype(np.int64)
+        if (column == column[:1]).all():
+            continue  # it tells nobody apart
+        if column.dtype == np.int64:
+            values, place = numbered(column.astype(np.int64, copy=False))
+        else:
+            values, place = np.unique(column, return_inverse=True)
+        _, number = numbered(number * len(values) + place)
+    first = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    return number, first
 
 
 def _usable_gpus(row: int, servers: ServerTable, needs: Needs) -> IntArray:

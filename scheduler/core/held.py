@@ -4,7 +4,7 @@ import numpy as np
 
 from scheduler.core.needs import Needs, must_have
 from scheduler.core.packing.draft import Seats
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, Placements, Snapshot
+from scheduler.core.tables import BoolArray, FloatArray, IntArray, Placements, Snapshot, seat_order
 
 _TOLERANCE = 1e-9
 
@@ -16,7 +16,7 @@ def seats_by_job(held: Placements) -> dict[int, Seats]:
             zip(held.job.tolist(), zip(zip(held.server.tolist(), held.num_gpus.tolist(), strict=True)), strict=True)
         )
     seats: dict[int, Seats] = {}
-    by_job = np.lexsort((held.server, held.job))
+    by_job = seat_order(held.job, held.server)
     rows = zip(held.job[by_job].tolist(), held.server[by_job].tolist(), held.num_gpus[by_job].tolist(), strict=True)
     for job, server, gpus in rows:
         seats[job] = (*seats.get(job, ()), (server, gpus))

@@ -15,7 +15,7 @@ from scheduler.core.config import Scene, SchedulerConfig
 from scheduler.core.held import seats_by_job
 from scheduler.core.packing.draft import Seats
 from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, Waiting, WaitReason, plan_digest
-from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, in_server_order, only_jobs
+from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, in_server_order, only_jobs, seat_order
 from scheduler.core.trial import NOTES, TrialKind, Verdict
 
 Decide = Callable[[Snapshot, SchedulerConfig], Plan]
@@ -141,7 +141,7 @@ def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, se
             )
     still = frozenset(kept)
     preemptions = [entry if entry.by_job not in still else replace(entry, by_job=NO_ROW) for entry in preemptions]
-    grants = _in_rows_of(plan.grants, server_row)
+    grants = plan.grants.on_servers(server_row)
     digest = plan_digest(
         snapshot,
         grants=grants,
@@ -204,18 +204,6 @@ def _preemption(row: int, ordered: Snapshot, *, moved: bool, was_guest: bool) ->
     return Preemption(job=row, rule=rule, by_job=NO_ROW, evidence=evidence)
 
 
-def _in_rows_of(grants: Placements, server_row: IntArray) -> Placements:
-    server = server_row[grants.server]
-    by_job = np.lexsort((server, grants.job))
-    return Placements(
-        job=grants.job[by_job],
-        server=server[by_job],
-        num_gpus=grants.num_gpus[by_job],
-        cpus=grants.cpus[by_job],
-        memory_bytes=grants.memory_bytes[by_job],
-    )
-
-
 def rows_by_id(snapshot: Snapshot) -> Mapping[int, int]:
     """Return the row of every job by its id."""
     return {job_id: row for row, job_id in enumerate(snapshot.jobs.job_id.tolist())}
@@ -263,7 +251,7 @@ def with_seats(snapshot: Snapshot, seats: Mapping[int, Seats]) -> Snapshot:
     part = gpus / np.maximum(servers.num_gpus[server], 1)
     job = np.concatenate((held.job[stays], job))
     server = np.concatenate((held.server[stays], server))
-    by_job = np.lexsort((server, job))
+    by_job = seat_order(job, server)
     new = server[len(server) - len(part) :]
     return replace(
         snapshot,

@@ -6,7 +6,7 @@ from scheduler.core.errors import PlanInvariantError
 from scheduler.core.held import seats_by_job
 from scheduler.core.plan import Plan
 from scheduler.core.queues import queue_tree, subtree_sums
-from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot, seat_order
 
 _TOLERANCE = 1e-6
 
@@ -112,7 +112,7 @@ def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
 def _seats(placements: Placements, rows: BoolArray) -> bytes:
     mine = rows[placements.job]
     job, server, gpus = placements.job[mine], placements.server[mine], placements.num_gpus[mine]
-    by_job = np.lexsort((server, job))
+    by_job = seat_order(job, server)
     return np.stack((job[by_job], server[by_job], gpus[by_job])).astype(np.int64).tobytes()
 
 

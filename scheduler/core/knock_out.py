@@ -13,6 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from scheduler.core.curves import Curves, SpeedTable
+from scheduler.core.numbering import numbered
 from scheduler.core.tables import FloatArray, IntArray
 
 # More grades tell more jobs apart at once, but a job that grows passes more of them.
@@ -82,7 +83,7 @@ def _bounds(
     with ``ties`` also where equal. Where all steps above some gain do so to all the others, none of the others is taken
     before they are, and who waits with one of the others decides nothing until then.
     """
-    used, row = _numbered(curve)
+    used, row = numbered(curve)
     if len(used) > _MOST_CURVES:
         return gpus, room
     # The least gain up to each count, since who takes a step has taken those before it.
@@ -134,7 +135,7 @@ class _Kinds:
     @staticmethod
     def of(table: SpeedTable, curve: IntArray, gpus: IntArray, room: IntArray, *, ties: bool) -> "_Kinds":
         """Return the kinds of jobs that have some GPUs and may grow to others."""
-        used, row = _numbered(curve)
+        used, row = numbered(curve)
         num_jobs, width = _coming_by(row, gpus, room, len(used), table).ravel(), table.speed.shape[1]
         codes = np.flatnonzero(num_jobs)
         curves, counts = used[codes // width], codes % width
@@ -262,12 +263,6 @@ class _Pool:
 def _below(count: int) -> list[int]:
     """Return for each place the number whose bits are all the lower places."""
     return [(1 << place) - 1 for place in range(count)]
-
-
-def _numbered(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct values, ascending, and the place of each value among them."""
-    has = np.bincount(values) > 0
-    return np.flatnonzero(has), (np.cumsum(has) - 1)[values]
 
 
 def _reaching(grades: IntArray) -> list[int]:

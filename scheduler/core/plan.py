@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from scheduler.core.tables import NO_ROW, Placements, Snapshot
+from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, seat_order
 from scheduler.core.trial import Trial
 
 # Numbers that belong to a reason. Keys carry their unit; values are plain JSON numbers or short strings.
@@ -124,7 +124,7 @@ def plan_digest(
     snapshot: Snapshot,
     *,
     grants: Placements,
-    order: list[int],
+    order: IntArray | list[int],
     preemptions: list[Preemption],
     waiting: list[Waiting],
     riding: Mapping[int, int] | None = None,
@@ -132,7 +132,7 @@ def plan_digest(
     """Return a hex digest of a plan. It names jobs and servers by id, so the rows of the snapshot do not matter."""
     job_id, server_id = snapshot.jobs.job_id, snapshot.servers.server_id
     jobs, servers = job_id[grants.job], server_id[grants.server]
-    by_id = np.lexsort((servers, jobs))
+    by_id = seat_order(jobs, servers)
     digest = hashlib.sha256()
     columns = (jobs, servers, grants.num_gpus, grants.cpus, grants.memory_bytes)
     for column in (*(column[by_id] for column in columns), job_id[order]):

@@ -22,7 +22,7 @@ from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.selection import Selection
 from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, plan_digest
 from scheduler.core.queues import queue_tree
-from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot, in_server_order
+from scheduler.core.tables import NO_ROW, BoolArray, Placements, Snapshot, in_server_order
 from scheduler.core.user_limits import Beyond, beyond_limits, with_limits_told
 from scheduler.core.waiting import explain
 
@@ -82,20 +82,19 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
         ordered, line=line, shapes=shapes, tree=tree, selection=selection, board=chosen.board, needs=needs
     )
     waiting = with_limits_told(explained(waiting, shared, tree), beyond, jobs, ordered.queues)
-    grants = _in_snapshot_rows(grants, server_row)
-    order = line.order.tolist()
+    grants = grants.on_servers(server_row)
     preemptions = _preemptions(shared, line, selection, chosen.seated, kept, moved)
     kept -= moved
     resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept)
     lent = loans.at_home | loans.elsewhere | (kept & set(np.flatnonzero(shared.still_lent).tolist()))
     return Plan(
         grants=grants,
-        order=order,
+        order=line.order.tolist(),
         kept=frozenset(kept) - resized,
         resized=resized,
         preemptions=preemptions,
         waiting=waiting,
-        plan_hash=plan_digest(snapshot, grants=grants, order=order, preemptions=preemptions, waiting=waiting),
+        plan_hash=plan_digest(snapshot, grants=grants, order=line.order, preemptions=preemptions, waiting=waiting),
         lent=frozenset(lent),
     )
 
@@ -131,43 +130,34 @@ def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
     return frozenset(row for row, *seat in at if row in kept and tuple(seat) not in draft.seats[row])
 
 
-def _in_snapshot_rows(grants: Placements, server_row: IntArray) -> Placements:
-    server = server_row[grants.server]
-    by_job = np.lexsort((server, grants.job))
-    return Placements(
-        job=grants.job[by_job],
-        server=server[by_job],
-        num_gpus=grants.num_gpus[by_job],
-        cpus=grants.cpus[by_job],
-        memory_bytes=grants.memory_bytes[by_job],
-    )
-
-
 def _preemptions(
     shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
 ) -> list[Preemption]:
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
-    position: list[int] = line.position.tolist()
-    num_gpus, unsaved_s, queue_of = jobs.num_gpus.tolist(), jobs.unsaved_s.tolist(), jobs.queue.tolist()
     shares = line.admission.shares.tolist()
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
     leaves = jobs.running.copy()
     leaves[list(kept)] = False
     leaves[list(moved)] = True
+    rows = line.order[leaves[line.order]]
+    takers = np.array([selection.displaced.get(row, NO_ROW) for row in rows.tolist()], dtype=np.int64)
+    positions = line.position[rows], line.position[takers]
+    columns = (rows, takers, *positions, jobs.queue[rows], jobs.num_gpus[rows], jobs.unsaved_s[rows])
     preemptions = []
-    for row in line.order[leaves[line.order]].tolist():
-        by_job = selection.displaced.get(row, NO_ROW)
-        evidence: Evidence = {"num_gpus": num_gpus[row], "unsaved_s": unsaved_s[row]}
+    for row, by_job, position, by_position, queue, num_gpus, unsaved_s in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        evidence: Evidence = {"num_gpus": num_gpus, "unsaved_s": unsaved_s}
         if row in moved:
             rule = PreemptRule.REPACKED
         elif by_job == NO_ROW:
             rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
-        elif row in selection.reclaimed or position[by_job] > position[row]:
-            rule, queue = PreemptRule.QUOTA_RECLAIM, queue_of[row]
+        elif row in selection.reclaimed or by_position > position:
+            rule = PreemptRule.QUOTA_RECLAIM
             evidence["queue_held_gpus"], evidence["queue_share_gpus"] = int(held[queue]), int(shares[queue])
         else:
             rule = PreemptRule.POLICY_ORDER
-            evidence["position"], evidence["by_position"] = position[row] + 1, position[by_job] + 1
+            evidence["position"], evidence["by_position"] = position + 1, by_position + 1
         preemptions.append(Preemption(row, rule, by_job, evidence))
     return preemptions

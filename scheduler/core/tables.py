@@ -202,6 +202,18 @@ class Placements:
     def __len__(self) -> int:
         return len(self.job)
 
+    def on_servers(self, row: IntArray) -> "Placements":
+        """Return the placements on the servers that ``row`` gives for each server row, sorted again."""
+        server = row[self.server]
+        order = seat_order(self.job, server)
+        return Placements(
+            job=self.job[order],
+            server=server[order],
+            num_gpus=self.num_gpus[order],
+            cpus=self.cpus[order],
+            memory_bytes=self.memory_bytes[order],
+        )
+
     @staticmethod
     @cache
     def none() -> "Placements":
@@ -209,6 +221,11 @@ class Placements:
         ints = np.zeros(0, dtype=np.int64)
         floats = np.zeros(0, dtype=np.float64)
         return Placements(job=ints, server=ints, num_gpus=ints, cpus=floats, memory_bytes=floats)
+
+
+def seat_order(job: IntArray, server: IntArray) -> IntArray:
+    """Return what sorts pairs of job and server, rows or ids, by job, then server; at once where they are sorted."""
+    return np.argsort(job * (1 + int(server.max(initial=0))) + server, kind="stable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,8 @@
 """Why each job without GPUs waits: the binding constraint and its numbers."""
 
+from functools import cached_property
+from typing import cast
+
 import numpy as np
 
 from scheduler.core.admission import Standing
@@ -42,20 +45,36 @@ class _Causes:
         jobs = snapshot.jobs
         self._snapshot, self._shapes, self._tree, self._selection = snapshot, shapes, tree, selection
         self._needs = needs
-        self._gpus: list[int] = jobs.num_gpus.tolist()
-        self._queue: list[int] = jobs.queue.tolist()
-        self._shape: list[int] = shapes.shape.tolist()
-        self._possible: list[bool] = shapes.possible.tolist()
-        self._standing: list[int] = line.admission.standing.tolist()
-        self._position: IntArray = line.position
+        self._line, self._granted = line, granted
         self._total = int(snapshot.servers.num_gpus.sum())
         self._free_gpus = sum(free)
         self._largest_free = max(free, default=0)
         in_order = np.where(granted[line.order], jobs.num_gpus[line.order], 0)
         self._ahead: IntArray = (np.cumsum(in_order) - in_order)[line.position]
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
-        self._overtakers = _last_granted(line, granted, jobs.queue)
         self._no_capacity: dict[int, Cause] = {}
+
+    # Lists of all jobs are made when somebody asks: often everybody who waits does so behind the same others.
+
+    @cached_property
+    def _gpus(self) -> list[int]:
+        return cast(list[int], self._snapshot.jobs.num_gpus.tolist())
+
+    @cached_property
+    def _queue(self) -> list[int]:
+        return cast(list[int], self._snapshot.jobs.queue.tolist())
+
+    @cached_property
+    def _possible(self) -> list[bool]:
+        return cast(list[bool], self._shapes.possible.tolist())
+
+    @cached_property
+    def _standing(self) -> list[int]:
+        return cast(list[int], self._line.admission.standing.tolist())
+
+    @cached_property
+    def _overtakers(self) -> dict[int, list[int]]:
+        return _last_granted(self._line, self._granted, self._snapshot.jobs.queue)
 
     def of_all(self, rows: IntArray) -> list[Cause]:
         """Return the causes of jobs in the order of the policy."""
@@ -92,8 +111,9 @@ class _Causes:
             return WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": gpus, "first_needs_gpus": self._gpus[refusal.behind]}
         if refusal.open_gpus >= gpus:
             return self._scattered(row, refusal)
+        position = self._line.position
         for overtaker in self._overtakers[self._standing[row]]:
-            if self._position[overtaker] > self._position[row] and self._queue[overtaker] != self._queue[row]:
+            if position[overtaker] > position[row] and self._queue[overtaker] != self._queue[row]:
                 return self._over_quota(row, overtaker)
         if gpus not in self._no_capacity:
             self._no_capacity[gpus] = WaitReason.NO_CAPACITY, self._free(gpus)
@@ -103,7 +123,7 @@ class _Causes:
         return {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}
 
     def _never(self, row: int) -> Cause:
-        largest = int(self._shapes.largest_gang[self._shape[row]])
+        largest = int(self._shapes.largest_gang[self._shapes.shape[row]])
         servers = self._snapshot.servers
         evidence: Evidence = {
             "needed_gpus": self._gpus[row],

@@ -15,7 +15,7 @@ from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.short import Moves, ShortWalk
 from scheduler.core.plan import Plan, PreemptRule, WaitReason
 from scheduler.core.round import plan_round
-from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot, seat_order
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.overtaking import Overtaking
 from scheduler.simulator.world import World
@@ -176,7 +176,7 @@ def held_of(seats: dict[int, Grant]) -> Placements:
     rows = [(row, *seat) for row, grant in seats.items() for seat in grant]
     table = np.array(rows, dtype=np.float64).reshape(-1, 5).T
     job, server = table[0].astype(np.int64), table[1].astype(np.int64)
-    by_job = np.lexsort((server, job))
+    by_job = seat_order(job, server)
     return Placements(
         job=job[by_job],
         server=server[by_job],
