@@ -9,7 +9,7 @@ export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 # Compiled sources are kept, whatever the environment says: the product and its tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo setup test test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run demo setup test test-long test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -41,7 +41,11 @@ demo: setup
 
 # One worker waits with the end-to-end tests, two compute: ``tests/suite.py`` says who does what when.
 test: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -m "not browser and not timed" -n 3
+	@$(BIN)/python -m pytest -m "not browser and not timed and not long" -n 3
+
+# More of the same: seeds, weeks of real traces, odd values one by one.
+test-long: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest -m long -n 2
 
 # What depends on seconds of real processes; the machine should do nothing else.
 test-timed: $(VENV)/dev.stamp

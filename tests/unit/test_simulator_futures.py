@@ -48,7 +48,7 @@ def test_nine_in_ten_starts_come_by_the_time_that_was_said(policy: str, tmp_path
     assert 0.3 <= np.mean(by_p50) <= 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["fifo", "las"])
 def test_nine_in_ten_starts_of_philly_come_by_the_time_that_was_said(policy: str, tmp_path: Path) -> None:
     """Of real weeks, in which no job tells how long it is, every 30th wait: stretched by what became of the others."""

@@ -152,7 +152,7 @@ def test_no_queued_job_is_without_a_reason_and_every_offer_works(drawn: dict[str
     _try_cluster(drawn)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(drawn=clusters())
 def test_the_same_on_many_clusters(drawn: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ def test_the_same_on_many_clusters(drawn: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=6, derandomize=True)
+@settings(deadline=None, max_examples=3, derandomize=True)
 @given(drawn=clusters())
 def test_every_offer_starts_the_job_in_the_simulator(drawn: dict[str, Any]) -> None:
     """Where enough jobs have ended to simulate ahead: at once if that was offered, and sooner than as it is if not."""

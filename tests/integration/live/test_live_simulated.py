@@ -91,7 +91,7 @@ def _settle(world: World) -> None:
         world.rounds()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("policy", "mechanism"), [("fifo", "proportional"), ("las", "tune")])
 def test_simulator_and_live_engine_make_the_same_history(world: World, policy: str, mechanism: str, seed: int) -> None:
     """Both are thin shells around one decision."""

@@ -34,8 +34,8 @@ ODD = {
     "markup": "<script>alert(1)</script>",
     "path": "../../etc/passwd",
 }
-QUICK = {"nul", "long", "huge", "unicode"}  # the others are tried by the slow tests
-SOME_ODD = [pytest.param(odd, marks=[] if odd in QUICK else [pytest.mark.slow]) for odd in ODD]
+QUICK = {"nul", "long", "huge", "unicode"}  # the others are tried by the long tests
+SOME_ODD = [pytest.param(odd, marks=[] if odd in QUICK else [pytest.mark.long]) for odd in ODD]
 MADE_BY_DJANGO = {"csrfmiddlewaretoken"}
 SOME_FIELDS, MANY_FIELDS = 20, 40
 
@@ -136,7 +136,7 @@ def test_forms_with_odd_values_are_answered(admin: Client, every_form: dict[str,
     assert not failed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_forms_with_one_odd_value_are_answered(admin: Client, every_form: dict[str, Form]) -> None:
     """Each field alone, hidden ones too, so that the others do not hide what it does; by its first two buttons."""
     failed: dict[str, int] = {}
