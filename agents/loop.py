@@ -67,7 +67,7 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
     directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
         attempt_id=attempt_id,
-        argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor", str(directory)),
+        argv=(sys.executable, "-S", "-P", "-m", "agents.supervise", str(directory)),
         env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8", **({GROUPS: groups} if groups else {})},
         cwd=str(directory),
     )

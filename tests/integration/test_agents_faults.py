@@ -357,7 +357,7 @@ def test_supervisor_starts_fast() -> None:
     """Nobody waits for it: what it imports stays within the standard library, and takes a core for a moment."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     loaded = subprocess.run(
-        [sys.executable, "-S", "-c", "import sys,agents.supervisor;print(*sys.modules)"],
+        [sys.executable, "-S", "-c", "import sys,agents.supervise;print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
