@@ -16,7 +16,7 @@ from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.planners import planner_of
-from scheduler.simulator.planning import Planner, WholeRounds
+from scheduler.simulator.planning import DUST_S, Planner, WholeRounds
 from scheduler.simulator.records import records_of
 from scheduler.simulator.saving import Setting, load, save, setting_of
 from scheduler.simulator.tally import Tally
@@ -270,7 +270,8 @@ class _Replay:
         world, round_s = self._world, self._round_s
         event_s = min(world.next_arrival_s(), world.next_end_s())
         if round_s is None:
-            by_itself_s = world.now_s + self._planner.rests_s(world)
+            rests_s = self._planner.rests_s(world)
+            by_itself_s = world.now_s + (max(rests_s, DUST_S) if rests_s > 0 else rests_s)
             return min(event_s, by_itself_s if self._beat_s is None else _beat(by_itself_s, world.now_s, self._beat_s))
         if not self._skip:
             if not world.columns.num_active:

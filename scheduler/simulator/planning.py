@@ -85,8 +85,8 @@ def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) 
     changes.amended = {row: grant for row, grant in amended.items() if grant != world.seats[row]}
 
 
-# Waiting times are sums of floats: a moment that is missed by dust is looked at again this much later.
-_DUST_S = 1e-3
+# Times are sums of floats: a moment that is missed by dust is looked at again this much later.
+DUST_S = 1e-3
 
 
 def until_rights_change_s(config: SchedulerConfig, jobs: JobTable, now_s: float) -> float:
@@ -98,7 +98,7 @@ def until_rights_change_s(config: SchedulerConfig, jobs: JobTable, now_s: float)
     if config.reclaim_after_s > 0 and math.isfinite(config.reclaim_after_s):
         left_s = config.reclaim_after_s - jobs.waited_s
         rests_s = min(rests_s, float(left_s.min(initial=math.inf, where=~jobs.running & (left_s > 0))))
-    return max(rests_s, _DUST_S)
+    return max(rests_s, DUST_S)
 
 
 class WholeRounds:

@@ -144,6 +144,18 @@ def test_a_restart_costs_what_it_costs() -> None:
     assert run(jobs, [_gpus(1)], "srtf", restart_s=30).records.end_s[0] == 140
 
 
+@pytest.mark.parametrize("skip", [True, False])
+def test_a_moment_missed_by_dust_ends_no_replay(*, skip: bool) -> None:
+    """Without a grid: the second gang is promoted 50 s after 477.3 s, which floats put 5.7e-14 s after 527.3 s."""
+    jobs = [_job(94.0, 1, 333.3), _job(248.0, 8, 100.0), _job(364.0, 8, 333.3)]
+    tables = snapshot_of([], [_gpus(8)], [QueueRow(quota_gpus=7)])
+    config = build_config(policy="las", policy_options={"queue_limits_gpu_s": [200.0], "promote_after": 2.0})
+
+    outcome = simulate(jobs, tables.servers, tables.queues, config, skip=skip)
+
+    assert np.isfinite(outcome.records.end_s).all()
+
+
 def test_the_same_workload_gives_the_same_plans() -> None:
     """Deterministic to the hash of every plan."""
     jobs = [_job(float(7 * n % 50), 1 + n % 4, 40.0 + n) for n in range(20)]
