@@ -41,7 +41,7 @@ demo: setup
 
 # One worker waits with the end-to-end tests, two compute: ``tests/suite.py`` says who does what when.
 test: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -m "not browser and not timed and not long" -n 4
+	@$(BIN)/python -m pytest -m "not browser and not timed and not long" -n 3
 
 # More of the same: seeds, weeks of real traces, odd values one by one.
 test-long: $(VENV)/dev.stamp
