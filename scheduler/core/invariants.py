@@ -1,5 +1,7 @@
 """Rules that every plan holds, checked on every plan. A plan that breaks one is a defect and is never applied."""
 
+from operator import attrgetter
+
 import numpy as np
 
 from scheduler.core.errors import PlanInvariantError
@@ -79,10 +81,12 @@ def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpu
 def _check_everyone_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
     """Every job is granted or waits, never both, and who waits has a reason with numbers and a place."""
     num_jobs = len(snapshot.jobs)
-    times = np.bincount(np.array([w.job for w in plan.waiting], dtype=np.int64), minlength=num_jobs)
+    jobs = np.fromiter(map(attrgetter("job"), plan.waiting), dtype=np.int64, count=len(plan.waiting))
+    times = np.bincount(jobs, minlength=num_jobs)
     _need(bool((times + granted == 1).all()), "a job has no answer, or two")
-    _need(all(w.evidence for w in plan.waiting), "a job waits without numbers")
-    _need([w.position for w in plan.waiting] == list(range(1, len(plan.waiting) + 1)), "places in the line have gaps")
+    _need(all(map(attrgetter("evidence"), plan.waiting)), "a job waits without numbers")
+    places = [*map(attrgetter("position"), plan.waiting)]
+    _need(places == [*range(1, len(places) + 1)], "places in the line have gaps")
     named = np.sort(np.array(plan.order, dtype=np.int64))
     _need(np.array_equal(named, np.arange(num_jobs)), "the order does not name every job once")
 

@@ -138,9 +138,9 @@ def plan_digest(
     for column in (*(column[by_id] for column in columns), job_id[order]):
         digest.update(np.ascontiguousarray(column).tobytes())
     ids = job_id.tolist()
-    # To say that an enum is text takes a third of the time that finding it out takes.
-    text = [f"{ids[p.job]} {p.rule!s} {ids[p.by_job] if p.by_job != NO_ROW else NO_ROW}" for p in preemptions]
-    text += [f"{ids[w.job]} {w.reason!s}" for w in waiting]
+    # To add an enum that is text takes two thirds of the time that formatting it takes.
+    text = [f"{ids[p.job]} " + p.rule + f" {ids[p.by_job] if p.by_job != NO_ROW else NO_ROW}" for p in preemptions]
+    text += [f"{ids[w.job]} " + w.reason for w in waiting]
     text += [f"{ids[guest]} with {ids[host]}" for guest, host in sorted((riding or {}).items())]
     digest.update("\n".join(text).encode())
     return digest.hexdigest()
