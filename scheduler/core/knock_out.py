@@ -199,7 +199,7 @@ class _Pool:
         # Everyone who was champion before, the last one last: with those after the next one who may beat him, and with
         # what they have to come up to.
         champions: list[tuple[int, int, int, int, int]] = []
-        seen = champion = len(left) - 1
+        seen = champion = len(left) - 1  # who comes up to and with the one seen need not be looked at again
         is_known, is_alone = False, False
         for _ in repeat(None, spare):
             if not is_known:
@@ -250,10 +250,12 @@ class _Pool:
                         short[old] ^= bit
             is_known = False
             if champions:
+                # Up to the place of the winner nobody changed: it meets the champion before it once more.
                 before_it, known, outright, nearly, length = champions[-1]
                 if reached < nearly or (reached < outright and shortness[seen] <= length):
                     champion, later = before_it, known
                     champions.pop()
+                    # Nobody else changed either where it won alone: who may beat this one is still known.
                     is_known, is_alone = is_alone, False
         grown: IntArray = (self._left - left)[::-1]
         return grown

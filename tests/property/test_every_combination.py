@@ -34,7 +34,7 @@ NAMES = [*product(POLICIES, LOCALITIES, MECHANISMS)]
 # Localities under which a gang may wait for servers nearer to each other.
 SELECTIVE = {"relax", "skew"}
 RESOURCES = (("num_gpus", "num_gpus"), ("cpus", "num_cpus"), ("memory_bytes", "memory_bytes"))
-hunt = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "100")), derandomize=True)
+hunt = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "150")), derandomize=True)
 names = st.sampled_from(NAMES)
 EXAMPLES = [random_case(Random(seed), wide=True, protected=True).snapshot() for seed in range(20)]
 

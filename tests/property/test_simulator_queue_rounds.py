@@ -22,7 +22,7 @@ from scheduler.simulator.queue_rounds import QueueRounds, queue_rounds
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
 from tests.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of
 
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "8")), derandomize=True)
+quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "12")), derandomize=True)
 
 OPTIONS: dict[str, list[dict[str, object]]] = {
     "fifo": [{}, {"backfill": False}],

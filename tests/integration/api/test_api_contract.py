@@ -138,7 +138,7 @@ def held(api: BaseSchema, world: World, headers: dict[str, dict[str, str]], rout
     requests = st.one_of([st.tuples(st.just(role), cases(world, route, role, any_role)) for role in roles])
 
     @settings(
-        max_examples=24,
+        max_examples=32,
         derandomize=True,
         database=None,
         deadline=None,

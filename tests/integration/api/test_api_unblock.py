@@ -161,7 +161,7 @@ def test_the_same_on_many_clusters(drawn: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=3, derandomize=True)
+@settings(deadline=None, max_examples=6, derandomize=True)
 @given(drawn=clusters())
 def test_every_offer_starts_the_job_in_the_simulator(drawn: dict[str, Any]) -> None:
     """Where enough jobs have ended to simulate ahead: at once if that was offered, and sooner than as it is if not."""
