@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def _number_rows(columns: Sequence[IntArray | FloatArray]) -> tuple[IntArray, In
         if (column == column[:1]).all():
             continue  # it tells nobody apart
         if column.dtype == np.int64:
-            values, place = numbered(column.astype(np.int64, copy=False))
+            values, place = numbered(cast(IntArray, column))
         else:
             values, place = np.unique(column, return_inverse=True)
         _, number = numbered(number * len(values) + place)
