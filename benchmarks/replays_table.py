@@ -4,6 +4,7 @@ python -m benchmarks.replays_table
 """
 
 import json
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,22 +107,25 @@ def rounds(measured: Measured) -> list[str]:
 
 
 def compare(measured: Measured) -> list[str]:
-    """Return how long six arms take with one process and with two."""
-    head = ("processes", "wall s", "CPU s", "of these in the arms", "cores busy")
+    """Return how long six arms take with one process and with two, medians."""
+    result, load = measured["result"], measured["machine"]["load_1min"]
+
+    def median_s(runs: list[Measured], key: str, workers: int) -> str:
+        return f"{statistics.median(run[key] for run in runs if run['workers'] == workers):.1f}"
+
+    head = ("jobs", "processes", "wall s", "CPU s", "of these in the arms", "share", "target")
     rows = [
         (
-            *(one["workers"], f"{one['wall_s']:.1f}", f"{one['cpu_s']:.1f}", f"{one['arms_cpu_s']:.1f}"),
-            f"{one['cpu_s'] / one['wall_s']:.2f}",
+            *(f"{size['num_jobs']:,}", workers),
+            *(median_s(size["runs"], key, workers) for key in ("wall_s", "cpu_s", "arms_cpu_s")),
+            *((f"{size['share']:.2f}", f"{result['target_share']:g}") if workers > 1 else ("", "")),
         )
-        for one in measured["result"]["runs"]
+        for size in result["sizes"]
+        for workers in (1, 2)
     ]
-    result, load = measured["result"], measured["machine"]["load_1min"]
-    share, target = result["share"], result["target_share"]
     when = f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before"
-    told = (
-        f"two processes took {share:.2f} of the time of one (target {target:g}), a bare loop {result['bare_share']:.2f}"
-    )
-    return [*_lines(head, rows), "", f"{when}: {told}."]
+    loops = ", ".join(f"{share:.2f}" for share in result["bare_shares"])
+    return [*_lines(head, rows), "", f"{when}; medians; a bare loop before, between and after: {loops}."]
 
 
 def queues(measured: Measured) -> list[str]:

@@ -201,6 +201,7 @@ def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
     if not notes.isatty():
         yield None
         return
+    tqdm.monitor_interval = 0  # no thread that wakes a silent bar: processes are forked beside this one
     with tqdm(total=total, file=sys.stderr, unit="run", leave=False) as bar:
 
         def tell(result: Result) -> None:

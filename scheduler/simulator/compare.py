@@ -1,7 +1,6 @@
 """Replays several arms, and several seeds, in as many processes as there are cores; the results are those of one."""
 
 import os
-import pickle  # noqa: TID251  (between our own processes, as the pool does itself)
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -73,13 +72,10 @@ def _in_processes(
     study: Study, runs: Sequence[tuple[Arm, int]], first: Prepared, tell: Tell | None, count: int
 ) -> list[Result]:
     results: dict[int, Result] = {}
-    # Handed over as a file in memory: a process does not begin to start before the one before has read its arguments.
-    with os.fdopen(os.memfd_create("workload"), "wb") as workload:
-        pickle.dump(first, workload)
-        workload.flush()
-        initial = (study, runs[0][1], f"/proc/{os.getpid()}/fd/{workload.fileno()}")
-        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_begin, initargs=initial)
-        _replay_in(pool, runs, results, tell)
+    # A fork has the workload and all modules at once; it could wait for ever for a lock that another thread held.
+    context = get_context("fork" if threading.active_count() == 1 else "spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(study, runs[0][1], first))
+    _replay_in(pool, runs, results, tell)
     return [results[place] for place in range(len(runs))]
 
 
@@ -144,17 +140,16 @@ def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for process in set(active_children()) - before:
             process.terminate()
+        pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
 
 
-def _begin(study: Study, seed: int, workload: str) -> None:
+def _begin(study: Study, seed: int, first: Prepared) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with open(workload, "rb") as prepared:
-        _here[:] = [_Worker(study, seed, pickle.load(prepared))]  # noqa: S301  (our parent wrote it)
+    _here[:] = [_Worker(study, seed, first)]
 
 
 def _end_with_parent() -> None:

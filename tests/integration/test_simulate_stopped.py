@@ -62,7 +62,7 @@ def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]
         text=True,
         start_new_session=True,
     )
-    wait_for("both workers", lambda: len(psutil.Process(process.pid).children()) > 2)  # and the tracker of resources
+    wait_for("both workers", lambda: len(psutil.Process(process.pid).children()) == 2)
     return process, psutil.Process(process.pid).children()
 
 
