@@ -44,7 +44,7 @@ class Child:
             "OPENBLAS_NUM_THREADS": "1",
         }
         self._process = subprocess.Popen(  # noqa: S603  (our own module)
-            [sys.executable, "-m", MODULE],
+            [sys.executable, "-P", "-m", MODULE],  # -P: nothing of the folder below
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

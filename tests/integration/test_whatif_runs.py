@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -199,6 +200,18 @@ def test_past_window_is_replayed_and_compared_with_what_happened(worlds: Worlds,
     assert rows["avg_jct_s"]["error_frac"] == pytest.approx(0.0, abs=1e-6)
     assert rows["makespan_s"]["error_frac"] == pytest.approx(0.0, abs=1e-6)
     assert ScenarioRun.objects.filter(variant=AS_IT_WAS).count() == 1
+
+
+def test_what_others_leave_where_runs_work_is_not_loaded(
+    worlds: Worlds, admin: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs work in the folder for temporary files, in which everybody may write."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "json.py").write_text("import os\nopen('was-here', 'w')\nos._exit(3)\n")
+    scenario = finished(worlds, ask(admin))
+
+    assert scenario.state == ScenarioState.COMPLETED, scenario.error
+    assert not (tmp_path / "was-here").exists()
 
 
 def test_killed_process_of_a_run_fails_it_with_a_sentence(worlds: Worlds, admin: User) -> None:
