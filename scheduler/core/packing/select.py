@@ -136,7 +136,7 @@ class Walk:
             firm.add(row, -1)
         return [] if sits else [job]
 
-    def _scope(self, job: int, row: int) -> int | None:
+    def _scope(self, job: int, gpus: int, queue: int) -> int | None:
         """Return the queue inside which a job may displace others; NO_ROW for everywhere, None for nowhere.
 
         A covered job may take from outside a queue only while that queue holds less than its quota: else it takes the
@@ -144,8 +144,7 @@ class Walk:
         """
         if not self._in_quota:
             return NO_ROW
-        board, quota = self._board, self._tree.quota
-        gpus, held, path = board.num_gpus[row], board.held_gpus, board.path(row)
+        held, quota, path = self._board.held_gpus, self._tree.quota, self._tree.paths[queue]
         cover = self._claims.cover.item(job)
         for above in path if cover == path[0] else path[path.index(cover) :]:
             if held[above] + gpus > quota[above]:
@@ -168,13 +167,13 @@ class Walk:
         if self._open < gpus:
             return self._refuse(job, row)
         if full != NO_ROW:
-            return self._claim_in_full_queue(job, row, full, self._scope(job, row))
+            return self._claim_in_full_queue(job, row, full, self._scope(job, gpus, queue))
         seats: Seats = ()
         if board.space.total >= gpus:
             seats = (row in self._before and self._home(row)) or self._choose_free(row)
         if seats:
             return self._sit(job, row, seats, ())
-        scope = self._scope(job, row)
+        scope = self._scope(job, gpus, queue)
         if scope is not None:
             seats, victims = self._room(row, scope)
             if seats:
@@ -280,31 +279,37 @@ class Walk:
 
         Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
         """
-        movable, own = self._movables(), self._board.queue[row]
-        name = (scope, own if own in movable.locked_queues else NO_ROW)
-        group = self._groups.get(name)
+        own = self._board.queue[row]
+        group = self._groups.get((scope, own))
         if group is None:
-            may = np.ones(len(movable.row), dtype=np.bool_)
-            if scope != NO_ROW:
-                may &= self._within[scope, movable.queue]
-            if name[1] != NO_ROW:
-                may &= ~(movable.locked & (movable.queue == own))
-            may |= movable.queue == NO_ROW
-            group = self._groups[name] = Group(movable, may)
+            movable = self._movables()
+            name = (scope, own if own in movable.locked_queues else NO_ROW)
+            group = self._groups[scope, own] = self._groups.get(name) or self._new_group(movable, *name)
+            self._groups[name] = group
         return group
+
+    def _new_group(self, movable: Movable, scope: int, locked_in: int) -> Group:
+        may = np.ones(len(movable.row), dtype=np.bool_)
+        if scope != NO_ROW:
+            may &= self._within[scope, movable.queue]
+        if locked_in != NO_ROW:
+            may &= ~(movable.locked & (movable.queue == locked_in))
+        may |= movable.queue == NO_ROW
+        return Group(movable, may)
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         board, before, displaced = self._board, self._before, self._displaced
         if not victims:
             board.sit(row, seats)
         else:
-            rows = self._movables().row
-            if len(victims) == 1 and board.seats[rows[victims[0]]] == seats:
-                board.hand_over(rows[victims[0]], row)
-                self._note_departure(victims[0], seats, job, row)
+            movable = self._movables()
+            first = movable.row[victims[0]]
+            if len(victims) == 1 and board.seats[first] == seats:
+                board.hand_over(first, row)
+                self._note_departure(movable, victims[0], seats, job, row)
             else:
                 for at in victims:
-                    self._note_departure(at, board.leave(rows[at]), job, row)
+                    self._note_departure(movable, at, board.leave(movable.row[at]), job, row)
                 board.sit(row, seats)
         self._firm.add(row)
         self._sat[row] = job
@@ -324,16 +329,16 @@ class Walk:
             self._on_free.add(job)
         return True
 
-    def _note_departure(self, at: int, seats: Seats, by_job: int, by_row: int) -> None:
+    def _note_departure(self, movable: Movable, at: int, seats: Seats, by_job: int, by_row: int) -> None:
         """Note that the movable row at a position left its seats for a job."""
-        board, movable = self._board, self._movables()
+        queue = self._board.queue
         victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
         movable.leave(at, seats)
         self._before[row] = seats
         if victim >= self._num_jobs:
             return
         self._displaced[victim] = by_job
-        if self._in_quota and board.queue[row] != board.queue[by_row]:
+        if self._in_quota and queue[row] != queue[by_row]:
             self._reclaimed.add(victim)
         if turn != NO_TURN:
             heappush(self._back, (turn, victim, True))
