@@ -6,15 +6,14 @@ import numpy as np
 
 from scheduler.core.config import LooksAtSizes, SchedulerConfig
 from scheduler.core.feasible import Shapes, gangs_of
-from scheduler.core.held import can_stay, seats_by_job
+from scheduler.core.held import can_stay
 from scheduler.core.line import Line, line_up
 from scheduler.core.needs import Needs
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.select import Walk
 from scheduler.core.packing.selection import Crew, Selection
 from scheduler.core.queues import QueueTree, limiting, subtree_sums
-from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Placements, Snapshot
+from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +24,12 @@ class Chosen:
         line: The order of the round.
         selection: Who begins where, who leaves, who was refused.
         board: Who sits where after that.
-        held: Where those sat before who could have kept their servers.
         seated: (n,) running jobs that could have kept their servers.
     """
 
     line: Line
     selection: Selection
     board: Board
-    held: dict[int, Seats]
     seated: BoolArray
 
 
@@ -42,17 +39,13 @@ def choose(
     """Return who runs. Servers are ascending by id; ``order`` are job rows in the order of the policy."""
     jobs = snapshot.jobs
     seated = can_stay(snapshot, needs, order)
-    held = seats_by_job(snapshot.held)
-    if len(held) != np.count_nonzero(seated):
-        stay: list[bool] = seated.tolist()
-        held = {row: seats for row, seats in held.items() if stay[row]}
     board = Board(
         jobs=jobs,
         servers=snapshot.servers,
         needs=needs,
         tree=tree,
-        held=held,
-        releasing=_releasing(snapshot.releasing),
+        held=snapshot.held.at(seated[snapshot.held.job]),
+        releasing=snapshot.releasing,
         by_size=isinstance(config.locality, LooksAtSizes),
     )
     crew = Crew(
@@ -64,7 +57,7 @@ def choose(
     line, selection = attempts(
         snapshot, config, tree, board=board, crew=crew, order=order, possible=shapes.possible, seated=seated
     )
-    return Chosen(line=line, selection=selection, board=board, held=held, seated=seated)
+    return Chosen(line=line, selection=selection, board=board, seated=seated)
 
 
 def attempts(
@@ -110,12 +103,6 @@ def attempts(
     second = Walk(board, crew, line.claims, tree, config.locality).select()
     still = {row: first.refusals[row] for row in np.flatnonzero(refused).tolist() if row in second.refusals}
     return line, replace(second, refusals={**second.refusals, **still})
-
-
-def _releasing(releasing: Placements) -> list[tuple[int, int, float, float]]:
-    """Return rows of (server, GPUs, cores, bytes)."""
-    columns = (releasing.server, releasing.num_gpus, releasing.cpus, releasing.memory_bytes)
-    return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _leaves_quota_unused(

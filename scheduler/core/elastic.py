@@ -20,7 +20,7 @@ from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.resize import Reseat, shrunk
-from scheduler.core.plan import Evidence, Waiting, WaitReason
+from scheduler.core.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.queue_parts import (
     beside_kept,
     by_queue,
@@ -129,20 +129,17 @@ def _keeping(
     return keeps & ~taken_back(tree, jobs, keeps, held, guaranteed, capacity), guaranteed
 
 
-def explained(waiting: list[Waiting], shared: Shared, tree: QueueTree) -> list[Waiting]:
+def explained(waiting: Waits, shared: Shared, tree: QueueTree) -> Waits:
     """Return the waiting jobs; those without a share say so."""
-    if not shared.unshared.any():
-        return waiting
     jobs, queues = shared.snapshot.jobs, shared.snapshot.queues
     total = int(shared.snapshot.servers.num_gpus.sum())
-    told = []
-    for entry in waiting:
-        if not shared.unshared[entry.job] or not total:
-            told.append(entry)
-            continue
-        queue = int(jobs.queue[entry.job])
+    if not total or not shared.unshared.any():
+        return waiting
+    causes: dict[int, Cause] = {}
+    for row in np.flatnonzero(shared.unshared).tolist():
+        queue = int(jobs.queue[row])
         held, limit = int(shared.given_gpus[queue]), int(shared.queue_gpus[queue])
-        evidence: Evidence = {"needed_gpus": int(jobs.num_gpus[entry.job]), "total_gpus": total}
+        evidence: Evidence = {"needed_gpus": int(jobs.num_gpus[row]), "total_gpus": total}
         at_cap = limit == tree.cap[queue] < total
         if at_cap or limit < int(shared.queue_gpus.sum()):
             most = int(queues.max_gpus[queue])
@@ -152,8 +149,8 @@ def explained(waiting: list[Waiting], shared: Shared, tree: QueueTree) -> list[W
         else:
             reason = WaitReason.BEHIND_POLICY_ORDER
             evidence |= {"free_gpus": max(0, total - held), "ahead_gpus": held}
-        told.append(replace(entry, reason=reason, evidence=evidence))
-    return told
+        causes[row] = reason, evidence
+    return waiting.with_causes(causes)
 
 
 def _unlent(snapshot: Snapshot, lent: BoolArray) -> Snapshot:
@@ -288,15 +285,13 @@ def _reseated(
 def _board(
     snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, needs: Needs, seats: dict[int, Seats]
 ) -> Board:
-    releasing = snapshot.releasing
-    columns = (releasing.server, releasing.num_gpus, releasing.cpus, releasing.memory_bytes)
     return Board(
         jobs=snapshot.jobs,
         servers=snapshot.servers,
         needs=needs,
         tree=tree,
-        held=seats,
-        releasing=[*zip(*(column.tolist() for column in columns), strict=True)],
+        held=_placements(snapshot, seats),
+        releasing=snapshot.releasing,
         by_size=isinstance(config.locality, LooksAtSizes),
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.core.config import Scene, SchedulerConfig
 from scheduler.core.held import seats_by_job
 from scheduler.core.packing.draft import Seats
-from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, Waiting, WaitReason, plan_digest
+from scheduler.core.plan import Evidence, Plan, Preemption, Preemptions, PreemptRule, WaitReason, Waits, plan_digest
 from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, in_server_order, only_jobs, seat_order
 from scheduler.core.trial import NOTES, TrialKind, Verdict
 
@@ -72,23 +72,28 @@ def _renumbered(plan: Plan, rows: IntArray) -> Plan:
         kept=frozenset(number[row] for row in plan.kept),
         resized=frozenset(number[row] for row in plan.resized),
         lent=frozenset(number[row] for row in plan.lent),
-        preemptions=[
-            replace(entry, job=number[entry.job], by_job=NO_ROW if entry.by_job == NO_ROW else number[entry.by_job])
-            for entry in plan.preemptions
-        ],
-        waiting=[replace(entry, job=number[entry.job]) for entry in plan.waiting],
+        preemptions=replace(
+            plan.preemptions,
+            job=rows[plan.preemptions.job],
+            by_job=np.where(plan.preemptions.by_job == NO_ROW, NO_ROW, rows[plan.preemptions.by_job]),
+        ),
+        waiting=replace(plan.waiting, job=rows[plan.waiting.job]),
     )
 
 
 def _with_guests(plan: Plan, scene: Scene) -> Plan:
     """Put every guest behind its host: on the same seats with half of the cores and bytes, or waiting like it."""
     guest_of = {host: guest for guest, host in scene.riding.items()}
-    order = [row for host in plan.order for row in ((host, guest_of[host]) if host in guest_of else (host,))]
-    waiting: list[Waiting] = []
-    for entry in plan.waiting:
-        waiting.append(replace(entry, position=len(waiting) + 1))
-        if entry.job in guest_of:
-            waiting.append(replace(entry, job=guest_of[entry.job], position=len(waiting) + 1))
+
+    def together(host: int) -> tuple[int, ...]:
+        return (host, guest_of[host]) if host in guest_of else (host,)
+
+    order = [row for host in plan.order for row in together(host)]
+    told = [*zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True)]
+    waiting = Waits(
+        job=np.array([row for host, _ in told for row in together(host)], dtype=np.int64),
+        causes=[cause for host, cause in told for _ in together(host)],
+    )
     grants = plan.grants
     shared = np.isin(grants.job, list(guest_of))
     halves = np.where(shared, 0.5, 1.0)
@@ -128,7 +133,7 @@ def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, se
     were = {guest: host for guest, host in pairs_in_force(ordered).items() if ordered.jobs.running[guest]}
     changes_gpus = _changes_gpus(plan, ordered, were, before, after)
     told = {entry.job: entry for entry in plan.preemptions}
-    kept, resized, preemptions = [], [], []
+    kept, resized, stopped = [], [], []
     for row in [row for row in plan.order if ordered.jobs.running[row]]:
         change = _change(before.get(row, ()), after.get(row, ()), is_resized=row in plan.kept or row in plan.resized)
         if change == "kept" and row not in changes_gpus:
@@ -136,11 +141,13 @@ def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, se
         elif change == "resized":
             resized.append(row)
         else:
-            preemptions.append(
+            stopped.append(
                 told[row] if row in told else _preemption(row, ordered, moved=row in after, was_guest=row in were)
             )
     still = frozenset(kept)
-    preemptions = [entry if entry.by_job not in still else replace(entry, by_job=NO_ROW) for entry in preemptions]
+    preemptions = Preemptions.of(
+        [entry if entry.by_job not in still else replace(entry, by_job=NO_ROW) for entry in stopped]
+    )
     grants = plan.grants.on_servers(server_row)
     digest = plan_digest(
         snapshot,
@@ -223,7 +230,6 @@ def without_seats(snapshot: Snapshot, rows: IntArray) -> Snapshot:
     jobs, held = snapshot.jobs, snapshot.held
     gone = np.zeros(len(jobs), dtype=np.bool_)
     gone[rows] = True
-    stays = ~gone[held.job]
     return replace(
         snapshot,
         jobs=replace(
@@ -232,13 +238,7 @@ def without_seats(snapshot: Snapshot, rows: IntArray) -> Snapshot:
             held_at_s=np.where(gone, np.inf, jobs.held_at_s),
             unsaved_s=np.where(gone, 0.0, jobs.unsaved_s),
         ),
-        held=Placements(
-            job=held.job[stays],
-            server=held.server[stays],
-            num_gpus=held.num_gpus[stays],
-            cpus=held.cpus[stays],
-            memory_bytes=held.memory_bytes[stays],
-        ),
+        held=held.at(~gone[held.job]),
     )
 
 

@@ -1,6 +1,6 @@
 """Rules that every plan holds, checked on every plan. A plan that breaks one is a defect and is never applied."""
 
-from operator import attrgetter
+from operator import itemgetter
 
 import numpy as np
 
@@ -79,14 +79,12 @@ def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpu
 
 
 def _check_everyone_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
-    """Every job is granted or waits, never both, and who waits has a reason with numbers and a place."""
+    """Every job is granted or waits, never both, and who waits has a reason with numbers."""
     num_jobs = len(snapshot.jobs)
-    jobs = np.fromiter(map(attrgetter("job"), plan.waiting), dtype=np.int64, count=len(plan.waiting))
-    times = np.bincount(jobs, minlength=num_jobs)
+    times = np.bincount(plan.waiting.job, minlength=num_jobs)
     _need(bool((times + granted == 1).all()), "a job has no answer, or two")
-    _need(all(map(attrgetter("evidence"), plan.waiting)), "a job waits without numbers")
-    places = [*map(attrgetter("position"), plan.waiting)]
-    _need(places == [*range(1, len(places) + 1)], "places in the line have gaps")
+    _need(len(plan.waiting.causes) == len(plan.waiting), "a job waits without a reason")
+    _need(all(map(itemgetter(1), plan.waiting.causes)), "a job waits without numbers")
     named = np.sort(np.array(plan.order, dtype=np.int64))
     _need(np.array_equal(named, np.arange(num_jobs)), "the order does not name every job once")
 
@@ -97,7 +95,7 @@ def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
     kept = np.zeros(num_jobs, dtype=np.bool_)
     kept[list(plan.kept)] = True
     stopped = np.zeros(num_jobs, dtype=np.bool_)
-    stopped[[p.job for p in plan.preemptions]] = True
+    stopped[plan.preemptions.job] = True
     _need(int(stopped.sum()) == len(plan.preemptions), "a job is preempted twice")
     resized = np.zeros(num_jobs, dtype=np.bool_)
     resized[list(plan.resized)] = True
@@ -107,10 +105,9 @@ def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
     others = _gpus_of(snapshot.held, num_jobs) != _gpus_of(plan.grants, num_jobs)
     _need(bool((others | ~resized).all()), "a resized job has as many GPUs as before")
     _need(_seats(snapshot.held, kept) == _seats(plan.grants, kept), "a kept job has other seats")
-    takers = [p for p in plan.preemptions if p.by_job != NO_ROW]
-    by_job = np.array([p.by_job for p in takers], dtype=np.int64)
-    for at in np.flatnonzero(~granted[by_job] | kept[by_job]).tolist():
-        _need(False, "a job is preempted for one that gets nothing", snapshot.jobs.job_id[takers[at].job])
+    by_job = plan.preemptions.by_job
+    in_vain = plan.preemptions.job[(by_job != NO_ROW) & (~granted[by_job] | kept[by_job])]
+    _need(not len(in_vain), "a job is preempted for one that gets nothing", snapshot.jobs.job_id[in_vain][:5])
 
 
 def _seats(placements: Placements, rows: BoolArray) -> bytes:

@@ -2,9 +2,11 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar, overload
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from scheduler.core.trial import Trial
 
 # Numbers that belong to a reason. Keys carry their unit; values are plain JSON numbers or short strings.
 Evidence = dict[str, float | int | str]
+
+Entry = TypeVar("Entry")
 
 
 class WaitReason(StrEnum):
@@ -47,8 +51,11 @@ class PreemptRule(StrEnum):
     UNPACKED = "unpacked"  # it shared the GPUs of another job, which was slower than taking turns, or is over
 
 
-# Neither frozen nor by keyword, although nobody changes it: a round makes thousands, in a third of the time.
-@dataclass(slots=True)
+# A reason with its numbers.
+Cause = tuple[WaitReason, Evidence]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """One job that does not run after this round.
 
@@ -66,8 +73,55 @@ class Waiting:
     evidence: Evidence
 
 
-# As it is for the same reason.
-@dataclass(slots=True)
+class _Columns(Sequence[Entry]):
+    """Many entries, kept as columns: few of them are looked at one by one."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(self._entry, range(len(self)))
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Entry]: ...
+
+    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
+        places = range(len(self))[at]
+        return self._entry(places) if isinstance(places, int) else [*map(self._entry, places)]
+
+    @abstractmethod
+    def _entry(self, at: int) -> Entry:
+        """Return one of the entries."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Waits(_Columns[Waiting]):
+    """The jobs that do not run, in the order of the policy.
+
+    Attributes:
+        job: (w,) rows in JobTable.
+        causes: (w,) why each waits; jobs that wait for the same thing may share one.
+    """
+
+    job: IntArray
+    causes: list[Cause]
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def _entry(self, at: int) -> Waiting:
+        reason, evidence = self.causes[at]
+        return Waiting(job=self.job.item(at), position=at + 1, reason=reason, evidence=evidence)
+
+    def with_causes(self, causes: Mapping[int, Cause]) -> "Waits":
+        """Return the same jobs, some of them for another cause, given by row."""
+        told = [causes.get(row, cause) for row, cause in zip(self.job.tolist(), self.causes, strict=True)]
+        return replace(self, causes=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
     """One running job that must leave its servers.
 
@@ -87,6 +141,41 @@ class Preemption:
     evidence: Evidence
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Preemptions(_Columns[Preemption]):
+    """The running jobs that must leave their servers, in the order of the policy.
+
+    Attributes:
+        job: (p,) rows in JobTable.
+        rules: (p,) why each must.
+        by_job: (p,) rows of the jobs that they make room for, NO_ROW for none.
+        evidence: (p,) numbers of the rules.
+    """
+
+    job: IntArray
+    rules: list[PreemptRule]
+    by_job: IntArray
+    evidence: list[Evidence]
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def _entry(self, at: int) -> Preemption:
+        return Preemption(
+            job=self.job.item(at), rule=self.rules[at], by_job=self.by_job.item(at), evidence=self.evidence[at]
+        )
+
+    @staticmethod
+    def of(entries: Sequence[Preemption]) -> "Preemptions":
+        """Return the entries as columns."""
+        return Preemptions(
+            job=np.array([entry.job for entry in entries], dtype=np.int64),
+            rules=[entry.rule for entry in entries],
+            by_job=np.array([entry.by_job for entry in entries], dtype=np.int64),
+            evidence=[entry.evidence for entry in entries],
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The outcome of one round.
@@ -97,7 +186,7 @@ class Plan:
         order: Job rows in the order of the policy, granted and waiting alike.
         kept: Job rows that go on with the same servers and GPU counts (cores and bytes may differ).
         resized: Job rows that go on with another number of GPUs, as far as possible on the same servers.
-        preemptions: Running jobs that must leave their servers, in the order of the policy.
+        preemptions: Running jobs that must leave their servers.
         waiting: Every job without a grant, each exactly once.
         plan_hash: Hex digest over grants, order, preemptions and waiting reasons; equal snapshots give equal hashes.
         riding: Jobs that share the GPUs of another, their guest, by row: guest to host. A guest has the grants of its
@@ -111,8 +200,8 @@ class Plan:
     order: list[int]
     kept: frozenset[int]
     resized: frozenset[int]
-    preemptions: list[Preemption]
-    waiting: list[Waiting]
+    preemptions: Preemptions
+    waiting: Waits
     plan_hash: str
     riding: Mapping[int, int] = field(default_factory=dict)
     lent: frozenset[int] = frozenset()
@@ -125,8 +214,8 @@ def plan_digest(
     *,
     grants: Placements,
     order: IntArray | list[int],
-    preemptions: list[Preemption],
-    waiting: list[Waiting],
+    preemptions: Preemptions,
+    waiting: Waits,
     riding: Mapping[int, int] | None = None,
 ) -> str:
     """Return a hex digest of a plan. It names jobs and servers by id, so the rows of the snapshot do not matter."""
@@ -135,12 +224,11 @@ def plan_digest(
     by_id = seat_order(jobs, servers)
     digest = hashlib.sha256()
     columns = (jobs, servers, grants.num_gpus, grants.cpus, grants.memory_bytes)
-    for column in (*(column[by_id] for column in columns), job_id[order]):
+    takers = np.where(preemptions.by_job == NO_ROW, NO_ROW, job_id[preemptions.by_job])
+    rows = (job_id[order], job_id[preemptions.job], takers, job_id[waiting.job])
+    for column in (*(column[by_id] for column in columns), *rows):
         digest.update(np.ascontiguousarray(column).tobytes())
-    ids = job_id.tolist()
-    # To add an enum that is text takes two thirds of the time that formatting it takes.
-    text = [f"{ids[p.job]} " + p.rule + f" {ids[p.by_job] if p.by_job != NO_ROW else NO_ROW}" for p in preemptions]
-    text += [f"{ids[w.job]} " + w.reason for w in waiting]
-    text += [f"{ids[guest]} with {ids[host]}" for guest, host in sorted((riding or {}).items())]
+    text: list[str] = [*preemptions.rules, *(reason for reason, _ in waiting.causes)]
+    text += [f"{job_id[guest]} with {job_id[host]}" for guest, host in sorted((riding or {}).items())]
     digest.update("\n".join(text).encode())
     return digest.hexdigest()

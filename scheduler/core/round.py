@@ -20,7 +20,7 @@ from scheduler.core.line import Line
 from scheduler.core.needs import Needs, needs_of
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.selection import Selection
-from scheduler.core.plan import Evidence, Plan, Preemption, PreemptRule, plan_digest
+from scheduler.core.plan import Evidence, Plan, Preemptions, PreemptRule, plan_digest
 from scheduler.core.queues import queue_tree
 from scheduler.core.tables import NO_ROW, BoolArray, Placements, Snapshot, in_server_order
 from scheduler.core.user_limits import Beyond, beyond_limits, with_limits_told
@@ -72,7 +72,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     line, selection = chosen.line, chosen.selection
     loans = lend(shared, config, tree, chosen.board, shapes.possible)
     repacked = _free_to_move(ordered, config) if repacks(mechanism) else np.zeros(len(jobs), dtype=np.bool_)
-    kept = chosen.held.keys() - selection.displaced.keys() | loans.at_home
+    kept = set(np.flatnonzero(chosen.seated).tolist()) - selection.displaced.keys() | loans.at_home
     draft = _draft(ordered, chosen, loans, needs, repacked)
     if isinstance(config.locality, Binds):
         draft = sent_home(draft, draft.seats.keys() - kept, config.locality)
@@ -110,7 +110,8 @@ def _draft(snapshot: Snapshot, chosen: Chosen, loans: Loans, needs: Needs, repac
     board = chosen.board
     runs = board.server[: len(snapshot.jobs)] != NO_ROW
     order = chosen.line.order
-    seats = {row: board.seats[row] for row in order[runs[order]].tolist()}
+    rows = order[runs[order]].tolist()
+    seats = dict(zip(rows, map(board.seats.__getitem__, rows), strict=True))
     free_to_move = np.flatnonzero(repacked & runs).tolist()
     movable = frozenset(
         row for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1
@@ -132,7 +133,7 @@ def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
 
 def _preemptions(
     shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
-) -> list[Preemption]:
+) -> Preemptions:
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
     shares = line.admission.shares.tolist()
@@ -144,7 +145,7 @@ def _preemptions(
     takers = np.array([selection.displaced.get(row, NO_ROW) for row in rows.tolist()], dtype=np.int64)
     positions = line.position[rows], line.position[takers]
     columns = (rows, takers, *positions, jobs.queue[rows], jobs.num_gpus[rows], jobs.unsaved_s[rows])
-    preemptions = []
+    rules, told = [], []
     for row, by_job, position, by_position, queue, num_gpus, unsaved_s in zip(
         *(column.tolist() for column in columns), strict=True
     ):
@@ -159,5 +160,6 @@ def _preemptions(
         else:
             rule = PreemptRule.POLICY_ORDER
             evidence["position"], evidence["by_position"] = position + 1, by_position + 1
-        preemptions.append(Preemption(row, rule, by_job, evidence))
-    return preemptions
+        rules.append(rule)
+        told.append(evidence)
+    return Preemptions(job=rows, rules=rules, by_job=takers, evidence=told)

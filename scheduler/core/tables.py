@@ -202,17 +202,20 @@ class Placements:
     def __len__(self) -> int:
         return len(self.job)
 
+    def at(self, rows: IntArray | BoolArray) -> "Placements":
+        """Return these of the placements."""
+        return Placements(
+            job=self.job[rows],
+            server=self.server[rows],
+            num_gpus=self.num_gpus[rows],
+            cpus=self.cpus[rows],
+            memory_bytes=self.memory_bytes[rows],
+        )
+
     def on_servers(self, row: IntArray) -> "Placements":
         """Return the placements on the servers that ``row`` gives for each server row, sorted again."""
         server = row[self.server]
-        order = seat_order(self.job, server)
-        return Placements(
-            job=self.job[order],
-            server=server[order],
-            num_gpus=self.num_gpus[order],
-            cpus=self.cpus[order],
-            memory_bytes=self.memory_bytes[order],
-        )
+        return replace(self, server=server).at(seat_order(self.job, server))
 
     @staticmethod
     @cache
@@ -282,7 +285,6 @@ def only_jobs(snapshot: Snapshot, rows: IntArray) -> Snapshot:
     columns = {f.name: getattr(jobs, f.name)[rows] for f in fields(jobs) if f.name != "profiles"}
     number = np.full(len(jobs), NO_ROW, dtype=np.int64)
     number[rows] = np.arange(len(rows))
-    theirs = number[held.job] != NO_ROW
-    picked = {f.name: getattr(held, f.name)[theirs] for f in fields(held)}
-    picked["job"] = number[picked["job"]]
-    return replace(snapshot, jobs=JobTable(**columns, profiles=jobs.profiles), held=Placements(**picked))
+    held = held.at(number[held.job] != NO_ROW)
+    held = replace(held, job=number[held.job])
+    return replace(snapshot, jobs=JobTable(**columns, profiles=jobs.profiles), held=held)

@@ -6,9 +6,9 @@ jobs do not starve it. Nothing is ever stopped because of a limit: who holds mor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from scheduler.core.plan import Waiting, WaitReason
+from scheduler.core.plan import Cause, WaitReason, Waits
 from scheduler.core.tables import BoolArray, IntArray, JobTable, QueueTable
 
 
@@ -54,24 +54,19 @@ def beyond_limits(jobs: JobTable, queues: QueueTable, order: IntArray, possible:
     return beyond
 
 
-def with_limits_told(
-    waiting: list[Waiting], beyond: Mapping[int, Beyond], jobs: JobTable, queues: QueueTable
-) -> list[Waiting]:
+def with_limits_told(waiting: Waits, beyond: Mapping[int, Beyond], jobs: JobTable, queues: QueueTable) -> Waits:
     """Return the waiting jobs with the limit as the reason of those that are beyond it."""
     if not beyond:
         return waiting
-    return [
-        entry
-        if entry.job not in beyond
-        else replace(
-            entry,
-            reason=WaitReason.USER_LIMIT,
-            evidence={
-                "needed_gpus": int(jobs.num_gpus[entry.job]),
-                "queue_id": int(queues.queue_id[jobs.queue[entry.job]]),
-                "user_held_gpus": beyond[entry.job].held_gpus,
-                "user_max_gpus": beyond[entry.job].limit_gpus,
+    causes: dict[int, Cause] = {}
+    for row, limit in beyond.items():
+        causes[row] = (
+            WaitReason.USER_LIMIT,
+            {
+                "needed_gpus": int(jobs.num_gpus[row]),
+                "queue_id": int(queues.queue_id[jobs.queue[row]]),
+                "user_held_gpus": limit.held_gpus,
+                "user_max_gpus": limit.limit_gpus,
             },
         )
-        for entry in waiting
-    ]
+    return waiting.with_causes(causes)

@@ -11,23 +11,19 @@ from scheduler.core.line import Line
 from scheduler.core.needs import Needs, must_have
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.selection import Refusal, Selection
-from scheduler.core.plan import Evidence, Waiting, WaitReason
+from scheduler.core.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.queues import QueueTree, subtree_sums
 from scheduler.core.tables import NO_ROW, BoolArray, IntArray, Snapshot
-
-# A reason with its numbers, before the position in the line is known.
-Cause = tuple[WaitReason, Evidence]
 
 
 def explain(
     snapshot: Snapshot, *, line: Line, shapes: Shapes, tree: QueueTree, selection: Selection, board: Board, needs: Needs
-) -> list[Waiting]:
-    """Return one entry for every job without seats, in the order of the policy."""
+) -> Waits:
+    """Return why every job without seats waits, in the order of the policy."""
     granted = board.server[: len(snapshot.jobs)] != NO_ROW
     causes = _Causes(snapshot, line, shapes, tree, selection, needs, granted, board.space.free)
     rows = line.order[~granted[line.order]]
-    told = zip(*causes.of_all(rows), strict=True)
-    return [*map(Waiting, rows.tolist(), range(1, len(rows) + 1), *told)] if len(rows) else []
+    return Waits(job=rows, causes=causes.of_all(rows))
 
 
 class _Causes:

@@ -140,7 +140,10 @@ class WholeRounds:
         self._trials = plan = plan_round(snapshot, config)
         changes = changes_of(plan, snapshot.held, num_jobs=len(rows))
         number: list[int] = rows.tolist()
-        self.waiting = [(number[entry.job], entry.reason) for entry in plan.waiting]
+        self.waiting = [
+            (number[row], reason)
+            for row, (reason, _) in zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True)
+        ]
         riding = {number[guest]: number[host] for guest, host in plan.riding.items()}
         before, self._riding = self._riding, riding
         # Who was started or stopped stands elsewhere in the order now, and a queue holds more or less.

@@ -98,7 +98,8 @@ class QueueRounds:
         self._overtaking = Overtaking(policy, servers, queues)
         shapes: Shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
         self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
-        self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held={}, releasing=())
+        none = Placements.none()
+        self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held=none, releasing=none)
         self._somebody_waits = False
         self._overdue: dict[int, Grant] = {}
 

@@ -25,7 +25,7 @@ def test_an_empty_cluster_and_no_jobs_give_an_empty_plan() -> None:
     """Nothing in, nothing out."""
     plan = plan_round(snapshot_of([], []), FIFO)
 
-    assert (len(plan.grants), plan.waiting, plan.preemptions) == (0, [], [])
+    assert (len(plan.grants), len(plan.waiting), len(plan.preemptions)) == (0, 0, 0)
 
 
 def test_without_servers_everybody_waits_for_one() -> None:

@@ -33,7 +33,7 @@ def test_a_job_doubles_into_gpus_that_were_idle_for_five_minutes() -> None:
     sizes = [_gpus(clock.tick(), 0) for _ in range(12)]
 
     assert sizes == [2] * 5 + [4] * 2 + [8] * 5
-    assert clock.plan.preemptions == []
+    assert not clock.plan.preemptions
 
 
 @pytest.mark.parametrize(("gain", "size"), [(1.2, 4), (1.19, 2)])
@@ -61,8 +61,8 @@ def test_a_job_gives_its_gpus_back_as_soon_as_somebody_waits() -> None:
 
     assert (_gpus(plan, 0), _gpus(plan, 1)) == (4, 4)
     assert plan.resized == {0}
-    assert plan.waiting == []
-    assert plan.preemptions == []
+    assert not plan.waiting
+    assert not plan.preemptions
 
 
 def test_the_newest_growth_shrinks_first() -> None:

@@ -30,7 +30,7 @@ def test_a_job_moves_aside_for_a_gang() -> None:
     """One GPU is free on each of two servers: one small job moves, and the gang of two starts in the same round."""
     plan = Clock(_scattered(), introspective(Migration())).tick()
 
-    assert plan.waiting == []
+    assert not plan.waiting
     assert [(entry.rule, entry.job) for entry in plan.preemptions] == [(PreemptRule.MOVED, 1)]
     assert len(plan.kept) == 3
     moved = plan.grants.server[plan.grants.job == 1].tolist()
@@ -41,7 +41,7 @@ def test_nothing_moves_when_moves_cost_more_than_the_gang_is_worth() -> None:
     """Two GPUs over a minute are less than a job of one GPU that stands for five."""
     plan = Clock(_scattered(), introspective(Migration(move_s=300.0, horizon_s=60.0))).tick()
 
-    assert plan.preemptions == []
+    assert not plan.preemptions
     assert [entry.job for entry in plan.waiting] == [4]
 
 
@@ -53,7 +53,7 @@ def test_nothing_moves_when_no_place_is_found() -> None:
 
     for crowded in (fixed, wide):
         plan = Clock(crowded, introspective(Migration())).tick()
-        assert plan.preemptions == []
+        assert not plan.preemptions
 
 
 def test_a_move_for_a_gang_stays_even_if_it_is_slower() -> None:
@@ -66,7 +66,7 @@ def test_a_move_for_a_gang_stays_even_if_it_is_slower() -> None:
     clock.tick()
     home = clock.servers_of(1)
     for _ in range(6):
-        assert clock.tick().preemptions == []
+        assert not clock.tick().preemptions
 
     assert clock.servers_of(1) == home == [1]
 
@@ -115,4 +115,4 @@ def test_a_job_about_to_end_is_not_moved() -> None:
     snapshot = _apart()
     ends = replace(snapshot, jobs=replace(snapshot.jobs, remaining_s=np.array([500.0])))
 
-    assert Clock(ends, introspective(Migration())).tick().preemptions == []
+    assert not Clock(ends, introspective(Migration())).tick().preemptions

@@ -56,7 +56,7 @@ def test_two_jobs_on_one_gpu_take_turns_first_and_are_packed_once_both_are_known
     assert first <= 3
     assert all(pair == riding[first] for pair in riding[first:])
     assert len(clock.plan.grants) == 2
-    assert clock.plan.waiting == []
+    assert not clock.plan.waiting
 
 
 def test_a_pair_that_was_slower_is_left_alone_for_an_hour() -> None:
@@ -102,7 +102,7 @@ def test_one_pair_at_a_time_is_tried_on_a_server() -> None:
         assert len(trying) <= 1
 
     assert len(plan.riding) == 4
-    assert plan.waiting == []
+    assert not plan.waiting
 
 
 def test_the_least_busy_pair_is_tried_first() -> None:

@@ -1,14 +1,16 @@
 """The state of a selection: who sits where, what is free, and what each queue holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from scheduler.core.held import seats_by_job
 from scheduler.core.needs import Needs
-from scheduler.core.packing.draft import Seats, seat_rows
+from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.space import Fits, Site, Space
 from scheduler.core.queues import QueueTree, subtree_sums
-from scheduler.core.tables import NO_ROW, IntArray, JobTable, ServerTable
+from scheduler.core.tables import NO_ROW, IntArray, JobTable, Placements, ServerTable
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
 TOLERANCE = 1e-9
@@ -57,38 +59,39 @@ class Board:
         servers: ServerTable,
         needs: Needs,
         tree: QueueTree,
-        held: Mapping[int, Seats],
-        releasing: Sequence[tuple[int, int, float, float]],
+        held: Placements,
+        releasing: Placements,
         by_size: bool = False,
     ) -> None:
-        """Seat the running jobs and the GPUs that are being left, given as (server, GPUs, cores, bytes).
+        """Seat the running jobs, and in rows of their own the GPUs that jobs outside the table are about to leave.
 
         ``by_size`` keeps account of the sizes of the gangs on each server.
         """
-        num_jobs = len(jobs)
-        leaving = np.array([gpus for _, gpus, _, _ in releasing], dtype=np.int64)
-        self._gpus = np.concatenate((jobs.num_gpus, leaving))
+        num_jobs, num_leaving = len(jobs), len(releasing.server)
+        leaving = np.arange(num_jobs, num_jobs + num_leaving)
+        self._gpus = np.concatenate((jobs.num_gpus, releasing.num_gpus))
         self.num_gpus: list[int] = self._gpus.tolist()
-        self._queue = np.concatenate((jobs.queue, np.full(len(releasing), NO_ROW)))
+        self._queue = np.concatenate((jobs.queue, np.full(num_leaving, NO_ROW)))
         self.queue: list[int] = self._queue.tolist()
         self._paths = [*tree.paths, ()]  # the last one, which is that of NO_ROW, for GPUs that are being left
-        self.seats: dict[int, Seats] = dict(held)
-        self.seats.update({num_jobs + i: ((row[0], row[1]),) for i, row in enumerate(releasing)})
-        here = np.fromiter(held, dtype=np.int64, count=len(held))
-        self.held_gpus: list[int] = subtree_sums(tree, jobs.queue[here], jobs.num_gpus[here]).tolist()
+        self.seats: dict[int, Seats] = seats_by_job(held)
+        self.seats |= seats_by_job(replace(releasing, job=leaving))
+        seats_each = np.bincount(held.job, minlength=num_jobs)
+        sits = seats_each > 0
+        self.held_gpus: list[int] = subtree_sums(tree, jobs.queue[sits], jobs.num_gpus[sits]).tolist()
         self.departures = 0
         self.tight = needs.tight
-        row, server, gpus = seat_rows(self.seats)
-        self.server = np.full(num_jobs + len(releasing), NO_ROW)
+        row, server = np.concatenate((held.job, leaving)), np.concatenate((held.server, releasing.server))
+        self.server = np.full(num_jobs + num_leaving, NO_ROW)
         self.server[row] = server
-        self.server[row[1:][row[1:] == row[:-1]]] = SEVERAL
-        capacity = servers.num_gpus
+        self.server[:num_jobs][seats_each > 1] = SEVERAL
+        capacity, gpus = servers.num_gpus, np.concatenate((held.num_gpus, releasing.num_gpus))
         free = capacity - np.bincount(server, weights=gpus, minlength=len(servers)).astype(np.int64)
         self.space = Space(free.tolist(), Site(gpus=capacity.tolist(), rack=servers.rack.tolist()))
         if by_size:
             self.space.sizes = [{} for _ in range(len(servers))]
-            for each in held:
-                self._count_sizes(each, self.seats[each], 1)
+            for each, seats in self.seats.items():
+                self._count_sizes(each, seats, 1)
         if self.tight:
             self._least = _Least(needs, releasing)
             self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()
@@ -217,9 +220,9 @@ class _Least:
 
     __slots__ = ("_cpus", "_cpus_share", "_memory", "_memory_share")
 
-    def __init__(self, needs: Needs, releasing: Sequence[tuple[int, int, float, float]]) -> None:
-        fixed_cpus = [cpus / gpus for _, gpus, cpus, _ in releasing]
-        fixed_memory = [memory / gpus for _, gpus, _, memory in releasing]
+    def __init__(self, needs: Needs, releasing: Placements) -> None:
+        fixed_cpus = (releasing.cpus / releasing.num_gpus).tolist()
+        fixed_memory = (releasing.memory_bytes / releasing.num_gpus).tolist()
         self._cpus = [*zip(needs.cpus_least.tolist(), needs.cpus_most.tolist(), strict=True)]
         self._cpus += zip(fixed_cpus, fixed_cpus, strict=True)
         self._memory = [*zip(needs.memory_least.tolist(), needs.memory_most.tolist(), strict=True)]
