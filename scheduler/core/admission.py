@@ -207,19 +207,23 @@ def _within_shares_of_path(
 ) -> IntArray:
     """Do the same where queues stand inside others, or could be full."""
     inside: list[int] = []
+    enough = [share - _EPSILON for share in shares]
     closed = [False] * len(shares)
     num_open = len(np.unique(jobs.queue[rows]))
     for row, queue, gpus in zip(rows.tolist(), jobs.queue[rows].tolist(), jobs.num_gpus[rows].tolist(), strict=True):
         if closed[queue]:
             continue
         path = tree.paths[queue]
-        if any(used[node] >= shares[node] - _EPSILON for node in path):
-            closed[queue] = True
-            num_open -= 1
-            if not num_open:
+        for node in path:
+            if used[node] >= enough[node]:
+                closed[queue] = True
+                num_open -= 1
                 break
-        elif caps.let_in(row, queue, gpus):
-            inside.append(row)
-            for node in path:
-                used[node] += gpus
+        else:
+            if caps.let_in(row, queue, gpus):
+                inside.append(row)
+                for node in path:
+                    used[node] += gpus
+        if not num_open:
+            break
     return np.array(inside, dtype=np.int64)

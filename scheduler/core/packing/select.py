@@ -120,7 +120,7 @@ class Walk:
         """Refuse these jobs and those whose turn is to come again: nothing is open, and less of it never helps."""
         jobs += [job for _, job, _ in self._back]
         num_gpus, row_of = self._board.num_gpus, self._row
-        self._firm.gpus -= sum(num_gpus[row_of[job]] for _, job, counted in self._back if counted)
+        self._firm.gpus -= sum([num_gpus[row_of[job]] for _, job, counted in self._back if counted])
         self._back.clear()
         self._refusals.update(dict.fromkeys(jobs, Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)))
         return jobs
