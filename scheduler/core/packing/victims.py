@@ -19,7 +19,7 @@ from scheduler.core.tables import NO_ROW, BoolArray, IntArray
 
 # Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
 # column, four times as many in each that follows.
-_SINGLE_STEPS, _FIRST_STRIDE = 32, 64
+_SINGLE_STEPS, _FIRST_STRIDE = 128, 64
 
 ChooseSeats = Callable[[Space, Fits | None], Seats]
 
@@ -94,12 +94,14 @@ class VictimSearch:
         self._noticed = len(left)
         if not self._upto:
             return
-        gain, seen, among, found, last = self._gain, self._seen, self._among, self._found, self._at[self._upto - 1]
+        gain, seen, among, last = self._gain, self._seen, self._among, self._at[self._upto - 1]
+        free, found, num_gpus = self._board.space.free, self._found, self._num_gpus
         for at, server, gpus in left[noticed:]:
             if seen[server]:
-                found.append(server)
                 if at <= last and among[at]:  # only such a row can have been passed
                     gain[server] -= gpus
+                if free[server] + gain[server] >= num_gpus:
+                    found.append(server)
 
     def _retreat(self, turn: int) -> None:
         """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
