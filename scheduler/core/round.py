@@ -18,6 +18,7 @@ from scheduler.core.invariants import check
 from scheduler.core.lend import Loans, lend
 from scheduler.core.line import Line
 from scheduler.core.needs import Needs, needs_of
+from scheduler.core.packing.board import Seated
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.selection import Selection
 from scheduler.core.plan import Evidence, Plan, Preemptions, PreemptRule, plan_digest
@@ -110,8 +111,7 @@ def _draft(snapshot: Snapshot, chosen: Chosen, loans: Loans, needs: Needs, repac
     board = chosen.board
     runs = board.server[: len(snapshot.jobs)] != NO_ROW
     order = chosen.line.order
-    rows = order[runs[order]].tolist()
-    seats = dict(zip(rows, map(board.seats.__getitem__, rows), strict=True))
+    seats = Seated(board, order[runs[order]])
     free_to_move = np.flatnonzero(repacked & runs).tolist()
     movable = frozenset(
         row for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scheduler.core.needs import Needs, must_have
+from scheduler.core.packing.board import Seated
 from scheduler.core.packing.draft import Draft, seat_rows
 from scheduler.core.packing.shelf import ShareShelf
 from scheduler.core.tables import JobTable, Placements, ServerTable
@@ -31,7 +32,8 @@ class Proportional:
 
 def as_needed(draft: Draft) -> Placements:
     """Return the seats of the draft as they are, each with the cores and memory that it must have there."""
-    job, server, gpus = seat_rows(draft.seats)
+    seats = draft.seats
+    job, server, gpus = seats.columns() if isinstance(seats, Seated) else seat_rows(seats)
     needs = draft.needs
     cpus = must_have(needs.cpus_least[job], needs.cpus_most[job], needs.cpus_share[server])
     memory = must_have(needs.memory_least[job], needs.memory_most[job], needs.memory_share[server])

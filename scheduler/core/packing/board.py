@@ -1,6 +1,6 @@
 """The state of a selection: who sits where, what is free, and what each queue holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -213,6 +213,30 @@ class Board:
             server[gang] = [each for seat in seats for each, _ in seat]
             gpus[gang] = [each for seat in seats for _, each in seat]
         return at, server, gpus
+
+
+class Seated(Mapping[int, Seats]):
+    """Where rows of a board sit, in an order: a look at the board, of which nothing is copied."""
+
+    __slots__ = ("_board", "_rows")
+
+    def __init__(self, board: Board, rows: IntArray) -> None:
+        """Look at rows that all sit."""
+        self._board, self._rows = board, rows
+
+    def __getitem__(self, row: int) -> Seats:
+        return self._board.seats[row]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows.tolist())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def columns(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the seats as columns (row, server, GPUs)."""
+        at, server, gpus = self._board.entries(self._rows)
+        return self._rows[at], server, gpus
 
 
 class _Least:

@@ -24,4 +24,4 @@ def fill(draft: Draft, *, sort_by_demand: bool) -> Placements:
         ((server, gpus),) = draft.seats[row]
         free[server] -= gpus
     shelf = LocalFill(draft.servers, draft.needs, jobs.num_gpus, rank)
-    return placements(shelf.sit(draft.seats, draft.movable, free))
+    return placements(shelf.sit(dict(draft.seats), draft.movable, free))
