@@ -282,3 +282,24 @@ def test_a_broken_plan_is_refused() -> None:
     for broken in (replace(plan, grants=twice), replace(plan, grants=short), missing):
         with pytest.raises(PlanInvariantError):
             check(broken, snapshot)
+
+
+def test_a_plan_that_answers_wrongly_is_refused() -> None:
+    """The invariants name what is wrong with the order, with a reason to wait and with who has to leave."""
+    jobs = [JobRow(num_gpus=8, remaining_s=9.0, seats=((0, 8),)), JobRow(num_gpus=8, remaining_s=1.0), JobRow()]
+    snapshot = snapshot_of(jobs, [_server(8)])
+    plan = plan_round(snapshot, SRTF)
+    waits, leaves = plan.waiting, plan.preemptions
+    assert (len(waits), leaves.by_job.tolist()) == (2, [1])
+    broken = {
+        "names a job that is not there": replace(plan, order=[0, 1, 3]),
+        "does not name every job once": replace(plan, order=[0, 1, 1]),
+        "has no answer, or two": replace(plan, waiting=replace(waits, job=waits.job[[0, 0]])),
+        "waits without a reason": replace(plan, waiting=replace(waits, causes=waits.causes[:1])),
+        "waits without numbers": replace(plan, waiting=replace(waits, causes=[(WaitReason.NO_CAPACITY, {})] * 2)),
+        "for one that gets nothing": replace(plan, preemptions=replace(leaves, by_job=waits.job[:1])),
+    }
+
+    for rule, plan_of in broken.items():
+        with pytest.raises(PlanInvariantError, match=rule):
+            check(plan_of, snapshot)
