@@ -63,15 +63,19 @@ def doubling(measured: Measured) -> list[str]:
     rows = [
         (
             *(one["policy"], f"{one['num_jobs']:,} to {2 * one['num_jobs']:,}", f"{one['cpu']:.2f}"),
-            *(f"{result['target']:g}", one["preemptions"] or ""),
+            *(
+                " ".join(f"{each:.2f}" for each in one["cpu_of_each"]),
+                f"{result['target']:g}",
+                one["preemptions"] or "",
+            ),
         )
         for one in result["doubling"]
     ]
     when = f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before"
     return [
-        *_lines(("policy", "jobs", "CPU", "target", "preemptions"), rows),
+        *_lines(("policy", "jobs", "CPU", "of each", "target", "preemptions"), rows),
         "",
-        f"{when}; medians of {result['repeats']} replays of each size, in turn.",
+        f"{when}; medians of {result['repeats']}, both sizes beside each other on one core.",
     ]
 
 
