@@ -52,6 +52,7 @@ class ServerCells:
     rack: str
     device_kind: str
     gpus: list[Cell]
+    state: str
     note: str
     label: str
     columns: int
@@ -160,6 +161,7 @@ def server_cells(rows: list[Row], *, view: str = "", selected: str = "") -> list
                 rack=row.get("rack", ""),
                 device_kind=row["device_kind"],
                 gpus=cells,
+                state=row["state"],
                 note=row["state"] if row["state"] != "up" else _note(row["gpus"]),
                 label=_label(row),
                 columns=max(1, min(4, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))),
@@ -169,18 +171,27 @@ def server_cells(rows: list[Row], *, view: str = "", selected: str = "") -> list
     return made
 
 
-def free_by_server(rows: list[Row]) -> list[tuple[str, int]]:
-    """Return the servers that offer free devices now, most free first."""
-    free = [(row["name"], sum(is_free(gpu) for gpu in row["gpus"])) for row in rows if row["state"] == "up"]
+def free_by_server(rows: list[Row], *, state: str = "up") -> list[tuple[str, int]]:
+    """Return the servers in a state that have free devices now, most free first; those that are up offer theirs."""
+    free = [(row["name"], sum(is_free(gpu) for gpu in row["gpus"])) for row in rows if row["state"] == state]
     return sorted([pair for pair in free if pair[1]], key=lambda pair: (-pair[1], pair[0]))
 
 
 def free_words(rows: list[Row], *, most: int = 3) -> str:
-    """Return where the free devices are: ``7 on gpu-16, 2 on gpu-07``."""
+    """Return where the free devices are that may be given away: ``7 on gpu-16, 2 on gpu-07``."""
     free = free_by_server(rows)
     named = [f"{number(count)} on {name}" for name, count in free[:most]]
     rest = sum(count for _, count in free[most:])
     return ", ".join(named + ([f"{number(rest)} elsewhere"] if rest else []))
+
+
+def draining_words(rows: list[Row]) -> str:
+    """Return where devices are free that may not be given away: ``8 on gpu-03, which takes no jobs``."""
+    draining = free_by_server(rows, state="draining")
+    if len(draining) == 1:
+        return f"{number(draining[0][1])} on {draining[0][0]}, which takes no jobs"
+    free = sum(count for _, count in draining)
+    return f"{number(free)} on {len(draining)} servers that take no jobs" if draining else ""
 
 
 def idle_words(rows: list[Row]) -> str:

@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from scheduler.core.lifecycle import JobState
 from scheduler.models import Round, Sample
-from tests.factories import job_make, sample_make, user_make
+from scheduler.models.server import ServerState
+from tests.factories import job_make, sample_make, server_make, user_make
 from tests.integration.pages_frame_world import ROLES, World, world_make
 
 pytestmark = pytest.mark.django_db
@@ -183,6 +184,23 @@ def test_gpus_are_called_gpus() -> None:
 
     assert "GPU" in text
     assert "slot" not in text
+
+
+def test_overview_says_what_is_free_where_no_job_may_start() -> None:
+    """What only servers have that are being drained is free, and not called so without that."""
+    server_make("server-1", gpus=2, device_kind="gpu", state=ServerState.DRAINING)
+    client = Client()
+    client.force_login(user_make())
+    alone = shown(client, "/").text.replace("\u00a0", " ")
+    server_make("server-2", gpus=4, device_kind="gpu")
+    server_make("server-3", gpus=1, device_kind="gpu", state=ServerState.DRAINING)
+    beside = shown(client, "/").text.replace("\u00a0", " ")
+
+    assert "No GPU is free on a server that takes jobs." in alone
+    assert "2 on server-1, which takes no jobs" in alone
+    assert "draining" in alone
+    assert "The largest free block is 4 GPUs on server-2." in beside
+    assert "4 on server-2, 3 on 2 servers that take no jobs" in beside
 
 
 def test_overview_shows_own_jobs_with_progress_and_reason(world: World) -> None:

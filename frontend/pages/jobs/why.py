@@ -30,7 +30,7 @@ OF_PLACE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One server of the mini map; a cell is open, taken or broken."""
+    """One server of the mini map; a cell is open, taken, broken, or free where the server takes no jobs."""
 
     name: str
     title: str
@@ -73,18 +73,23 @@ def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
 
 def evidence_cells(rows: list[dict[str, Any]]) -> list[Evidence]:
     """Return the servers as cells, with how many each has free."""
-    cells = server_cells(rows)
+
+    def cell(gpu: dict[str, Any], state: str) -> str:
+        if not gpu["healthy"]:
+            return "broken"
+        return "taken" if gpu["allocated"] else "open" if state == "up" else "free"
+
     return [
         Evidence(
             name=drawn.short,
             title=drawn.label,
             slots=drawn.device_kind == "cpu_slot",
             columns=drawn.columns,
-            cells=["broken" if not gpu["healthy"] else "taken" if gpu["allocated"] else "open" for gpu in row["gpus"]],
+            cells=[cell(gpu, row["state"]) for gpu in row["gpus"]],
             free=sum(is_free(gpu) for gpu in row["gpus"]) if row["state"] == "up" else 0,
             state="" if row["state"] == "up" else row["state"],
         )
-        for drawn, row in zip(cells, rows, strict=True)
+        for drawn, row in zip(server_cells(rows), rows, strict=True)
     ]
 
 

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
-from frontend.components.gpu_cells import free_words, server_cells
+from frontend.components.gpu_cells import draining_words, free_words, server_cells
 from frontend.components.happenings import happenings
 from frontend.components.times import Range, series_in
 from frontend.components.viewer import now_utc, viewer_zone
@@ -57,7 +57,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "servers": server_cells(servers[:STRIP_MOST]),
             "roomy": len(servers) <= ROOMY_MOST,
             "hidden_servers": max(0, len(servers) - STRIP_MOST),
-            "free_words": free_words(servers),
+            "free_words": ", ".join(filter(None, (free_words(servers), draining_words(servers)))),
             "utilization": utilization(series=series, range_=range_, zone=zone, device=device),
             "shares": shares[:QUEUES_MOST],
             "shares_title": shares_title(shares, device),

@@ -32,7 +32,7 @@ def consequence(frame: Frame, gpu_map: list[dict[str, Any]], device: DeviceWord)
     free = free_by_server(gpu_map)
     runs = f"{counted(frame['running_jobs'], 'job')} {'runs' if frame['running_jobs'] == 1 else 'run'}."
     if not free:
-        return f"{runs} No {device.one} is free."
+        return f"{runs} No {device.one} is free{' on a server that takes jobs' if frame['free_gpus'] else ''}."
     name, most = free[0]
     return f"{runs} The largest free block is {device.counted(most)} on {name}."
 

@@ -11,6 +11,7 @@ import pytest
 from scheduler.core.lifecycle import EndCause, JobState
 from scheduler.core.plan import WaitReason
 from scheduler.models import Attempt, Cluster, Job, Server
+from scheduler.models.server import ServerState
 from scheduler.services.job_state import Wait, job_waits_record
 from tests.factories import attempt_make, job_make, job_move, server_make
 from tests.integration.pages_jobs.conftest import (
@@ -101,8 +102,9 @@ def test_every_reason_is_shown_with_its_sentence(world: World, reason: WaitReaso
 
 
 def test_evidence_shows_free_taken_and_broken(world: World) -> None:
-    """The reason stands on cells that anybody can count."""
+    """The reason stands on cells that anybody can count; what a server that takes no jobs has is not open."""
     server_make("server-02", gpus=2, broken=[1])
+    server_make("server-03", gpus=3, state=ServerState.DRAINING)
     job_in(world, JobState.RUNNING, num_gpus=7)
     job = job_in(world, JobState.QUEUED, num_gpus=4)
     reason_of(job, WaitReason.FRAGMENTATION, needed_gpus=4, largest_free_gpus=1, max_servers=1)
@@ -111,7 +113,7 @@ def test_evidence_shows_free_taken_and_broken(world: World) -> None:
 
     assert "No server has 4 CPU slots free. The largest free block is 1." in page.text
     assert "2 CPU slots are free: 1 on server-01, 1 on server-02. Broken: CPU slot 1 of server-02." in page.text
-    assert [cells.count(f"cell {kind}") for kind in ("taken", "open", "broken")] == [7, 2, 1]
+    assert [cells.count(f"cell {kind}") for kind in ("taken", "open", "broken", "free")] == [7, 2, 1, 3]
 
 
 def test_jobs_ahead_have_no_name_for_who_may_not_see_them(world: World) -> None:
