@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from frontend.components.devices import GPUS
@@ -14,6 +15,7 @@ from scheduler.core.plan import WaitReason
 
 MOST_SERVERS = 64
 LABEL_FRAC = 0.12  # of the width; a narrower piece has its words on hover alone
+SHORT_FRAC = 0.01  # of the width; shorter pieces one after another are one
 # Reasons that free devices are evidence for.
 OF_PLACE = frozenset(
     {
@@ -125,19 +127,32 @@ def evidence_words(subject: Subject) -> str:
 
 
 def pieces_of(subject: Subject) -> tuple[list[Piece], str]:
-    """Return what the job waited for, reason by reason, and a line that sums it up."""
+    """Return what the job waited for, reason by reason, and a line that sums it up.
+
+    Short waits one after another are one piece, coloured as the longest of them: a job that takes turns has hundreds.
+    """
     waits = [entry for entry in subject.timeline if entry["kind"] == "wait" and entry["duration_s"] >= 1]
-    made: list[Piece] = []
+    waits = [entry for entry in waits if subject.time(entry["start"])]
     sum_s = sum(entry["duration_s"] for entry in waits)
-    for entry in waits:
-        words, tone = reason_name(entry["reason"])
-        start = subject.time(entry["start"])
-        if start is None:
-            continue
-        title = f"{words}, {duration(entry['duration_s'])} from {clock(start, subject.at, subject.zone)}"
-        label = words if entry["duration_s"] >= sum_s * LABEL_FRAC else ""
-        made.append(Piece(span=entry["duration_s"], words=label, tone=tone, title=title, start=start))
+    made: list[Piece] = []
+    for is_short, run in groupby(waits, key=lambda entry: entry["duration_s"] < sum_s * SHORT_FRAC):
+        entries = [*run]
+        made += [_piece(subject, entries, sum_s)] if is_short else [_piece(subject, [one], sum_s) for one in entries]
     return made, duration(sum_s) if made else ""
+
+
+def _piece(subject: Subject, waits: list[dict[str, Any]], sum_s: float) -> Piece:
+    words, tone = reason_name(max(waits, key=lambda entry: entry["duration_s"])["reason"])
+    start, span_s = subject.time(waits[0]["start"]), sum(entry["duration_s"] for entry in waits)
+    assert start
+    what = words if len(waits) == 1 else f"{counted(len(waits), 'short wait')}, the longest: {words}"
+    return Piece(
+        span=span_s,
+        words=words if len(waits) == 1 and span_s >= sum_s * LABEL_FRAC else "",
+        tone=tone,
+        title=f"{what}, {duration(span_s)} from {clock(start, subject.at, subject.zone)}",
+        start=start,
+    )
 
 
 def checks_title(checks: list[dict[str, Any]]) -> str:
