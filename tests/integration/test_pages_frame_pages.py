@@ -187,7 +187,7 @@ def test_gpus_are_called_gpus() -> None:
 
 
 def test_overview_says_what_is_free_where_no_job_may_start() -> None:
-    """What only servers have that are being drained is free, and not called so without that."""
+    """GPUs of a server that is being drained are free, but where they are says that no job may start there."""
     server_make("server-1", gpus=2, device_kind="gpu", state=ServerState.DRAINING)
     client = Client()
     client.force_login(user_make())
