@@ -80,12 +80,18 @@ def test_killed_control_plane_loses_no_accepted_job(stack: Stack, tmp_path: Path
     if victim == "redis" and not stack.processes(*needles):
         needles = ("redis-server",)
     accepted: list[tuple[str, Path]] = []
-    killer = threading.Timer(1.0, lambda: stack.kill(*needles))
-    killer.start()
-    for index in range(12):
+
+    def submit(index: int) -> None:
         record = tmp_path / f"job-{index}"
+        accepted.append((counting(member, record, name=f"{victim}-{index}", queue="vision", steps=5), record))
+
+    for index in range(4):
+        submit(index)
+    killer = threading.Thread(target=stack.kill, args=needles)
+    killer.start()
+    for index in range(4, 12):
         with contextlib.suppress(urllib.error.URLError, OSError, AssertionError):
-            accepted.append((counting(member, record, name=f"{victim}-{index}", queue="vision", steps=5), record))
+            submit(index)
         time.sleep(0.2)
     killer.join()
 
@@ -93,7 +99,6 @@ def test_killed_control_plane_loses_no_accepted_job(stack: Stack, tmp_path: Path
     for job_id, record in accepted:
         assert member.wait_state(job_id, "completed", "failed", within_s=120)["state"] == "completed"
         assert steps_of(record) == list(range(5))
-    assert len(accepted) >= 4
 
 
 def test_process_journal_shows_no_overlap(stack: Stack, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The checkers are tested too: deliberate defects in the product, each of which must be caught within a few runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,6 +142,8 @@ DEFECTS: dict[Callable[[Patch], None], set[str]] = {
 
 # What is looked at when a run is over is found by one that is over soon.
 SHORT: dict[Callable[[Patch], None], float] = {move_without_event: 40.0}
+# The first run is long and never shows these, the second one soon does.
+NOT_IN_FIRST = {ignore_the_lease, give_servers_up_too_soon, forget_the_job}
 
 
 @pytest.mark.slow
@@ -151,12 +153,12 @@ def test_defect_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -
     """A harness that finds nothing in a broken product would find nothing in ours."""
     defect(monkeypatch)
     with pytest.raises(Violation) as caught:
-        _run_all(strike_s=SHORT.get(defect, STRIKE_S))
+        _run_all(SEEDS[1:] if defect in NOT_IN_FIRST else SEEDS, strike_s=SHORT.get(defect, STRIKE_S))
 
     assert caught.value.checker in DEFECTS[defect]
 
 
-def _run_all(*, strike_s: float) -> None:
-    for seed in SEEDS:
+def _run_all(seeds: Sequence[int], *, strike_s: float) -> None:
+    for seed in seeds:
         with clean_database():
             FaultRun(seed, strike_s=strike_s).run()
