@@ -53,7 +53,8 @@ class Shared:
         order: (n,) job rows in the order of the policy, by their shares.
         changed: (n,) running jobs that are resized, or have to go elsewhere for their share.
         unshared: (n,) jobs that could run but get no GPU.
-        home: Where those of them sit that run.
+        reclaimed: (n,) jobs that may not be stopped, but borrow what another queue takes back.
+        home: Where those of ``unshared`` sit that run.
         still_lent: (n,) jobs that live on a loan and keep it because they may not be stopped.
         queue_gpus: (k,) GPUs that the jobs submitted to each queue itself could share.
         given_gpus: (k,) GPUs of them that were given.
@@ -63,6 +64,7 @@ class Shared:
     order: IntArray
     changed: BoolArray
     unshared: BoolArray
+    reclaimed: BoolArray
     home: Mapping[int, Seats]
     still_lent: BoolArray
     queue_gpus: IntArray
@@ -84,6 +86,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
             order=policy_order(snapshot, config),
             changed=none,
             unshared=none,
+            reclaimed=none,
             home={},
             still_lent=none,
             queue_gpus=nothing,
@@ -92,7 +95,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     most = _most_gpus(snapshot, config)
     held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs)).astype(np.int64)
     could = replace(snapshot, jobs=replace(jobs, max_gpus=most))
-    keeps, guaranteed = _keeping(could, config, tree, held)
+    keeps, reclaimed, guaranteed = _keeping(could, config, tree, held)
     asking = (most >= jobs.min_gpus) & ~keeps
     lent = jobs.lent & jobs.running & ~keeps
     shares, queue_gpus = _ask(_unlent(could, lent), policy, tree, asking, held * keeps, guaranteed)
@@ -108,6 +111,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
         order=order,
         changed=changed,
         unshared=unshared,
+        reclaimed=reclaimed,
         home={row: seats for row, seats in seats_by_job(snapshot.held).items() if unshared[row]},
         still_lent=jobs.lent & keeps,
         queue_gpus=queue_gpus,
@@ -117,8 +121,10 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
 
 def _keeping(
     snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, held: IntArray
-) -> tuple[BoolArray, IntArray]:
-    """Return (n,) jobs that keep the GPUs they hold, and (k,) GPUs that queues want and have a right to."""
+) -> tuple[BoolArray, BoolArray, IntArray]:
+    """Return (n,) jobs that keep the GPUs they hold, (n,) those that would but for what they borrow, and (k,) GPUs that
+    queues want and have a right to.
+    """
     jobs, most = snapshot.jobs, snapshot.jobs.max_gpus
     young = snapshot.now_s - jobs.held_at_s < config.min_run_s
     keeps = jobs.running & (held >= jobs.min_gpus) & (held <= most)
@@ -126,7 +132,8 @@ def _keeping(
     capacity = int(snapshot.servers.num_gpus.sum())
     wants = (most >= jobs.min_gpus) & ~keeps & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
     guaranteed = pressing(tree, jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
-    return keeps & ~taken_back(tree, jobs, keeps, held, guaranteed, capacity), guaranteed
+    reclaimed = taken_back(tree, jobs, keeps, held, guaranteed, capacity)
+    return keeps & ~reclaimed, reclaimed, guaranteed
 
 
 def explained(waiting: Waits, shared: Shared, tree: QueueTree) -> Waits:

@@ -152,6 +152,10 @@ def _preemptions(
         evidence: Evidence = {"num_gpus": num_gpus, "unsaved_s": unsaved_s}
         if row in moved:
             rule = PreemptRule.REPACKED
+        elif shared.reclaimed[row]:
+            rule = PreemptRule.QUOTA_RECLAIM
+            evidence["queue_held_gpus"] = int(shared.given_gpus[queue])
+            evidence["queue_share_gpus"] = int(shared.queue_gpus[queue])
         elif by_job == NO_ROW:
             rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
         elif row in selection.reclaimed or by_position > position:

@@ -159,7 +159,7 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
         lender_pk = queues[lender].pk if lender < len(queues) else None
         for borrower, gpu_s in enumerate(lent):
             borrower_pk = queues[borrower].pk
-            times = recalls.get((lender_pk, borrower_pk), 0)
+            times = 0 if lender_pk is None else recalls.get((lender_pk, borrower_pk), 0)
             if (lender_pk in inside) == (borrower_pk in inside) or not (gpu_s or times):
                 continue
             key = (NOBODY if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
@@ -247,12 +247,15 @@ def _capacity(*, since: datetime, until: datetime) -> tuple[FloatArray, FloatArr
     return np.array(at_s[1:]), np.array(gpus)
 
 
-def _recalls(*, since: datetime, until: datetime) -> dict[tuple[int | None, int], int]:
-    """Return how often each queue took its quota back from each."""
+def _recalls(*, since: datetime, until: datetime) -> dict[tuple[int, int], int]:
+    """Return how often each queue took its quota back from each, where one of its jobs is known to have done it."""
     taken = Attempt.objects.filter(
-        preempt_rule="quota_reclaim", stop_requested_at__gte=since, stop_requested_at__lt=until
+        preempt_rule="quota_reclaim",
+        preempted_by__isnull=False,
+        stop_requested_at__gte=since,
+        stop_requested_at__lt=until,
     )
-    found: dict[tuple[int | None, int], int] = defaultdict(int)
+    found: dict[tuple[int, int], int] = defaultdict(int)
     for pair in taken.values_list("preempted_by__queue_id", "job__queue_id"):
         found[pair] += 1
     return dict(found)

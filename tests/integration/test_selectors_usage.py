@@ -14,7 +14,7 @@ from hypothesis.extra.django import TestCase
 
 from scheduler.core.lifecycle import JobState
 from scheduler.live.use import Use
-from scheduler.models import Job, Lease, Queue, UsageHour
+from scheduler.models import Attempt, Job, Lease, Queue, UsageHour
 from scheduler.models.queue import Role
 from scheduler.selectors.times import iso
 from scheduler.selectors.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
@@ -146,6 +146,24 @@ def test_ledger_tells_lender_borrower_and_what_is_lent_now() -> None:
     assert {(row["lender"], row["gpu_hours"]) for row in vision_side["rows"]} == {(NOBODY, 2.0), ("speech", 2.0)}
     # A viewer does not learn whose they are: only leads decide about loans.
     assert loan_ledger(oz, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]["borrower"] == ANOTHER
+
+
+@pytest.mark.django_db
+def test_a_quota_taken_back_counts_for_the_queue_that_took_it() -> None:
+    """Of two jobs of vision that left for a quota one says for whom: that is a recall of speech, and nobody has one."""
+    round_make(1, at=AT - 3 * HOUR, num_gpus=10)
+    vision, speech = queue_make("vision", quota_gpus=2), queue_make("speech", quota_gpus=4)
+    owner = user_make()
+    held_for(vision, owner, gpus=4, begin=AT - 2 * HOUR, end=AT - HOUR)
+    held_for(vision, owner, gpus=4, begin=AT - 2 * HOUR, end=AT - HOUR)
+    told, untold = Attempt.objects.order_by("pk")
+    for attempt, by in ((told, job_make(speech, owner=owner)), (untold, None)):
+        attempt.preempt_rule, attempt.stop_requested_at, attempt.preempted_by = "quota_reclaim", AT - HOUR, by
+        attempt.save()
+
+    rows = loan_ledger(user_make(admin=True), vision, since=AT - 4 * HOUR, until=AT)["rows"]
+
+    assert {row["lender"]: row["recalls"] for row in rows} == {NOBODY: 0, "speech": 1}
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from scheduler.core.plan import PreemptRule
 from scheduler.core.queue_parts import whole_gpus
 from scheduler.core.queues import queue_tree
 from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.tables import NO_ROW, Snapshot
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.policies import POLICIES
@@ -92,7 +92,9 @@ def test_a_protected_borrower_leaves_for_the_owner() -> None:
     plan = plan_round(snapshot, CONFIG)
 
     assert sorted(_gpus(snapshot)) == [0, 2, 2, 4]
-    assert [stop.rule for stop in plan.preemptions] == [PreemptRule.NO_SHARE]
+    (stop,) = plan.preemptions
+    assert (stop.rule, stop.by_job) == (PreemptRule.QUOTA_RECLAIM, NO_ROW)
+    assert (stop.evidence["queue_held_gpus"], stop.evidence["queue_share_gpus"]) == (4, 4)
 
 
 @pytest.mark.parametrize("config", [replace(CONFIG, preempt=False), replace(CONFIG, min_run_s=NOW_S)])

@@ -164,6 +164,15 @@ def test_a_receipt_names_no_job_that_may_not_be_seen(world: World) -> None:
     assert "another job (another queue)" in page.text
 
 
+def test_a_receipt_of_a_recall_needs_no_job(world: World) -> None:
+    """Where GPUs are shared out, no single job takes them: the receipt still says that a quota was taken back."""
+    job = preempted(world)
+    Attempt.objects.filter(job=job, number=1).update(preempted_by=None)
+    page = world.browser("member").open(f"/jobs/J-{job.number}")
+
+    assert ": another queue took its quota back. 3 min 10 s of work" in page.text
+
+
 def test_progress_has_an_end_only_with_rate_and_total(world: World) -> None:
     """An estimate rests on what was measured lately, or is left out."""
     now = datetime.now(UTC)
