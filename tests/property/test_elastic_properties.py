@@ -1,11 +1,10 @@
 """What every plan holds when a policy chooses how many GPUs each job gets."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.config import SchedulerConfig, SharePolicy
@@ -16,6 +15,7 @@ from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, only_j
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
+from tests.examples import tried
 from tests.strategies import NO_LIMIT, NOW_S, JobRow, QueueRow, ServerRow, carried_out, snapshot_of, snapshots
 
 SHARING = [name for name, policy in POLICIES.items() if isinstance(policy(), SharePolicy)]
@@ -27,7 +27,7 @@ EVERY = {
     for mechanism in ("proportional", "tune")
 }
 every_config = pytest.mark.parametrize("config", EVERY.values(), ids=EVERY)
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "20")), derandomize=True)
+quick = tried(12)
 
 
 @st.composite

@@ -1,10 +1,9 @@
 """What every policy holds with every locality and every mechanism, rigid and elastic jobs mixed.
 
 The combination is part of what is drawn, so that a run of any length spreads over all of them; one test visits each.
-Set PROPERTY_EXAMPLES for a longer hunt.
+Set EXAMPLES_TIMES for a longer hunt.
 """
 
-import os
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.core.config import SchedulerConfig, SharePolicy
@@ -27,6 +26,7 @@ from scheduler.introspection import INTROSPECTIONS
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
+from tests.examples import tried
 from tests.oracle.cases import random_case
 from tests.strategies import NO_LIMIT, carried_out, shuffled, snapshots
 
@@ -34,7 +34,7 @@ NAMES = [*product(POLICIES, LOCALITIES, MECHANISMS)]
 # Localities under which a gang may wait for servers nearer to each other.
 SELECTIVE = {"relax", "skew"}
 RESOURCES = (("num_gpus", "num_gpus"), ("cpus", "num_cpus"), ("memory_bytes", "memory_bytes"))
-hunt = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "150")), derandomize=True)
+hunt = tried(75)
 names = st.sampled_from(NAMES)
 EXAMPLES = [random_case(Random(seed), wide=True, protected=True).snapshot() for seed in range(20)]
 
@@ -136,7 +136,7 @@ def test_each_combination_plans() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "20")), derandomize=True)
+@tried(20)
 @given(snapshot=clusters())
 def test_no_combination_is_left_out(policy: str, snapshot: Snapshot) -> None:
     """On every drawn cluster a policy is safe with every locality and every mechanism, not only with those drawn."""

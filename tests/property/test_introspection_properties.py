@@ -24,6 +24,7 @@ from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
+from tests.examples import tried
 from tests.strategies import JobRow, ServerRow, carried_out, snapshot_of, snapshots
 from tests.turns import Clock, Speed, introspective
 
@@ -57,7 +58,7 @@ def _next(snapshot: Snapshot, plan: Plan, rates: list[float]) -> Snapshot:
 
 
 @pytest.mark.parametrize("names", SETS, ids="+".join)
-@settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(parent=tried(12), suppress_health_check=[HealthCheck.too_slow])
 @given(
     data=st.data(),
     policy=st.sampled_from(sorted(POLICIES)),

@@ -1,11 +1,10 @@
 """What Synergy's mechanisms hold for every set of jobs whose GPUs fit."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.config import Mechanism, SchedulerConfig
@@ -16,10 +15,11 @@ from scheduler.mechanisms.opt import Opt, speed_bound
 from scheduler.mechanisms.tune import Tune
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.fifo import Fifo
+from tests.examples import tried
 from tests.strategies import JobRow, ServerRow, snapshot_of
 from tests.synergy import PROFILES, speeds
 
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), derandomize=True)
+quick = tried(30)
 FAIR = {
     "proportional": MECHANISMS["proportional"](),
     "tune": Tune(),

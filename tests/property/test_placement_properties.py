@@ -4,13 +4,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.config import Locality
 from scheduler.core.packing.space import Gang, Space
 from scheduler.placement import LOCALITIES
 from scheduler.placement.relax import ANYWHERE
+from tests.examples import tried
 from tests.spaces import gang_of, space_of
 
 every_locality = pytest.mark.parametrize("locality", [kind() for kind in LOCALITIES.values()], ids=LOCALITIES)
@@ -18,7 +19,7 @@ every_locality = pytest.mark.parametrize("locality", [kind() for kind in LOCALIT
 prefers = pytest.mark.parametrize(
     "locality", [LOCALITIES[name]() for name in ("any", "consolidate", "affinity")], ids=str
 )
-quick = settings(deadline=None, max_examples=200, derandomize=True)
+quick = tried(100)
 
 # The cores of each server in units of a GPU's share; a gang may need more than one unit a GPU.
 Case = tuple[Space, Gang]

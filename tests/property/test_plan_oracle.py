@@ -1,20 +1,20 @@
 """Plans against slow, independent answers written from the specification, not from the core."""
 
-import os
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
 from scheduler.core.queues import water_fill
 from scheduler.core.round import plan_round
+from tests.examples import tried
 from tests.strategies import NO_LIMIT, JobRow, QueueRow, ServerRow, snapshot_of
 
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), derandomize=True)
+quick = tried(60)
 one_gpu_jobs = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from([10.0, 20.0, 30.0, 40.0, 50.0]), st.booleans()), max_size=14
 )

@@ -1,13 +1,12 @@
 """What every plan holds, for every policy and mechanism."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from scheduler.core.config import Mechanism, SchedulerConfig, SharePolicy
@@ -19,6 +18,7 @@ from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Placements, Snap
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
+from tests.examples import tried
 from tests.strategies import carried_out, shuffled, snapshots
 
 # Every policy that orders jobs with every mechanism, and every locality under one policy that preempts and one that
@@ -46,8 +46,7 @@ def by_policy(configs: Configs) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("configs", grouped.values(), ids=grouped)
 
 
-# Few by default, so that the suite stays quick; set PROPERTY_EXAMPLES for a longer hunt.
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "20")), derandomize=True)
+quick = tried(12)
 
 
 def _granted(snapshot: Snapshot, plan: Plan) -> "np.ndarray[Any, np.dtype[np.bool_]]":

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from scheduler.choices import build_config
 from scheduler.core.round import plan_round
 from scheduler.core.tables import Placements, Snapshot
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.engine import simulate
+from tests.examples import tried
 from tests.strategies import snapshots
 
 CONFIGS = [
@@ -41,7 +42,7 @@ def seats_of(held: Placements) -> list[Seat]:
 
 @pytest.mark.parametrize("skip", [True, False], ids=["short", "whole"])
 @pytest.mark.parametrize("chosen", CONFIGS, ids=lambda chosen: "-".join(chosen))
-@settings(deadline=None, max_examples=25, derandomize=True)
+@tried(25)
 @given(snapshot=snapshots())
 def test_first_round_of_a_begun_replay_is_the_live_one(
     chosen: tuple[str, str, str], skip: bool, snapshot: Snapshot

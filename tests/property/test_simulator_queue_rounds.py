@@ -1,11 +1,10 @@
 """Rounds of many queues made on a board that is kept give what rounds from scratch give, to the hash."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
@@ -19,10 +18,11 @@ from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.planners import planner_of
 from scheduler.simulator.planning import WholeRounds
 from scheduler.simulator.queue_rounds import QueueRounds, queue_rounds
+from tests.examples import tried
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
 from tests.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of
 
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "12")), derandomize=True)
+quick = tried(6)
 
 OPTIONS: dict[str, list[dict[str, object]]] = {
     "fifo": [{}, {"backfill": False}],
@@ -126,7 +126,7 @@ def test_many_queues_are_really_served_by_a_kept_board() -> None:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "ftf"])
-@settings(parent=quick, max_examples=6)
+@quick
 @given(cluster=clusters(), at_s=st.integers(0, 2000))
 def test_an_interrupted_replay_of_many_queues_ends_as_one_in_one_piece(
     tmp_path_factory: pytest.TempPathFactory,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.config import SchedulerConfig
@@ -16,6 +16,7 @@ from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
 from tests.elastic import afs_profile
+from tests.examples import tried
 
 CURVES = (afs_profile("vgg16-256"), afs_profile("bert-64"), afs_profile("resnet50-64"), Profile())
 QUEUES = QueueTable(
@@ -46,7 +47,7 @@ def elastic_jobs(draw: st.DrawFn) -> SimJob:
 
 @pytest.mark.parametrize("policy", ["maxmin", "optimus", "afs-l", "afs-p", "themis"])
 @pytest.mark.parametrize("manager", list(Manager))
-@settings(deadline=None, max_examples=15, derandomize=True)
+@tried(15)
 @given(jobs=st.lists(elastic_jobs(), min_size=1, max_size=14), servers=st.integers(1, 3))
 def test_planning_from_what_changed_gives_the_same_history(
     policy: str, manager: Manager, jobs: list[SimJob], servers: int
@@ -65,7 +66,7 @@ def test_planning_from_what_changed_gives_the_same_history(
 @pytest.mark.parametrize(
     ("policy", "round_s"), [("afs-l", 300.0), ("afs-p", 300.0), pytest.param("afs-p", 60.0, marks=pytest.mark.slow)]
 )
-@settings(deadline=None, max_examples=10, derandomize=True)
+@tried(10)
 @given(jobs=st.lists(elastic_jobs(), min_size=1, max_size=14), servers=st.integers(1, 3))
 def test_rounds_in_which_nothing_happened_may_be_left_out(
     policy: str, round_s: float, jobs: list[SimJob], servers: int

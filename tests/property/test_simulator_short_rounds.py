@@ -1,13 +1,12 @@
 """Rounds made from what changed give what rounds from scratch give, to the hash."""
 
 import math
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
@@ -21,9 +20,10 @@ from scheduler.simulator.fresh_rounds import FreshRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.short_rounds import ShortRounds, short_rounds
+from tests.examples import tried
 from tests.strategies import GIB, QueueRow, ServerRow, snapshot_of
 
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "4")), derandomize=True)
+quick = tried(4)
 
 HUNGRY = Profile(
     cpus_per_gpu=(1.0, 3.0, 9.0),
@@ -191,7 +191,7 @@ def test_lines_of_groups_are_kept_where_sums_are_exact(weight: float, kind: type
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf", "drf"])
-@settings(parent=quick, max_examples=5)
+@tried(5)
 @given(jobs=histories(), rows=servers(), at_s=st.integers(0, 2000))
 def test_an_interrupted_replay_ends_as_one_in_one_piece(
     tmp_path_factory: pytest.TempPathFactory, policy: str, jobs: list[SimJob], rows: list[ServerRow], at_s: int

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
@@ -13,6 +13,7 @@ from scheduler.core.suppose import could_run, first_that_starts, most_gpus, seat
 from scheduler.core.tables import JobTable, Placements, Snapshot, only_jobs
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.engine import simulate
+from tests.examples import tried
 from tests.strategies import snapshots
 
 CONFIGS = [
@@ -59,7 +60,7 @@ def options(snapshot: Snapshot, row: int) -> list[JobTable]:
 
 
 @pytest.mark.parametrize("chosen", CONFIGS, ids=lambda chosen: "-".join(chosen))
-@settings(deadline=None, max_examples=40, derandomize=True)
+@tried(40)
 @given(snapshot=snapshots(), number=st.integers(0, 11))
 def test_change_that_is_said_to_start_a_job_starts_it(
     chosen: tuple[str, str, str], snapshot: Snapshot, number: int
@@ -98,7 +99,7 @@ def test_change_that_is_said_to_start_a_job_starts_it(
     assert sum(gpus for _, gpus in seats) == int(jobs.num_gpus[row])
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@tried(60)
 @given(snapshot=snapshots())
 def test_the_most_gpus_that_can_run_are_the_most(snapshot: Snapshot) -> None:
     """A job that can never run is told a size that can, and one more cannot."""

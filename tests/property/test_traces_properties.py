@@ -3,11 +3,10 @@
 import io
 import json
 import math
-import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.failures import FailureClass
@@ -15,9 +14,9 @@ from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces import READERS, csv, parquet, read_trace
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.trace import Trace, at_load, offered_load, window
+from tests.examples import tried
 
-# More examples by PROPERTY_EXAMPLES; the same ones each time.
-quick = settings(deadline=None, max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), derandomize=True)
+quick = tried(60)
 
 NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
 SECONDS = st.floats(0, 1e9)

@@ -28,6 +28,7 @@ from schemathesis.specs.openapi.checks import (
 
 from scheduler.api.schemas import openapi_document
 from scheduler.services.tokens import SCOPES
+from tests.examples import tried
 from tests.integration.api.conftest import World
 from tests.integration.api.routes import Route, api_routes, call_of
 
@@ -138,10 +139,8 @@ def held(api: BaseSchema, world: World, headers: dict[str, dict[str, str]], rout
     requests = st.one_of([st.tuples(st.just(role), cases(world, route, role, any_role)) for role in roles])
 
     @settings(
-        max_examples=32,
-        derandomize=True,
+        parent=tried(20),
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
