@@ -65,7 +65,7 @@ def doubling(measured: Measured) -> list[str]:
             *(one["policy"], f"{one['num_jobs']:,} to {2 * one['num_jobs']:,}", f"{one['cpu']:.2f}"),
             *(
                 " ".join(f"{each:.2f}" for each in one["cpu_of_each"]),
-                f"{result['target']:g}",
+                f"{result['target']:g}" if one["num_jobs"] == result["target_num_jobs"] else "",
                 one["preemptions"] or "",
             ),
         )
