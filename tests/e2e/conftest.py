@@ -1,12 +1,22 @@
 """One running product for all end-to-end tests of a session."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack import Stack
+from tests.e2e.stack import Stack, wait_for
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the product said beside a test that failed: by the time that somebody looks it is gone."""
+    report = yield
+    stack = getattr(item, "funcargs", {}).get("stack")
+    if report.failed and isinstance(stack, Stack):
+        report.sections.append(("what the product said", stack.tail()))
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +42,22 @@ def one_server(stack: Stack) -> Iterator[Stack]:
     assert admin.call("POST", f"/api/v1/servers/{second}/drain", {"reason": "test"}).status == 200
     yield stack
     assert admin.call("POST", f"/api/v1/servers/{second}/undrain").status == 200
+
+
+@pytest.fixture
+def faulty(stack: Stack) -> Iterator[Stack]:
+    """The product for a test that makes servers fail; afterwards an admin has looked at each of them.
+
+    Otherwise three failures of different tests would drain a server by itself, and a later test find it so.
+    """
+    yield stack
+    admin = stack.client("admin")
+
+    def reporting() -> list[dict[str, str]] | None:
+        servers: list[dict[str, str]] = admin.get("/api/v1/servers")["results"]
+        return servers if all(server["state"] in ("up", "draining") for server in servers) else None
+
+    for server in wait_for("every server reports", reporting):
+        if server["state"] == "up":
+            assert admin.call("POST", f"/api/v1/servers/{server['id']}/drain", {"reason": "test"}).status == 200
+        assert admin.call("POST", f"/api/v1/servers/{server['id']}/undrain").status == 200

@@ -36,16 +36,16 @@ def test_killed_agent_adopts_its_running_job(stack: Stack, tmp_path: Path) -> No
     assert len(member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]) == 1
 
 
-def test_killed_server_hands_its_job_to_the_other(stack: Stack, tmp_path: Path) -> None:
+def test_killed_server_hands_its_job_to_the_other(faulty: Stack, tmp_path: Path) -> None:
     """Agent, supervisor and trainer die together: the job continues from its checkpoint on the other server."""
-    member = stack.client("member")
+    member = faulty.client("member")
     record = tmp_path / "moved"
     job_id = counting(member, record, name="moved", queue="vision", steps=120)
     wait_for("a checkpoint", lambda: member.job(job_id)["checkpoint"])
     attempt = member.get(f"/api/v1/jobs/{job_id}/attempts")["results"][-1]
     server = attempt["servers"][0]["server"]
-    config = stack.var_dir / "agents" / f"{server}.json"
-    kill_whole_server(stack, config, attempt["id"])
+    config = faulty.var_dir / "agents" / f"{server}.json"
+    kill_whole_server(faulty, config, attempt["id"])
 
     job = member.wait_state(job_id, "completed", "failed", within_s=90)
     attempts = member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]
@@ -54,7 +54,7 @@ def test_killed_server_hands_its_job_to_the_other(stack: Stack, tmp_path: Path) 
     assert sorted(set(steps_of(record))) == list(range(120))
     assert attempts[0]["end_cause"] == "server_lost"
     assert attempts[1]["servers"][0]["server"] != server
-    wait_for("the server is back", lambda: stack.servers_up() == 2, within_s=60)
+    wait_for("the server is back", lambda: faulty.servers_up() == 2, within_s=60)
 
 
 def kill_whole_server(stack: Stack, config: Path, attempt_id: str) -> None:

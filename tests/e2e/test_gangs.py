@@ -57,12 +57,12 @@ def test_gang_over_two_servers_trains_as_one_rank_does(stack: Stack, tmp_path: P
     assert [member.get(f"/api/v1/jobs/{gang}/logs?rank={rank}")["text"] for rank in (1, 2)] == ["rank 1\n", "rank 2\n"]
 
 
-def test_killed_rank_ends_the_gang_which_goes_on_from_its_checkpoint(stack: Stack, tmp_path: Path) -> None:
+def test_killed_rank_ends_the_gang_which_goes_on_from_its_checkpoint(faulty: Stack, tmp_path: Path) -> None:
     """All processes end, the cause is that of the one that was killed, and the job is planned again."""
-    member = stack.client("member")
+    member = faulty.client("member")
     gang = gang_of(member, tmp_path / "hit", steps=3000, gpus=3, max_servers=2)
     wait_for("steps", lambda: len(losses(tmp_path / "hit")) > 20, within_s=120)
-    first = stack.processes("train.py", str(tmp_path / "hit"))
+    first = faulty.processes("train.py", str(tmp_path / "hit"))
     assert len(first) == 3
     os.kill(max(process.pid for process in first), signal.SIGKILL)
     again = wait_for(
