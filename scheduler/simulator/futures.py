@@ -78,7 +78,9 @@ def outlook(
     submitted: Submitted | None,
     futures: int,
     horizon_s: float,
+    enough: int = 0,
     cpu_s: float = math.inf,
+    most_cpu_s: float = math.inf,
     seed: int = 0,
     of: IntArray | None = None,
 ) -> Outlook:
@@ -92,7 +94,9 @@ def outlook(
         submitted: What was submitted lately; None for nothing to come.
         futures: How many to simulate.
         horizon_s: How far.
-        cpu_s: CPU time of this thread that it may take; it stops within a future.
+        enough: How many will do where time is short.
+        cpu_s: CPU time of this thread after which it stops, within a future, once there are enough.
+        most_cpu_s: CPU time after which it stops in any case, within a future.
         seed: Of what is drawn.
         of: Rows of the waiting jobs that are asked about; None for all. A future ends when they have started.
     """
@@ -110,9 +114,12 @@ def outlook(
     if not len(waiting) or not run_times.is_known.all():
         none = np.zeros((len(waiting), 0))
         return Outlook(rows=waiting, starts_s=none, unknown=not run_times.is_known.all(), cut=False)
-    until_s = time.thread_time() + cpu_s
+    begin_s = time.thread_time()
     found: list[FloatArray] = []
     for future in range(futures):
+        until_s = begin_s + (cpu_s if len(found) >= enough else most_cpu_s)
+        if found and time.thread_time() >= until_s:
+            break
         left_s = run_times.draw(Draws(seed, f"time left {future}"))
         draws = Draws(seed, f"arrivals {future}")
         own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
@@ -122,8 +129,6 @@ def outlook(
         except _OutOfTime:
             break
         found.append(starts_s)
-        if time.thread_time() >= until_s:
-            break
     starts_s = np.stack(found, axis=1) if found else np.zeros((len(waiting), 0))
     return Outlook(rows=waiting, starts_s=starts_s, unknown=False, cut=len(found) < futures)
 

@@ -31,7 +31,9 @@ from scheduler.whatif.live_base import ended_rows, owners_of
 log = logging.getLogger(__name__)
 
 FUTURES = 24
-MOST_CPU_S = 2.0
+CPU_S = 2.0
+# A slow machine may take so long for the least that tells anything.
+MOST_CPU_S = 6.0
 HORIZON_S = 7 * 86_400.0
 LATELY = timedelta(days=7)
 MOST_LATELY = 2_000
@@ -104,7 +106,9 @@ def _look(live: LiveSnapshot, cluster: Cluster, at: datetime) -> Outlook:
         submitted=submitted_lately(live, at),
         futures=FUTURES,
         horizon_s=HORIZON_S,
-        cpu_s=MOST_CPU_S,
+        enough=LEAST_FUTURES,
+        cpu_s=CPU_S,
+        most_cpu_s=MOST_CPU_S,
         seed=live.round_number,
     )
 

@@ -82,7 +82,9 @@ def present_read(at: datetime) -> Present:
     return Present(cluster=cluster, live=live, tables=with_promotions(live.tables, config), config=config, at=at)
 
 
-def look(present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures: int, cpu_s: float) -> Look:
+def look(
+    present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures: int, cpu_s: float, most_cpu_s: float
+) -> Look:
     """Return when the waiting job in ``row`` of changed tables starts.
 
     Args:
@@ -92,6 +94,7 @@ def look(present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures
         owner_pk: Whose it is.
         futures: How many to simulate, LEAST_FUTURES or more.
         cpu_s: CPU time that this may take.
+        most_cpu_s: CPU time that it may take for LEAST_FUTURES.
     """
     owners = owners_of(present.live)
     owner = np.array([*owners, owner_pk][: len(tables.jobs)], dtype=np.int64)
@@ -103,7 +106,9 @@ def look(present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures
         submitted=submitted_lately(present.live, present.at),
         futures=futures,
         horizon_s=HORIZON_S,
+        enough=LEAST_FUTURES,
         cpu_s=cpu_s,
+        most_cpu_s=most_cpu_s,
         seed=present.live.round_number,
         of=np.array([row], dtype=np.int64),
     )

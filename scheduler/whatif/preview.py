@@ -28,7 +28,8 @@ from scheduler.whatif.late_bounds import stretch_now
 from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read
 
 FUTURES = 24
-MOST_CPU_S = 2.0
+CPU_S = 2.0
+MOST_CPU_S = 6.0
 
 Row = dict[str, Any]  # JSON
 
@@ -132,7 +133,8 @@ def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
         return _starts(asked, said)
     assert said.waiting is not None
     evidence = asked.names.named(said.waiting.evidence, own_queue=asked.checked.queue)
-    seen = look(present, tables, asked.row, owner_pk=asked.checked.owner.pk, futures=FUTURES, cpu_s=MOST_CPU_S)
+    owner_pk = asked.checked.owner.pk
+    seen = look(present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S)
     estimate = estimate_looked(seen, present.at)
     place = {"position": said.waiting.position, "waiting_jobs": said.num_waiting}
     return _waits(said.waiting.reason, evidence) | place | {"estimate": estimate}

@@ -104,7 +104,9 @@ def _sooner(question: Question, rest: list[list[Option]]) -> list[Row]:
     def starts_s(one: JobTable | None) -> tuple[float, ...]:
         tables = present.tables if one is None else with_job_as(present.tables, row, one)
         cpu_s = min(ONE_LOOK_CPU_S, allowance.left_s)
-        return look(present, tables, row, owner_pk=question.job.owner_id, futures=FUTURES, cpu_s=cpu_s).starts_s
+        owner_pk = question.job.owner_id
+        seen = look(present, tables, row, owner_pk=owner_pk, futures=FUTURES, cpu_s=cpu_s, most_cpu_s=cpu_s)
+        return seen.starts_s
 
     as_it_is = starts_s(None)
     found = []

@@ -94,19 +94,27 @@ def test_a_job_starts_when_the_one_before_it_ends() -> None:
     assert quantile(seen.starts_s[0], 0.5) < quantile(seen.starts_s[0], 0.9) < 1_500
 
 
-def test_too_little_time_ends_the_futures_early() -> None:
-    """The bound holds; what was found until then is kept."""
+@pytest.mark.parametrize(
+    ("bounds", "least", "most"),
+    [
+        ({"cpu_s": 0.05}, 1, 9_999),
+        ({"enough": 10_000, "cpu_s": 0.0, "most_cpu_s": 0.05}, 1, 9_999),
+        ({"enough": 8, "cpu_s": 0.0}, 8, 8),
+    ],
+)
+def test_too_little_time_ends_the_futures_early(bounds: dict[str, Any], least: int, most: int) -> None:
+    """The bounds hold, the first only once there are enough; what was found until then is kept."""
     running = [JobRow(num_gpus=1, seats=((0, 1),), remaining_s=1e5)]
     snapshot = snapshot_of([*running, *[JobRow(num_gpus=8, remaining_s=1e4)] * 3], [ServerRow()])
     none = Ended(queue=np.zeros(0, np.int64), owner=np.zeros(0, np.int64), run_s=np.zeros(0))
 
     seen = outlook(
         snapshot, build_config(policy="fifo"), owner=snapshot.jobs.owner, ended=none, submitted=None,
-        futures=10_000, horizon_s=7 * DAY_S, cpu_s=0.05,
+        futures=10_000, horizon_s=7 * DAY_S, **bounds,
     )  # fmt: skip
 
     assert seen.cut
-    assert 0 < seen.futures < 10_000
+    assert least <= seen.futures <= most
 
 
 @pytest.mark.parametrize("policy", ["fifo", "las"])

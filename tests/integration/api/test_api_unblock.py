@@ -262,7 +262,7 @@ def _median_start_s(job: str) -> float:
     present, stored = present_read(ports_now().clock.now()), Job.objects.get(pk=job)
     row = present.row_of(stored)
     assert row is not None
-    seen = look(present, present.tables, row, owner_pk=stored.owner_id, futures=12, cpu_s=60.0)
+    seen = look(present, present.tables, row, owner_pk=stored.owner_id, futures=12, cpu_s=60.0, most_cpu_s=60.0)
     return seen.after_s(0.5)
 
 
