@@ -51,8 +51,9 @@ def test_two_halves_of_a_replay_are_the_whole(tmp_path: Path) -> None:
 
 
 def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """Start a long comparison and return it with its two workers."""
-    command = ("generate:philly?jobs=5000&load=1", "--compare", "fifo,srtf", "--workers", "2", "--json", "f.json")
+    """Start a comparison that takes far longer than it can take us to see it begin; return it with its two workers."""
+    trace, arms = "generate:philly?jobs=50000&load=1", "srtf+tune,las+tune"
+    command = (trace, "--servers", "200", "--compare", arms, "--workers", "2", "--json", "f.json")
     process = subprocess.Popen(
         [sys.executable, ROOT / "manage.py", "simulate", *command],
         cwd=folder,
