@@ -23,13 +23,9 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.job_check import Checked
 from scheduler.services.profiles import profile_known
-from scheduler.whatif.estimates import HORIZON_S, moment_after
+from scheduler.whatif.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
 from scheduler.whatif.late_bounds import stretch_now
 from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read
-
-FUTURES = 24
-CPU_S = 2.0
-MOST_CPU_S = 6.0
 
 Row = dict[str, Any]  # JSON
 
