@@ -74,7 +74,7 @@ def main() -> None:
     from django.core.management import call_command
     from django.test import Client
 
-    from scheduler.core.lifecycle import JobState
+    from scheduler.core.model.lifecycle import JobState
     from tests.factories import job_make, user_make
 
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.bench_sim import CPUS, GPUS, LOAD, MEMORY_BYTES, NUM_SERVERS, ROUND_S, bare_loop_s
 from scheduler.choices import build_config
-from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.workloads.philly import QUEUES, philly_like, philly_quotas
 

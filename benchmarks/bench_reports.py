@@ -39,7 +39,7 @@ def main() -> None:
     from django.core.management import call_command
     from django.db import transaction
 
-    from scheduler.core.lifecycle import JobState
+    from scheduler.core.model.lifecycle import JobState
     from scheduler.models import Job
     from tests.world import World
 

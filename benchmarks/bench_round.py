@@ -14,10 +14,10 @@ from typing import TypedDict
 import numpy as np
 
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, JobTable, QueueTable, ServerTable, Snapshot, optional_columns
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import NO_ROW, JobTable, QueueTable, ServerTable, Snapshot, optional_columns
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 
 QUESTION = "How long does one round take with 10,000 active jobs on 10,000 GPUs?"
 

@@ -17,8 +17,8 @@ from typing import TypedDict, cast
 import numpy as np
 
 from scheduler.choices import build_config
-from scheduler.core.profile import Profile
-from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.elastic import elastic

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection, models
 from django.utils import timezone
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, LeaseGpu, Queue
 from scheduler.services.settings import cluster_row
 from tests.factories import (

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
-from scheduler.core.config import (
+from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.core.round.config import (
     Introspection,
     Locality,
     MayBackfill,
@@ -12,7 +13,6 @@ from scheduler.core.config import (
     SchedulerConfig,
     SharePolicy,
 )
-from scheduler.core.errors import FieldError, SpecInvalid
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.introspection.growth import Growth
 from scheduler.introspection.slicing import Slicing

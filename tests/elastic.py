@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler.core.config import SharePolicy
-from scheduler.core.profile import Profile, scaling
-from scheduler.core.tables import Placements, Snapshot
+from scheduler.core.model.profile import Profile, scaling
+from scheduler.core.model.tables import Placements, Snapshot
+from scheduler.core.round.config import SharePolicy
 from tests.strategies import JobRow, ServerRow, snapshot_of
 
 PROFILES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"

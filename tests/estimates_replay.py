@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.late_bound import LATE_FRAC, bound_s, level_next, ratio, stretch
-from scheduler.core.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.operations.start_calibration import LATE_FRAC, bound_s, level_next, ratio, stretch
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.engine import simulate

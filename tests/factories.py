@@ -11,9 +11,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from scheduler.core.lifecycle import HOLDING, OPEN, TERMINAL, EndCause, JobState
-from scheduler.core.plan import WaitReason
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.lifecycle import HOLDING, OPEN, TERMINAL, EndCause, JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import (
     Attempt,
     Cluster,

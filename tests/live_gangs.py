@@ -1,6 +1,6 @@
 """Gangs under the real engine and fake agents: their processes, and what those of a real one would do by themselves."""
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import GangMember, Job
 from tests.fakes import FakeAttempt
 from tests.world import World

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from frontend.pages.jobs.tabs import TABS
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
 from scheduler.services.settings import cluster_row

@@ -1,7 +1,7 @@
 """Free GPUs of servers and gangs that look for seats, for tests of localities."""
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Fits, Gang, Site, Space
+from scheduler.core.packing.free_gpus import Fits, Gang, Site, Space
 
 
 def space_of(

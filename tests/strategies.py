@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile
-from scheduler.core.tables import NO_ROW, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import NO_ROW, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 
 GIB = 2.0**30
 NO_LIMIT = 1_000_000

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from scheduler.core.plan import Plan
-from scheduler.core.profile import demand, parse_profile, sensitivity
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import demand, parse_profile, sensitivity
 from tests.strategies import JobRow
 
 PROFILES = {

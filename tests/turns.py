@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scheduler.core.config import Introspection, SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Placements, Snapshot
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import Placements, Snapshot
+from scheduler.core.round.config import Introspection, SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.fifo import Fifo

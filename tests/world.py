@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from django.contrib.auth.models import User
 from django.test import TestCase
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.engine import round_run
 from scheduler.live.loop import Engine
 from scheduler.models import Attempt, Job, Queue, Round, Server

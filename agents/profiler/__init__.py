@@ -2,7 +2,7 @@
 
 ``search.py`` decides which count comes next, ``meter.py`` measures it, ``estimate.py`` says what that tells and how
 sure it is, ``record.py`` is what is told to the scheduler, which models the effect of memory
-(``scheduler/core/optimistic.py``).
+(``scheduler/core/performance/optimistic.py``).
 
 Source: Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters" (Synergy), OSDI 2022.
 """

@@ -7,9 +7,9 @@ import numpy as np
 
 from benchmarks.reproduce.elastic_cluster import CLUSTER_GPUS, CURVES, as_wide_as_useful, replay, workload
 from benchmarks.reproduce.row import Row
-from scheduler.core.config import Policy
-from scheduler.core.profile import scaling
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.profile import scaling
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.round.config import Policy
 from scheduler.policies.afs_l import AfsL
 from scheduler.policies.afs_p import AfsP
 from scheduler.policies.las import Las

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.reproduce.row import Row
 from benchmarks.reproduce.synergy_cluster import GPUS, middle, run, workload
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.draws import Draws, zipf
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome

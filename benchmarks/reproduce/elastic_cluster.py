@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scheduler.core.config import Policy, SchedulerConfig
-from scheduler.core.profile import scaling
+from scheduler.core.model.profile import scaling
+from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table

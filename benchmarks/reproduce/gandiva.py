@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.reproduce.row import Row, against
-from scheduler.core.config import Introspection, SchedulerConfig
-from scheduler.core.multijob import Search, found_by_feedback_s, found_in_order_s
-from scheduler.core.profile import Profile
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import QueueTable, ServerTable
+from scheduler.core.operations.multijob import Search, found_by_feedback_s, found_in_order_s
+from scheduler.core.round.config import Introspection, SchedulerConfig
 from scheduler.introspection.migration import Migration
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing

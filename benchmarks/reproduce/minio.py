@@ -5,7 +5,7 @@ from itertools import permutations, product
 from random import Random
 
 from benchmarks.reproduce.row import Row, against
-from scheduler.core.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s, lru_hit_frac
+from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s, lru_hit_frac
 from scheduler.simulator.cache import (
     Cache,
     Lru,

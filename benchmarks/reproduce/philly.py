@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.reproduce.row import Row, against
-from scheduler.core.config import Locality, SchedulerConfig
-from scheduler.core.early_stop import saving
-from scheduler.core.failures import PHILLY, RetryRules, course
-from scheduler.core.plan import WaitReason
-from scheduler.core.profile import parse_profile, speed
-from scheduler.core.tables import FloatArray, QueueTable, ServerTable
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.model.profile import parse_profile, speed
+from scheduler.core.model.tables import FloatArray, QueueTable, ServerTable
+from scheduler.core.operations.early_stop import saving
+from scheduler.core.operations.failures import PHILLY, RetryRules, course
+from scheduler.core.round.config import Locality, SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.placement.relax import Relax

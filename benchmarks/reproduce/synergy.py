@@ -7,9 +7,9 @@ from random import Random
 from benchmarks.reproduce.row import Row, against
 from benchmarks.reproduce.synergy_cluster import HOUR_S, middle, run, workload
 from scheduler.choices import build_config
-from scheduler.core.cache_model import Storage, epoch_s
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.metrics import percentile
+from scheduler.core.operations.metrics import percentile
+from scheduler.core.performance.cache_model import Storage, epoch_s
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.cache import MinIo, Shop, epoch_by_items_s
 from scheduler.simulator.outcome import Records
 from scheduler.simulator.traces import read_trace

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob

@@ -7,10 +7,10 @@ import numpy as np
 
 from benchmarks.reproduce.elastic_cluster import CLUSTER_GPUS, replay, workload
 from benchmarks.reproduce.row import Row
-from scheduler.core.config import Policy
-from scheduler.core.metrics import percentile
-from scheduler.core.profile import scaling
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.profile import scaling
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.operations.metrics import percentile
+from scheduler.core.round.config import Policy
 from scheduler.policies.ftf import Ftf
 from scheduler.policies.las import Las
 from scheduler.policies.maxmin import Maxmin

@@ -8,10 +8,10 @@ import numpy as np
 
 from benchmarks.reproduce.row import Row, against
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.metrics import percentile
-from scheduler.core.profile import Profile
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import FloatArray, IntArray
+from scheduler.core.operations.metrics import percentile
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
@@ -266,7 +266,7 @@ def _placement() -> list[Row]:
         run_s = np.array([job.num_gpus * job.run_s for job in jobs])
         slower = records.service_gpu_s / run_s
         waits_h = np.array([records.queueing_s[gangs & kind].mean() for kind in (skewed, ~skewed)]) / HOUR_S
-        note = "slow-down by skew is a formula of ours, see scheduler/core/profile.py"
+        note = "slow-down by skew is a formula of ours, see scheduler/core/model/profile.py"
         if limit == 0.0:
             packed_waits_h, note = waits_h, ""
         elif limit == _PACK_LIMIT:

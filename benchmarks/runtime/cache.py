@@ -12,7 +12,7 @@ from pathlib import Path
 from agents.cacheowners import owner_bytes, sweep
 from agents.runtime.dataset import CachedDataset
 from benchmarks.runtime.figure import Figure
-from scheduler.core.cache_model import lru_hit_frac
+from scheduler.core.performance.cache_model import lru_hit_frac
 from scheduler.simulator.cache import Lru
 
 TITLE = "Dataset cache (MinIO)"

@@ -20,9 +20,9 @@ from agents.profiler.record import Measured
 from agents.profiler.search import next_cores
 from benchmarks.runtime.figure import Figure
 from benchmarks.runtime.profiler_job import BATCH, ITEM_BYTES
-from scheduler.core.cache_model import Storage
-from scheduler.core.optimistic import Reading, Share, modelled, rate_at
-from scheduler.core.profile import Profile, sensitivity
+from scheduler.core.model.profile import Profile, sensitivity
+from scheduler.core.performance.cache_model import Storage
+from scheduler.core.performance.optimistic import Reading, Share, modelled, rate_at
 
 TITLE = "Optimistic profiler"
 PUBLISHED = Path("fixtures/profiles/synergy.json")

@@ -12,7 +12,7 @@ from django.utils.functional import SimpleLazyObject
 from frontend.components.devices import device_word
 from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
-from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Server
 from scheduler.selectors.servers import servers_in_short
 from scheduler.selectors.visibility import Access, access_of

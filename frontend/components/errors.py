@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseServerError
 from django.template.loader import render_to_string
 
-from scheduler.core.errors import NotAllowed, NotFound
+from scheduler.core.model.errors import NotAllowed, NotFound
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]

@@ -9,8 +9,8 @@ from frontend.components.formats import duration
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
-from scheduler.core.lifecycle import EndCause, JobState
-from scheduler.core.plan import PreemptRule
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.plan import PreemptRule
 
 Row = dict[str, Any]  # one event
 

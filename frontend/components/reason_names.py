@@ -1,6 +1,6 @@
 """The reasons of waiting in two or three words, each with its tone."""
 
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.plan import WaitReason
 
 REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.NEW: ("Not looked at yet", "mute"),

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

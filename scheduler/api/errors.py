@@ -7,7 +7,7 @@ APIException
 ├── IdempotencyKeyReused    422: the key belongs to another request
 └── ParametersInvalid       400: query parameters that are unknown or out of range
 
-Errors of the scheduler (``scheduler.core.errors``) and of Django are mapped here and nowhere else. What was not
+Errors of the scheduler (``scheduler.core.model.errors``) and of Django are mapped here and nowhere else. What was not
 expected is logged with its traceback and answered without it.
 """
 
@@ -23,7 +23,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.renderers import JSONRenderer
 
-from scheduler.core import errors as core
+from scheduler.core.model import errors as core
 
 log = logging.getLogger(__name__)
 

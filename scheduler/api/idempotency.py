@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from scheduler.api.authentication import signed_in
 from scheduler.api.errors import IdempotencyKeyReused
-from scheduler.core.errors import Conflict
+from scheduler.core.model.errors import Conflict
 from scheduler.ports import live_ports
 from scheduler.services.idempotency import Answer, KeyReused, Make, idempotent
 

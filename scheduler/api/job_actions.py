@@ -12,7 +12,7 @@ from scheduler.api.documents import STATES, Shape, text, word, yes
 from scheduler.api.idempotency import once
 from scheduler.api.permissions import WRITE_JOBS
 from scheduler.api.view import ApiView
-from scheduler.core.spec_limits import PRIORITY
+from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
 from scheduler.services.job_bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
 

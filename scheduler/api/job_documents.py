@@ -8,10 +8,10 @@ from rest_framework import serializers
 
 from scheduler.api.documents import STATES, Facts, Shape, moment, real, text, whole, word, yes
 from scheduler.api.pagination import PageFields
-from scheduler.core.failures import FailureClass
-from scheduler.core.lifecycle import EndCause
-from scheduler.core.plan import PreemptRule, WaitReason
-from scheduler.core.spec import job_spec_schema
+from scheduler.core.model.lifecycle import EndCause
+from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.core.operations.failures import FailureClass
+from scheduler.core.spec.spec import job_spec_schema
 from scheduler.models.job import AttemptKind, AttemptState
 
 CAUSES = [cause.value for cause in EndCause]

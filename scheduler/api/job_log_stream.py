@@ -19,8 +19,8 @@ from django.db import Error, close_old_connections, connections
 from rest_framework.request import Request
 
 from scheduler.api.authentication import bearer_text, holds_scope
-from scheduler.core.errors import NotFound
-from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job
 from scheduler.models.job import AttemptState
 from scheduler.ports import live_ports

@@ -20,9 +20,9 @@ from scheduler.api.parsers import JsonBody, YamlBody
 from scheduler.api.permissions import READ, WRITE_JOBS
 from scheduler.api.spec_form import spec_of_form
 from scheduler.api.view import ApiView
-from scheduler.core.lifecycle import JobState
-from scheduler.core.spec import JobSpec
-from scheduler.core.spec_limits import PRIORITY
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.limits import PRIORITY
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row

@@ -22,7 +22,7 @@ from scheduler.api.permissions import ADMIN_OR_LOCAL
 from scheduler.api.renderers import PlainText
 from scheduler.api.request_times import REQUEST_TIMES
 from scheduler.api.view import ApiView
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     Attempt,
     Cluster,

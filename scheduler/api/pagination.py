@@ -16,7 +16,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from scheduler.api import parameters
 from scheduler.api.errors import ParametersInvalid
-from scheduler.core.errors import FieldError
+from scheduler.core.model.errors import FieldError
 
 Row = TypeVar("Row", bound=Model)
 SALT = "clusterweb.cursor"

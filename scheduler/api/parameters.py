@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import OpenApiParameter
 
 from scheduler.api.errors import ParametersInvalid
-from scheduler.core.errors import FieldError
+from scheduler.core.model.errors import FieldError
 
 MOST_TEXT = 400
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rest_framework.request import Request
 
 from scheduler.api.errors import PreconditionFailed, PreconditionRequired
-from scheduler.core.errors import Conflict
+from scheduler.core.model.errors import Conflict
 
 NEVER = 0  # versions begin with 1
 

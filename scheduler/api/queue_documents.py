@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 from scheduler.api.documents import Shape, moment, real, role, text, whole, word, yes
 from scheduler.api.pagination import PageFields
-from scheduler.core.idle import IdleAction
+from scheduler.core.operations.idle import IdleAction
 
 
 class QueueRow(Shape):

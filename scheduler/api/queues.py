@@ -19,7 +19,7 @@ from scheduler.api.preconditions import etag, expected_version, guarded
 from scheduler.api.queue_documents import ForecastDocument, MembersDocument, QueueDocument, QueuePage
 from scheduler.api.text_ids import with_text_id
 from scheduler.api.view import ApiView
-from scheduler.core.idle import IdleAction
+from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.ports import live_ports

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from scheduler.api.permissions import PUBLIC, DenyUnlessAllowed
 from scheduler.api.throttling import MinuteThrottle
 from scheduler.api.view import ApiView
-from scheduler.core.spec import job_spec_schema
+from scheduler.core.spec.spec import job_spec_schema
 
 
 class JobSpecSchema(ApiView):

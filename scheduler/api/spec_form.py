@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
-from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.services.spec_text import spec_from_text
 
 EXAMPLE = "curl -F spec=@job.yaml -F file=@train.py"

@@ -14,7 +14,7 @@ from scheduler.api.permissions import READ
 from scheduler.api.queue_documents import LoansDocument, UsageDocument
 from scheduler.api.renderers import Csv
 from scheduler.api.view import ApiView
-from scheduler.core.errors import FieldError
+from scheduler.core.model.errors import FieldError
 from scheduler.ports import live_ports
 from scheduler.selectors.usage import loan_ledger, usage
 from scheduler.selectors.visibility import require_queue

@@ -12,7 +12,7 @@ from scheduler.api.documents import Shape, moment, real, text, whole, word
 from scheduler.api.pagination import PAGE, Order, Page, PageFields
 from scheduler.api.permissions import WRITE_QUEUES
 from scheduler.api.view import ApiView
-from scheduler.core.errors import FieldError, NotFound, SpecInvalid
+from scheduler.core.model.errors import FieldError, NotFound, SpecInvalid
 from scheduler.models import Queue
 from scheduler.models.webhook import DeliveryState
 from scheduler.ports import live_ports

@@ -19,7 +19,7 @@ from scheduler.api.whatif_documents import (
     ScenarioDocument,
     ScenarioPage,
 )
-from scheduler.core.errors import NotAllowed
+from scheduler.core.model.errors import NotAllowed
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import may_ask_what_if, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import run_detail, scenario_detail, scenario_row

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray, IntArray
 
 # Log of the value of getting nothing: small, so that the product of all values can be compared at all.
 NOTHING = 1e-6

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 
 # What the cost of the next quantum is: the service still needed in it, or what will have been given by its end.
 Denominator = Literal["remaining", "total"]

@@ -12,9 +12,9 @@ from itertools import repeat
 
 import numpy as np
 
-from scheduler.core.curves import Curves, SpeedTable
-from scheduler.core.numbering import numbered
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.numbering import numbered
+from scheduler.core.model.tables import FloatArray, IntArray
+from scheduler.core.performance.curves import Curves, SpeedTable
 
 # More grades tell more jobs apart at once, but a job that grows passes more of them.
 _GRADES = 24

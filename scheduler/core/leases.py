@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from scheduler.core.tables import BoolArray, Snapshot
+from scheduler.core.model.tables import BoolArray, Snapshot
 
 # Times of rounds are sums of floats.
 _DUST_S = 1e-6

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduler.core.tables import IntArray
+from scheduler.core.model.tables import IntArray
 
 
 def least_shares(min_gpus: IntArray, order: IntArray, num_gpus: int) -> IntArray:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
-from scheduler.core.speed_fit import SpeedModel
+from scheduler.core.performance.speed_fit import SpeedModel
 
 # Amounts by resource, such as {"cpus": 4, "gpus": 1}.
 Resources = Mapping[str, float]

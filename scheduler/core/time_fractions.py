@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 
 _STEPS = 100
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scheduler.core.curves import Curves
-from scheduler.core.tables import IntArray, Snapshot
+from scheduler.core.model.tables import IntArray, Snapshot
+from scheduler.core.performance.curves import Curves
 
 
 def undisturbed_shares(snapshot: Snapshot, curves: Curves, num_gpus: int) -> IntArray | None:

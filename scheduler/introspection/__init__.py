@@ -1,6 +1,6 @@
 """What may be tried on running jobs. Each is one file and one line here."""
 
-from scheduler.core.config import Introspection
+from scheduler.core.round.config import Introspection
 from scheduler.introspection.growth import Growth
 from scheduler.introspection.migration import Migration
 from scheduler.introspection.packing import Packing

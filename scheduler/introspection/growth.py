@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.config import Scene, SharePolicy
-from scheduler.core.held import seats_by_job
-from scheduler.core.introspect import SHORT_OF_ROOM, free_gpus, rows_by_id, with_seats
+from scheduler.core.model.plan import Plan, Waiting
+from scheduler.core.model.queue_tree import queue_tree, subtree_sums
+from scheduler.core.model.tables import NO_ROW, Snapshot
+from scheduler.core.model.trial import Trial, TrialKind, Verdict, busy_servers
 from scheduler.core.packing.draft import Seats
-from scheduler.core.plan import Plan, Waiting
-from scheduler.core.queues import queue_tree, subtree_sums
-from scheduler.core.tables import NO_ROW, Snapshot
-from scheduler.core.trial import Trial, TrialKind, Verdict, busy_servers
+from scheduler.core.packing.kept_placements import seats_by_job
+from scheduler.core.round.config import Scene, SharePolicy
+from scheduler.core.round.introspection_loop import SHORT_OF_ROOM, free_gpus, rows_by_id, with_seats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from scheduler.core.config import Scene
-from scheduler.core.held import seats_by_job
-from scheduler.core.introspect import free_gpus, rows_by_id, with_seats
+from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.tables import NO_ROW
+from scheduler.core.model.trial import Trial, TrialKind, Verdict, busy_servers
 from scheduler.core.packing.draft import Seats
-from scheduler.core.plan import Plan, WaitReason
-from scheduler.core.tables import NO_ROW
-from scheduler.core.trial import Trial, TrialKind, Verdict, busy_servers
+from scheduler.core.packing.kept_placements import seats_by_job
+from scheduler.core.round.config import Scene
+from scheduler.core.round.introspection_loop import free_gpus, rows_by_id, with_seats
 
 # Servers that a round looks at for one gang.
 _MOST_TARGETS = 8

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.config import Scene
-from scheduler.core.held import seats_by_job
-from scheduler.core.introspect import SHORT_OF_ROOM, free_gpus, rows_by_id, without_seats
-from scheduler.core.plan import Plan
-from scheduler.core.tables import NO_ROW, Snapshot
-from scheduler.core.trial import Trial, TrialKind, Verdict, busy_servers
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import NO_ROW, Snapshot
+from scheduler.core.model.trial import Trial, TrialKind, Verdict, busy_servers
+from scheduler.core.packing.kept_placements import seats_by_job
+from scheduler.core.round.config import Scene
+from scheduler.core.round.introspection_loop import SHORT_OF_ROOM, free_gpus, rows_by_id, without_seats
 from scheduler.introspection.pairs import bound_together, fits, is_in_force, is_whole, least_busy_first
 
 

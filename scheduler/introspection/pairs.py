@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 
-from scheduler.core.plan import Plan
-from scheduler.core.tables import NO_ROW, Snapshot
-from scheduler.core.trial import Trial, TrialKind, Verdict
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import NO_ROW, Snapshot
+from scheduler.core.model.trial import Trial, TrialKind, Verdict
 
 # Hosts and guests of one size that a round looks at.
 _MOST_OF_A_SIZE = 64

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.config import Locality, LooksAtSizes, Policy, Scene, SharePolicy
-from scheduler.core.introspect import SHORT_OF_ROOM
+from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.model.trial import Trial, TrialKind
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang, Space
-from scheduler.core.plan import Plan, WaitReason
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray, JobTable, Snapshot
-from scheduler.core.trial import Trial, TrialKind
+from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.round.config import Locality, LooksAtSizes, Policy, Scene, SharePolicy
+from scheduler.core.round.introspection_loop import SHORT_OF_ROOM
 
 # Jobs of a queue that holds all it may take turns among themselves.
 _WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MAX}

@@ -15,11 +15,11 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.ports import Ids
-from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.gpus import GpuAssignment, assign_gpu_ids
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import Plan, Preemption, PreemptRule, WaitReason
-from scheduler.core.tables import NO_ROW
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
+from scheduler.core.model.tables import NO_ROW
 from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
 from scheduler.live.gang_shares import GangShare, Target, gang_reshare, keeps_leader
 from scheduler.live.gangs import gang_open, is_settled

@@ -1,13 +1,13 @@
 """Reads which servers jobs stay off, because a machine failed under them there lately.
 
-Decides nothing else: what a round makes of it is in ``scheduler.core.avoided``. A gang stays off all servers that it
-was on, since nobody knows which of them it was.
+Decides nothing else: what a round makes of it is in ``scheduler.core.round.avoided_servers``. A gang stays off all
+servers that it was on, since nobody knows which of them it was.
 """
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from scheduler.core.failures import MACHINE, RetryRules
+from scheduler.core.operations.failures import MACHINE, RetryRules
 from scheduler.models import Lease
 
 STAYS_OFF = timedelta(seconds=RetryRules().avoid_server_s)

@@ -15,9 +15,9 @@ import math
 from collections import Counter, defaultdict
 from typing import Any
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.tables import NO_ROW
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import NO_ROW
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.live.apply import Applied
 from scheduler.live.snapshot import LiveSnapshot
 from scheduler.models import Round

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler.core.profile import Profile as Curves
-from scheduler.core.profile import demand, parse_profile
-from scheduler.core.spec_units import parse_size_bytes
+from scheduler.core.model.profile import Profile as Curves
+from scheduler.core.model.profile import demand, parse_profile
+from scheduler.core.spec.units import parse_size_bytes
 from scheduler.models import Profile
 
 log = logging.getLogger(__name__)

@@ -1,14 +1,14 @@
 """Early stop: a job whose spec asks for it is complete as soon as its loss has stopped falling.
 
-Decides when to look and what that saves; the rule is in ``scheduler.core.early_stop``. The job writes a checkpoint and
-ends as when it is preempted.
+Decides when to look and what that saves; the rule is in ``scheduler.core.operations.early_stop``. The job writes a
+checkpoint and ends as when it is preempted.
 """
 
 from datetime import datetime
 
-from scheduler.core.early_stop import is_settled
-from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.operations.early_stop import is_settled
 from scheduler.live.lost import attempt_ask
 from scheduler.models import Attempt, Job
 from scheduler.models.event import SampleScope

@@ -14,11 +14,11 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.choices import build_config
-from scheduler.core.config import Promotes, SchedulerConfig
-from scheduler.core.errors import PlanInvariantError
-from scheduler.core.plan import Plan, WaitReason
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.errors import PlanInvariantError
+from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.config import Promotes, SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.decisions import decisions_of, keys_of, shortened

@@ -11,8 +11,8 @@ from datetime import datetime
 from django.db import transaction
 
 from agents.protocol import AttemptReport
-from scheduler.core.failures import FailureClass
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts import attempt_close, attempt_stop
 from scheduler.live.gang_shares import gpu_give_back, member_leaves
 from scheduler.live.gangs import members_on

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from django.db import DatabaseError, transaction
 
-from scheduler.core.profile import Profile
-from scheduler.core.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.models import Shadow, ShadowRound
 
 log = logging.getLogger(__name__)

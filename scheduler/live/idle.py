@@ -1,6 +1,7 @@
 """Jobs that hold GPUs without using them: noticed from what agents report, told, and stopped where their queue says so.
 
-Decides when to look and writes what follows; the rule is in ``scheduler.core.idle``. What is remembered is only
+Decides when to look and writes what follows; the rule is in ``scheduler.core.operations.idle``. What is remembered is
+only
 patient: a scheduler that starts anew grants every job its whole time once more.
 """
 
@@ -13,9 +14,9 @@ from django.db import transaction
 from django.db.models import Sum
 
 from agents.protocol import AttemptReport
-from scheduler.core.errors import JobChanged
-from scheduler.core.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import JobChanged
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
 from scheduler.models import Job, Lease
 from scheduler.notify import request_round, touch_job
 from scheduler.services.job_state import job_event

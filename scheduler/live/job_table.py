@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from django.db.models import Q
 
-from scheduler.core.lifecycle import PLANNABLE, JobState
-from scheduler.core.profile import Profile as Curves
-from scheduler.core.tables import NO_ROW, JobTable, OptionalColumns, optional_columns
+from scheduler.core.model.lifecycle import PLANNABLE, JobState
+from scheduler.core.model.profile import Profile as Curves
+from scheduler.core.model.tables import NO_ROW, JobTable, OptionalColumns, optional_columns
 from scheduler.live.demand import UNKNOWN, curves_read, job_demand
 from scheduler.live.retry import BACKOFF_MOST_S
 from scheduler.live.smoke import smoke_sized
@@ -72,7 +72,7 @@ class HeldLease:
     num_gpus: int
     cpus: float
     memory_bytes: int
-    is_lent: bool  # its job has no share, see ``scheduler.core.lend``
+    is_lent: bool  # its job has no share, see ``scheduler.core.round.loans``
     is_whole: bool  # all its GPUs are healthy and its server is up
 
 

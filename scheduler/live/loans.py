@@ -3,7 +3,7 @@
 Decides nothing: the core lends, and takes back.
 """
 
-from scheduler.core.plan import Plan
+from scheduler.core.model.plan import Plan
 from scheduler.live.snapshot import LiveSnapshot
 from scheduler.models import Attempt
 

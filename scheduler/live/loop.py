@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
-from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.live.desired import desired_send
 from scheduler.live.early import EVERY_S, early_check
 from scheduler.live.fairness import Fairness

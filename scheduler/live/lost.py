@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.attempts import attempt_close, attempt_stop
 from scheduler.live.gang_ends import members_lost
 from scheduler.live.gangs import attempts_of

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Sum
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.attempts import Part, attempt_stop, generations_raise, leases_open, seconds_between, servers_of
 from scheduler.live.gangs import gang_seat, peak_of
 from scheduler.live.snapshot import LiveSnapshot

@@ -14,8 +14,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from agents.protocol import AttemptReport
-from scheduler.core.failures import FailureClass
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts import attempt_close
 from scheduler.live.gang_ends import gang_done, member_end
 from scheduler.live.gangs import is_whole, members_on, peak_of

@@ -8,8 +8,8 @@ output blames on a machine, which it is not charged for either, but of which it 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.core.failures import MACHINE, UNHEALABLE, FailureClass, RetryRules, backoff_s, fails_smoke_run
-from scheduler.core.lifecycle import INFRASTRUCTURE, EndCause, JobState
+from scheduler.core.model.lifecycle import INFRASTRUCTURE, EndCause, JobState
+from scheduler.core.operations.failures import MACHINE, UNHEALABLE, FailureClass, RetryRules, backoff_s, fails_smoke_run
 
 BACKOFF_S = 5.0
 BACKOFF_MOST_S = 300.0

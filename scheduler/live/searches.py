@@ -1,7 +1,7 @@
 """What running experiments do between rounds: early feedback for all, weight for the promising, an end for the poor.
 
-Decides with ``core/multijob.py`` what each configuration is worth, from the losses that its job reported; makes it so
-by weights in the round robin and by cancelling.
+Decides with ``core/operations/multijob.py`` what each configuration is worth, from the losses that its job reported;
+makes it so by weights in the round robin and by cancelling.
 """
 
 import logging
@@ -10,9 +10,9 @@ from datetime import datetime
 from django.db import transaction
 
 from agents.ports import Ids
-from scheduler.core.errors import JobChanged, SchedulerError
-from scheduler.core.lifecycle import TERMINAL
-from scheduler.core.multijob import Promise, chance_of_reaching, feedback_times_s, fit_curve, rank, weights
+from scheduler.core.model.errors import JobChanged, SchedulerError
+from scheduler.core.model.lifecycle import TERMINAL
+from scheduler.core.operations.multijob import Promise, chance_of_reaching, feedback_times_s, fit_curve, rank, weights
 from scheduler.models import Configuration, Experiment, Gpu, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.server import ServerState

@@ -10,9 +10,9 @@ section 5, "pre-run on a small pool of cheap GPUs". Differs: any GPU of the clus
 from datetime import datetime, timedelta
 from typing import Any
 
-from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.lifecycle import EndCause, JobState
-from scheduler.core.spec_units import parse_size_bytes
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.spec.units import parse_size_bytes
 from scheduler.live.lost import attempt_ask
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptKind

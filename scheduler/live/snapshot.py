@@ -14,7 +14,7 @@ import numpy as np
 from django.conf import settings
 from django.db.models import Count, Q
 
-from scheduler.core.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.live.avoided import avoided_read
 from scheduler.live.job_table import HeldLease, held_leases, job_table
 from scheduler.live.trials import trials_read

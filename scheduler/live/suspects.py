@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from scheduler.core.failures import MACHINE
-from scheduler.core.lifecycle import INFRASTRUCTURE
+from scheduler.core.model.lifecycle import INFRASTRUCTURE
+from scheduler.core.operations.failures import MACHINE
 from scheduler.live.inventory import server_move
 from scheduler.models import Event, Lease, Server
 from scheduler.models.server import ServerState

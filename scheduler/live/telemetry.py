@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Count, Sum
 
 from agents.protocol import AttemptReport, ServerReport
-from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.live.use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope

@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from scheduler.core.errors import JobChanged
-from scheduler.core.lifecycle import TERMINAL, JobState
-from scheduler.core.plan import Plan
-from scheduler.core.tables import JobTable
-from scheduler.core.trial import NOTES, TrialKind, Verdict
-from scheduler.core.trial import Trial as CoreTrial
+from scheduler.core.model.errors import JobChanged
+from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import JobTable
+from scheduler.core.model.trial import NOTES, TrialKind, Verdict
+from scheduler.core.model.trial import Trial as CoreTrial
 from scheduler.models import Job, Server, Trial
 from scheduler.services.job_state import job_event
 

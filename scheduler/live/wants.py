@@ -4,8 +4,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from scheduler.core.errors import JobChanged
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import JobChanged
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.attempts import attempt_stop
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptState

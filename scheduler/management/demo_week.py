@@ -13,9 +13,9 @@ from django.contrib.auth import get_user_model
 
 from agents.config import AgentConfig
 from agents.simulated import SimulatedServer, chance
-from scheduler.core.failures import OWN, FailureClass
-from scheduler.core.lifecycle import TERMINAL
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.lifecycle import TERMINAL
+from scheduler.core.operations.failures import OWN, FailureClass
+from scheduler.core.spec.spec import JobSpec
 from scheduler.live.engine import round_run
 from scheduler.live.loop import Engine
 from scheduler.management.virtual_doors import VirtualBell, virtual_ports

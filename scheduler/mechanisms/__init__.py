@@ -1,6 +1,6 @@
 """Mechanisms: how cores and memory are given. One file each, one line each here."""
 
-from scheduler.core.config import Mechanism
+from scheduler.core.round.config import Mechanism
 from scheduler.mechanisms.greedy import Greedy
 from scheduler.mechanisms.opt import Opt
 from scheduler.mechanisms.proportional import Proportional

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from scheduler.core.model.tables import Placements
 from scheduler.core.packing.draft import Draft
-from scheduler.core.tables import Placements
 from scheduler.mechanisms.proportional import as_needed
 
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.needs import Needs
+from scheduler.core.model.cpu_memory_bounds import Needs
+from scheduler.core.model.profile import Profile, sensitivity
+from scheduler.core.model.tables import NO_ROW, JobTable, Placements, ServerTable
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
-from scheduler.core.profile import Profile, sensitivity
-from scheduler.core.tables import NO_ROW, JobTable, Placements, ServerTable
 from scheduler.mechanisms.places import placed
 from scheduler.mechanisms.programs import Division, JobClass, Point, best_division, efficient
 from scheduler.mechanisms.top_up import top_up

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core.needs import Needs
+from scheduler.core.model.cpu_memory_bounds import Needs
+from scheduler.core.model.tables import NO_ROW, FloatArray
 from scheduler.core.packing.draft import Draft
-from scheduler.core.tables import NO_ROW, FloatArray
 
 # Shares of a job on a server from which it counts as whole there.
 _WHOLE = 1.0 - 1e-6

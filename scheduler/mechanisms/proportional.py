@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scheduler.core.needs import Needs, must_have
+from scheduler.core.model.cpu_memory_bounds import Needs, must_have
+from scheduler.core.model.tables import JobTable, Placements, ServerTable
 from scheduler.core.packing.board import Seated
+from scheduler.core.packing.cpu_memory_ledger import ShareShelf
 from scheduler.core.packing.draft import Draft, seat_rows
-from scheduler.core.packing.shelf import ShareShelf
-from scheduler.core.tables import JobTable, Placements, ServerTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

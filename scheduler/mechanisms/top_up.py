@@ -5,9 +5,9 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from scheduler.core.model.profile import Profile, sensitivity
+from scheduler.core.model.tables import NO_ROW, Placements
 from scheduler.core.packing.draft import Draft
-from scheduler.core.profile import Profile, sensitivity
-from scheduler.core.tables import NO_ROW, Placements
 
 # Float sums of cores and bytes may miss their exact value by this share.
 _TOLERANCE = 1e-9

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from scheduler.core.needs import Needs
+from scheduler.core.model.cpu_memory_bounds import Needs
+from scheduler.core.model.tables import JobTable, Placements, ServerTable
+from scheduler.core.packing.cpu_memory_ledger import Shelf
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
-from scheduler.core.packing.local import LocalFill, by_demand
-from scheduler.core.packing.shelf import Shelf
-from scheduler.core.tables import JobTable, Placements, ServerTable
+from scheduler.core.packing.tune_by_server import LocalFill, by_demand
 from scheduler.mechanisms.top_up import top_up
 
 

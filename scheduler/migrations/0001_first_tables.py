@@ -2,8 +2,8 @@
 
 import django.core.validators
 import django.db.models.deletion
-import scheduler.core.lifecycle
-import scheduler.core.plan
+import scheduler.core.model.lifecycle
+import scheduler.core.model.plan
 from django.conf import settings
 from django.db import migrations, models
 
@@ -131,15 +131,15 @@ class Migration(migrations.Migration):
                 ('priority', models.IntegerField(default=50)),
                 ('preemptible', models.BooleanField(default=True)),
                 ('max_attempts', models.PositiveIntegerField(default=5)),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('launching', 'launching'), ('running', 'running'), ('preempting', 'preempting'), ('suspending', 'suspending'), ('suspended', 'suspended'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled')], default=scheduler.core.lifecycle.JobState['QUEUED'], max_length=12)),
+                ('state', models.CharField(choices=[('queued', 'queued'), ('launching', 'launching'), ('running', 'running'), ('preempting', 'preempting'), ('suspending', 'suspending'), ('suspended', 'suspended'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled')], default=scheduler.core.model.lifecycle.JobState['QUEUED'], max_length=12)),
                 ('state_changed_at', models.DateTimeField()),
                 ('event_count', models.PositiveIntegerField(default=0)),
                 ('wanted', models.CharField(default='run', max_length=10)),
-                ('wait_reason', models.CharField(blank=True, choices=[('new', 'new'), ('queue_quota', 'queue_quota'), ('queue_max', 'queue_max'), ('no_capacity', 'no_capacity'), ('behind_policy_order', 'behind_policy_order'), ('fragmentation', 'fragmentation'), ('cpu_or_memory', 'cpu_or_memory'), ('never_feasible', 'never_feasible'), ('no_server', 'no_server'), ('reconfiguring', 'reconfiguring'), ('backoff', 'backoff'), ('held', 'held'), ('policy_paused', 'policy_paused'), ('scheduler_stale', 'scheduler_stale')], default=scheduler.core.plan.WaitReason['NEW'], max_length=30)),
+                ('wait_reason', models.CharField(blank=True, choices=[('new', 'new'), ('queue_quota', 'queue_quota'), ('queue_max', 'queue_max'), ('no_capacity', 'no_capacity'), ('behind_policy_order', 'behind_policy_order'), ('fragmentation', 'fragmentation'), ('cpu_or_memory', 'cpu_or_memory'), ('never_feasible', 'never_feasible'), ('no_server', 'no_server'), ('reconfiguring', 'reconfiguring'), ('backoff', 'backoff'), ('held', 'held'), ('policy_paused', 'policy_paused'), ('scheduler_stale', 'scheduler_stale')], default=scheduler.core.model.plan.WaitReason['NEW'], max_length=30)),
                 ('wait_evidence', models.JSONField(default=dict)),
                 ('wait_position', models.PositiveIntegerField(null=True)),
                 ('wait_since', models.DateTimeField(null=True)),
-                ('told_reason', models.CharField(choices=[('new', 'new'), ('queue_quota', 'queue_quota'), ('queue_max', 'queue_max'), ('no_capacity', 'no_capacity'), ('behind_policy_order', 'behind_policy_order'), ('fragmentation', 'fragmentation'), ('cpu_or_memory', 'cpu_or_memory'), ('never_feasible', 'never_feasible'), ('no_server', 'no_server'), ('reconfiguring', 'reconfiguring'), ('backoff', 'backoff'), ('held', 'held'), ('policy_paused', 'policy_paused'), ('scheduler_stale', 'scheduler_stale')], default=scheduler.core.plan.WaitReason['NEW'], max_length=30)),
+                ('told_reason', models.CharField(choices=[('new', 'new'), ('queue_quota', 'queue_quota'), ('queue_max', 'queue_max'), ('no_capacity', 'no_capacity'), ('behind_policy_order', 'behind_policy_order'), ('fragmentation', 'fragmentation'), ('cpu_or_memory', 'cpu_or_memory'), ('never_feasible', 'never_feasible'), ('no_server', 'no_server'), ('reconfiguring', 'reconfiguring'), ('backoff', 'backoff'), ('held', 'held'), ('policy_paused', 'policy_paused'), ('scheduler_stale', 'scheduler_stale')], default=scheduler.core.model.plan.WaitReason['NEW'], max_length=30)),
                 ('told_at', models.DateTimeField(null=True)),
                 ('wait_round', models.PositiveBigIntegerField(null=True)),
                 ('retry_after', models.DateTimeField(null=True)),

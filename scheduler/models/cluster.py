@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from scheduler.core.late_bound import LATE_FRAC
+from scheduler.core.operations.start_calibration import LATE_FRAC
 
 
 class Cluster(models.Model):

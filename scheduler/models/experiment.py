@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from scheduler.core.multijob import Promise
+from scheduler.core.operations.multijob import Promise
 
 
 class ExperimentState(models.TextChoices):
@@ -22,7 +22,7 @@ class Experiment(models.Model):
     queue = models.ForeignKey("scheduler.Queue", on_delete=models.PROTECT, related_name="experiments")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments")
     spec = models.JSONField()  # of every job, with ``{name}`` where a parameter goes
-    space = models.JSONField()  # see core/search_space.py
+    space = models.JSONField()  # see core/spec/search_space.py
     sampler = models.CharField(max_length=10)
     seed = models.PositiveIntegerField(default=0)
     size = models.PositiveIntegerField()  # configurations in all

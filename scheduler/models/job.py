@@ -4,9 +4,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from scheduler.core.failures import MACHINE, FailureClass
-from scheduler.core.lifecycle import TERMINAL, WAITING, EndCause, JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.lifecycle import TERMINAL, WAITING, EndCause, JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.operations.failures import MACHINE, FailureClass
 
 STATES = [(state.value, state.value) for state in JobState]
 CAUSES = [(cause.value, cause.value) for cause in EndCause]
@@ -142,7 +142,9 @@ class Attempt(models.Model):
     state = models.CharField(max_length=10, choices=AttemptState.choices, default=AttemptState.LAUNCHING)
     kind = models.CharField(max_length=5, choices=AttemptKind.choices, default=AttemptKind.FULL)
     num_gpus = models.PositiveIntegerField()
-    is_lent = models.BooleanField(default=False)  # the newest round lent it its GPUs, see ``scheduler.core.lend``
+    is_lent = models.BooleanField(
+        default=False
+    )  # the newest round lent it its GPUs, see ``scheduler.core.round.loans``
     epoch = models.PositiveBigIntegerField()
     round_number = models.PositiveBigIntegerField()
     # What the agent is asked for: run | park | preempt | suspend | cancel. The last three are never taken back.

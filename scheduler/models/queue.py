@@ -5,7 +5,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
-from scheduler.core.idle import IdleAction
+from scheduler.core.operations.idle import IdleAction
 
 IDLE_ACTIONS = [(action.value, action.value) for action in IdleAction]
 

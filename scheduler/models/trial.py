@@ -3,11 +3,11 @@
 from django.db import models
 from django.db.models import Q
 
-from scheduler.core.trial import TrialKind, Verdict
+from scheduler.core.model.trial import TrialKind, Verdict
 
 
 class Trial(models.Model):
-    """One change tried on running jobs, or one note; see ``scheduler.core.trial``.
+    """One change tried on running jobs, or one note; see ``scheduler.core.model.trial``.
 
     Rows with a ``place`` are the memory that the next round finds, in that order. Changes that are over stay as
     history, notes do not.

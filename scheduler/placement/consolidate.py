@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import FloatArray, JobTable
+from scheduler.core.packing.free_gpus import Gang, Space
 from scheduler.placement.fewest import on_fewest_servers
 
 

@@ -1,8 +1,8 @@
 """As few servers as possible: what every locality falls back on for gangs that gain from being close together."""
 
+from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import NO_ROW
+from scheduler.core.packing.free_gpus import Gang, Space
 
 
 def on_fewest_servers(space: Space, gang: Gang, *, max_servers: int) -> Seats:

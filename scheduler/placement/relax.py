@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from scheduler.core.model.tables import NO_ROW, FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import NO_ROW, FloatArray, JobTable
+from scheduler.core.packing.free_gpus import Gang, Space
 from scheduler.placement.fewest import on_fewest_servers
 
 # Fewest servers of one rack; up to twice as many; any servers of one rack; any servers.

@@ -1,8 +1,8 @@
 """Any free GPUs: the leftovers of used servers first, so that whole servers stay free for gangs that need them."""
 
+from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import NO_ROW
+from scheduler.core.packing.free_gpus import Gang, Space
 
 
 def on_any_gpus(space: Space, gang: Gang) -> Seats:

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang, Space
-from scheduler.core.tables import FloatArray, JobTable
+from scheduler.core.packing.free_gpus import Gang, Space
 from scheduler.placement.fewest import on_fewest_servers
 from scheduler.placement.scattered import on_any_gpus
 

@@ -1,6 +1,6 @@
 """Policies: who runs first, and with how many GPUs. One file each, one line each here."""
 
-from scheduler.core.config import Policy
+from scheduler.core.round.config import Policy
 from scheduler.policies.afs_l import AfsL
 from scheduler.policies.afs_p import AfsP
 from scheduler.policies.drf import Drf

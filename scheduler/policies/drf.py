@@ -5,8 +5,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from scheduler.core.resources import Filling, capacities, demands, dominant_share, service_order, shares_before
-from scheduler.core.tables import FloatArray, JobTable, Snapshot
+from scheduler.core.model.tables import FloatArray, JobTable, Snapshot
+from scheduler.core.performance.resources import (
+    Filling,
+    capacities,
+    demands,
+    dominant_share,
+    service_order,
+    shares_before,
+)
 
 # Credits fade all the time: a shell without fixed rounds looks again after a second.
 _LOOK_AGAIN_S = 1.0

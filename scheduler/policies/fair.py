@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.resources import Filling, service_order, shares_before
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray, QueueTable, Snapshot
+from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, QueueTable, Snapshot
+from scheduler.core.performance.resources import Filling, service_order, shares_before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

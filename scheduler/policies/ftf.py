@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.core.leases import in_lease
-from scheduler.core.tables import FloatArray, JobTable, Snapshot
+from scheduler.core.model.tables import FloatArray, JobTable, Snapshot
 
 # Keys drift all the time while somebody waits: a shell without fixed rounds looks again after a second.
 _LOOK_AGAIN_S = 1.0

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.core.gittins import Denominator, IndexTable, index_table
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.policies.las import Las
 
 # 5 % steps of 9,999 services of past YARN jobs that the Tiresias simulator comes with (SymbioticLab/Tiresias, commit

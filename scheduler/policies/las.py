@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

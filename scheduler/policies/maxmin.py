@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.core.least import least_shares
-from scheduler.core.tables import FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.model.tables import FloatArray, IntArray, JobTable, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from scheduler.core.tables import FloatArray, Snapshot
+from scheduler.core.model.tables import FloatArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

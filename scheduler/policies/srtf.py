@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, Snapshot
+from scheduler.core.model.tables import FloatArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

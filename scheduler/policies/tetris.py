@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from scheduler.core.resources import (
+from scheduler.core.model.tables import BoolArray, FloatArray, Snapshot
+from scheduler.core.performance.resources import (
     alignment,
     capacities,
     demands,
@@ -17,7 +18,6 @@ from scheduler.core.resources import (
     shares_before,
     with_short_first,
 )
-from scheduler.core.tables import BoolArray, FloatArray, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.core.auction import NOTHING, Bid, award, levels
-from scheduler.core.curves import SpeedTable, speed_table
 from scheduler.core.leases import in_lease
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Snapshot
+from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, Snapshot
+from scheduler.core.performance.curves import SpeedTable, speed_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

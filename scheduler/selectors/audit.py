@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from scheduler.core.errors import NotAllowed
+from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Event
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.visibility import Actor, is_admin

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Count, F, Q, QuerySet
 
-from scheduler.core.late_bound import MOST_RATIOS, ratio
+from scheduler.core.operations.start_calibration import MOST_RATIOS, ratio
 from scheduler.models import Job, StartEstimate
 from scheduler.selectors.times import iso, seconds_between
 

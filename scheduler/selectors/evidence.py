@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.core.reasons import sentence
+from scheduler.core.operations.reasons import sentence
 from scheduler.models import Job, Queue
 from scheduler.selectors.visibility import Access
 

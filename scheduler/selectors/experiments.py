@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Count, Min, QuerySet
 
-from scheduler.core.errors import NotFound
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Experiment
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Actor, access_of, role_in

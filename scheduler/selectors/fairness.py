@@ -14,8 +14,8 @@ import numpy as np
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from scheduler.core.lifecycle import HOLDING, JobState
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.model.tables import FloatArray
 from scheduler.models import Attempt, Gpu, Job
 from scheduler.models.job import AttemptState
 from scheduler.models.server import ServerState

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from django.db.models import Q
 
-from scheduler.core.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
-from scheduler.core.plan import WaitReason
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
 from scheduler.models import Lease, Round
 from scheduler.models.event import SampleScope
 from scheduler.selectors.samples import series_mean

@@ -10,9 +10,9 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count
 
-from scheduler.core.lifecycle import TERMINAL, JobState
-from scheduler.core.plan import WaitReason
-from scheduler.core.reasons import sentence
+from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.operations.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
 from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row

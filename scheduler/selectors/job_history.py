@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from scheduler.core.lifecycle import ENDS_BY_RULE, JobState
+from scheduler.core.model.lifecycle import ENDS_BY_RULE, JobState
 from scheduler.models import Attempt, Event, Job
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import events_joined

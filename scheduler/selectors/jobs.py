@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job, Queue
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import NOBODY, names_of, wait_evidence, wait_sentence

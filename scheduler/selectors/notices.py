@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event
 from scheduler.selectors.events import event_row
 

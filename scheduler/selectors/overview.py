@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Count, Sum
 from django.utils import timezone
 
-from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu, Queue, Server
 from scheduler.models.event import SampleScope
 from scheduler.models.server import ServerState

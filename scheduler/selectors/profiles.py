@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
-from scheduler.core.errors import NotFound
-from scheduler.core.optimistic import rate_at
-from scheduler.core.profile import demand, parse_profile
+from scheduler.core.model.errors import NotFound
+from scheduler.core.model.profile import demand, parse_profile
+from scheduler.core.performance.optimistic import rate_at
 from scheduler.models import Measurement, Profile
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin, jobs_visible

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.db.models import Sum
 
-from scheduler.core.errors import NotFound
-from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Lease, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.overview import held_by_queue, jobs_by_queue

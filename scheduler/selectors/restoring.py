@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Configuration, Event, Job
 
 UNDO_S = 600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from scheduler.core.errors import NotFound
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Job, Round, Server
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
 from scheduler.selectors.times import iso

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from scheduler.core.errors import NotFound
+from scheduler.core.model.errors import NotFound
 from scheduler.models import SavedView, SpecTemplate
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, queues_submittable, queues_visible

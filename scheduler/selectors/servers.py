@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Q, Sum
 
-from scheduler.core.errors import NotFound
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Gpu, Lease, LeaseGpu, Server
 from scheduler.selectors.evidence import ANOTHER_QUEUE
 from scheduler.selectors.times import iso

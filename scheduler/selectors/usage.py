@@ -12,9 +12,17 @@ from typing import Any
 import numpy as np
 from django.db.models import Q
 
-from scheduler.core.ledger import Holdings, Loans, gpu_seconds, held_over_time, loans, means_between, steps_at
-from scheduler.core.lifecycle import HOLDING
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.lifecycle import HOLDING
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.operations.ledger import (
+    Holdings,
+    Loans,
+    gpu_seconds,
+    held_over_time,
+    loans,
+    means_between,
+    steps_at,
+)
 from scheduler.models import Attempt, Event, Gpu, Job, Lease, Queue, Round, UsageHour
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Count, Prefetch, Q, QuerySet
 
-from scheduler.core.errors import NotAllowed, NotFound
+from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.models import ApiToken, Identity, Membership
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 
-from scheduler.core.errors import NotFound
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Delivery, MailChoice, Webhook
 from scheduler.models.queue import Role
 from scheduler.models.webhook import DeliveryState

@@ -7,9 +7,9 @@ from typing import Any
 from django.db import transaction
 
 from agents.ports import Ids
-from scheduler.core.errors import Conflict, FieldError, NotAllowed, SchedulerError, SpecInvalid
-from scheduler.core.lifecycle import TERMINAL
-from scheduler.core.search_space import filled, read_space
+from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SchedulerError, SpecInvalid
+from scheduler.core.model.lifecycle import TERMINAL
+from scheduler.core.spec.search_space import filled, read_space
 from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.selectors.experiments import may_end

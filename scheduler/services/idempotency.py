@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from scheduler.core.errors import Conflict
+from scheduler.core.model.errors import Conflict
 from scheduler.models import IdempotencyKey
 
 KEPT = timedelta(hours=24)

@@ -13,7 +13,7 @@ from itertools import count
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from scheduler.core.errors import NotAllowed
+from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Identity, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import touch_cluster, touch_queue

@@ -2,8 +2,8 @@
 
 import re
 
-from scheduler.core.errors import FieldError, SpecInvalid
-from scheduler.core.spec_reading import is_storable, number_shown, shown
+from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.core.spec.reading import is_storable, number_shown, shown
 
 REASON_CHARS = (3, 500)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from scheduler.core.errors import SchedulerError
+from scheduler.core.model.errors import SchedulerError
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, require_job
 from scheduler.services.job_priority import job_reprioritise

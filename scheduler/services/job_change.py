@@ -11,10 +11,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from scheduler.core.errors import Conflict, FieldError, SpecInvalid
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import WaitReason
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_queue

@@ -1,6 +1,6 @@
 """Could this job be submitted now: queue, role, profile, and whether any server is large enough.
 
-What the spec alone says is checked in ``scheduler/core/spec.py``; here both are shown at once.
+What the spec alone says is checked in ``scheduler/core/spec/spec.py``; here both are shown at once.
 """
 
 import itertools
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db.models import Count, Q
 
-from scheduler.core.errors import FieldError, NotAllowed, SpecInvalid
-from scheduler.core.lifecycle import JobState
-from scheduler.core.spec import JobSpec, Resources
-from scheduler.core.spec_reading import shown
-from scheduler.core.spec_units import format_size
+from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.reading import shown
+from scheduler.core.spec.spec import JobSpec, Resources
+from scheduler.core.spec.units import format_size
 from scheduler.models import Job, Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from scheduler.core.spec import JobSpec
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round
 from scheduler.selectors.visibility import Actor

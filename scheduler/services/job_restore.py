@@ -4,9 +4,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from scheduler.core.errors import Conflict
-from scheduler.core.lifecycle import JobState
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import Conflict
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.restoring import UNDO_S, WAITED, restored_state

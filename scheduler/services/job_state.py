@@ -11,9 +11,9 @@ from typing import Any
 
 from django.db import transaction
 
-from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.lifecycle import TERMINAL, WAITING, JobState, check_transition
-from scheduler.core.plan import Evidence, WaitReason
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.lifecycle import TERMINAL, WAITING, JobState, check_transition
+from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.models import Event, Job
 from scheduler.notify import touch_job, touch_queue
 from scheduler.services.many_rows import rows_update

@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.ports import Ids
-from scheduler.core.errors import Conflict, NotAllowed
-from scheduler.core.lifecycle import TERMINAL, EndCause, JobState
-from scheduler.core.plan import WaitReason
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import Conflict, NotAllowed
+from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Event, Job
 from scheduler.notify import request_round, touch_job, touch_queue
 from scheduler.selectors.visibility import Actor, may_act_on_job, require_job

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduler.core.errors import NotAllowed
+from scheduler.core.model.errors import NotAllowed
 from scheduler.selectors.visibility import Actor, is_admin
 
 

@@ -14,10 +14,10 @@ from statistics import median
 from django.db import transaction
 
 from agents.profiler.record import Measured
-from scheduler.core.cache_model import MEMORY_BYTES_PER_S, Storage
-from scheduler.core.errors import NotFound
-from scheduler.core.optimistic import Reading, Share, modelled, not_below, rate_at
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import NotFound
+from scheduler.core.performance.cache_model import MEMORY_BYTES_PER_S, Storage
+from scheduler.core.performance.optimistic import Reading, Share, modelled, not_below, rate_at
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Attempt, Job, Lease, Measurement, Profile, Sample
 from scheduler.models.event import SampleScope
 from scheduler.notify import request_round

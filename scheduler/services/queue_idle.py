@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from scheduler.core.errors import NotAllowed
-from scheduler.core.idle import IdleAction
+from scheduler.core.model.errors import NotAllowed
+from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.services.inputs import Problems

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Count, F, Q, Sum
 
-from scheduler.core.errors import Conflict, NotAllowed, NotFound
+from scheduler.core.model.errors import Conflict, NotAllowed, NotFound
 from scheduler.models import Cluster, Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_cluster, touch_queue

@@ -7,8 +7,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from scheduler.core.errors import FieldError, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SavedView, SpecTemplate
 from scheduler.models.queue import Role
 from scheduler.selectors.saved import template_visible

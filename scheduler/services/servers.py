@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from scheduler.core.errors import Conflict
+from scheduler.core.model.errors import Conflict
 from scheduler.models import Cluster, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import request_round, touch_cluster

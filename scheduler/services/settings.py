@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.choices import build_config
-from scheduler.core.errors import Conflict, FieldError, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.events import event_record

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from scheduler.core.errors import Conflict, FieldError, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Shadow
 from scheduler.services.events import event_record
 from scheduler.services.inputs import REASON_CHARS, Problems

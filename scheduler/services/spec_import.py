@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scheduler.core.errors import FieldError, SpecInvalid
-from scheduler.core.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
-from scheduler.core.foreign.kubernetes import from_kubernetes
-from scheduler.core.foreign.sbatch import from_sbatch
-from scheduler.core.foreign.translation import Translation, Unmapped
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.core.spec.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
+from scheduler.core.spec.foreign.kubernetes import from_kubernetes
+from scheduler.core.spec.foreign.sbatch import from_sbatch
+from scheduler.core.spec.foreign.translation import Translation, Unmapped
+from scheduler.core.spec.spec import JobSpec
 from scheduler.services.spec_text import spec_from_text
 
 MAX_CHARS = 200_000

@@ -2,7 +2,7 @@
 
 Text that begins with a brace or bracket is read as JSON, any other as YAML. It comes from anybody: it is refused when
 it is too large, too deep, repeats a key, or unfolds by aliases; no tag makes an object. What the data means is decided
-in ``scheduler/core/spec.py``.
+in ``scheduler/core/spec/spec.py``.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.model.errors import FieldError, SpecInvalid
 
 MAX_BYTES = 2 * 1024 * 1024
 # A spec at all its limits has fewer than 2,000 nodes at a depth of 3.

@@ -6,7 +6,7 @@ Source: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scheduler.core.search_space import Parameter, Value
+from scheduler.core.spec.search_space import Parameter, Value
 
 if TYPE_CHECKING:  # it takes a second to load, and only experiments need it
     from optuna.distributions import BaseDistribution

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from scheduler.core.errors import NotAllowed, NotFound
+from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.models import ApiToken
 from scheduler.selectors.visibility import Actor, is_admin
 from scheduler.services.events import event_record

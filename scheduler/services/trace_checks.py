@@ -9,7 +9,7 @@ import io
 import zlib
 from pathlib import Path
 
-from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.simulator.traces import READERS, read_trace
 from scheduler.simulator.traces.errors import TraceError
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
-from scheduler.core.errors import Conflict
+from scheduler.core.model.errors import Conflict
 from scheduler.models import ApiToken
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems

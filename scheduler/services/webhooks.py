@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from scheduler.core.errors import Conflict, NotAllowed
+from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Delivery, Event, MailChoice, Queue, Webhook
 from scheduler.models.queue import Role
 from scheduler.selectors.notices import NOTICES, OF_A_JOB, OF_A_QUEUE, TEST

@@ -13,7 +13,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from scheduler.core.errors import Conflict, NotAllowed
+from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Scenario, ScenarioRun
 from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, ScenarioState
 from scheduler.ports import live_ports

@@ -15,9 +15,9 @@ from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
 from scheduler.choices import build_config
-from scheduler.core.errors import FieldError, SpecInvalid
-from scheduler.core.lifecycle import PLANNABLE, JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.core.model.lifecycle import PLANNABLE, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job, TraceFile
 from scheduler.selectors.whatif import trace_files_visible
 from scheduler.services.inputs import Problems

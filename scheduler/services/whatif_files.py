@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import ProtectedError, Sum
 
-from scheduler.core.errors import Conflict, FieldError, NotAllowed, SpecInvalid
-from scheduler.core.spec_reading import is_storable
+from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SpecInvalid
+from scheduler.core.spec.reading import is_storable
 from scheduler.models import TraceFile
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, may_ask_what_if

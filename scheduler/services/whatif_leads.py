@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import User
 
-from scheduler.core.errors import NotAllowed
+from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of

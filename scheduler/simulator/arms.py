@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.choices import Choice, build_config, choices
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.errors import SpecInvalid
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.errors import BadInput
 
 # Values as they stand in JSON, checked by build_config.

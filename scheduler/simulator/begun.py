@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.profile import Profile
-from scheduler.core.tables import NO_ROW, FloatArray, Placements, Snapshot
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import NO_ROW, FloatArray, Placements, Snapshot
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.tally import Tally

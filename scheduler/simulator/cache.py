@@ -1,6 +1,6 @@
 """Caches of dataset items, item by item: MinIO, the page cache's LRU, and MinIO over several servers.
 
-They count; nothing is stored. What they add up to in seconds is ``core/cache_model.py``.
+They count; nothing is stored. What they add up to in seconds is ``core/performance/cache_model.py``.
 
 Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training" (CoorDL, MinIO), VLDB 2021.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from scheduler.core.cache_model import Storage
+from scheduler.core.performance.cache_model import Storage
 from scheduler.simulator.draws import Draws
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 
 GB = 10**9
 # A mistyped count must not fill the memory.

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from scheduler.core.profile import demand
-from scheduler.core.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable
+from scheduler.core.model.profile import demand
+from scheduler.core.model.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 
 

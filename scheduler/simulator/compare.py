@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 
-from scheduler.core.config import SharePolicy
+from scheduler.core.round.config import SharePolicy
 from scheduler.simulator.arms import Arm
 from scheduler.simulator.study import Prepared, Result, Study, prepare, replay
 

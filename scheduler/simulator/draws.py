@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray, IntArray
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.tables import QueueTable, ServerTable
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.begun import Begun
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob

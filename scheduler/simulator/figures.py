@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.outcome import Summary
 from scheduler.simulator.report import (
     Bar,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate

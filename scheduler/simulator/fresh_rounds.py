@@ -9,14 +9,14 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from scheduler.core.changes import Changes, Grant
-from scheduler.core.config import ChangesBySelf, Leases, Policy, SchedulerConfig
-from scheduler.core.feasible import Shapes, gangs_of
+from scheduler.core.model.changes import Changes, Grant
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.packing.cpu_memory_ledger import Shelf
 from scheduler.core.packing.fresh import FreshWalk, Weakest
 from scheduler.core.packing.rivals import Key
-from scheduler.core.packing.shelf import Shelf
 from scheduler.core.packing.short import Moves
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.round.config import ChangesBySelf, Leases, Policy, SchedulerConfig
+from scheduler.core.round.feasibility import Shapes, gangs_of
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.leased import LeasedOrder
 from scheduler.simulator.planning import amend_overdue, granted

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import FloatArray, IntArray, Snapshot
+from scheduler.core.model.tables import FloatArray, IntArray, Snapshot
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate

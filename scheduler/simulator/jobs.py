@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 
 UNKNOWN = Profile()
 
@@ -13,7 +13,7 @@ class Failure:
 
     Attributes:
         after_s: Run time of the attempt until it fails, seconds.
-        cause: Class of the failure, as in ``scheduler/core/failures.py``.
+        cause: Class of the failure, as in ``scheduler/core/operations/failures.py``.
     """
 
     after_s: float

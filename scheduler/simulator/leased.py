@@ -9,10 +9,10 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from scheduler.core import leases
-from scheduler.core.changes import Changes
-from scheduler.core.config import Leases
+from scheduler.core.model.changes import Changes
+from scheduler.core.model.tables import BoolArray
 from scheduler.core.packing.rivals import Key
-from scheduler.core.tables import BoolArray
+from scheduler.core.round.config import Leases
 from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.world import World
 

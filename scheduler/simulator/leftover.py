@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduler.core.tables import BoolArray
+from scheduler.core.model.tables import BoolArray
 from scheduler.simulator.study import Result
 
 _WORDS = {

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 
-from scheduler.core.profile import Profile, locality
+from scheduler.core.model.profile import Profile, locality
 
 # (GPUs, iterations a second), ascending by GPUs.
 Curve = tuple[tuple[int, float], ...]

@@ -10,9 +10,9 @@ from typing import cast
 
 import numpy as np
 
-from scheduler.core.config import ChangesBySelf, Policy, Steady
-from scheduler.core.queues import queue_tree
-from scheduler.core.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.round.config import ChangesBySelf, Policy, Steady
 from scheduler.simulator.world import World
 
 _DUST = 1e-9

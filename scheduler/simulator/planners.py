@@ -1,9 +1,9 @@
 """Which planner a replay gets, and one that holds two against each other."""
 
-from scheduler.core.changes import Changes
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.errors import PlanInvariantError
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.changes import Changes
+from scheduler.core.model.errors import PlanInvariantError
+from scheduler.core.model.tables import QueueTable, ServerTable
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.planning import Planner, WholeRounds
 from scheduler.simulator.queue_rounds import queue_rounds

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import cycle
 from pathlib import Path
 
-from scheduler.core.profile import Profile, parse_profile, sensitivity
+from scheduler.core.model.profile import Profile, parse_profile, sensitivity
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 

@@ -11,9 +11,17 @@ from typing import cast
 
 import numpy as np
 
-from scheduler.core.changes import Changes, Grant
-from scheduler.core.chosen import attempts
-from scheduler.core.config import (
+from scheduler.core.model.changes import Changes, Grant
+from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
+from scheduler.core.model.plan import PreemptRule
+from scheduler.core.model.queue_tree import limiting, queue_tree, subtree_sums
+from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.selection import Crew, Selection
+from scheduler.core.round.claim_order import policy_order
+from scheduler.core.round.config import (
     ChangesBySelf,
     GrantsByServer,
     LooksAtSizes,
@@ -22,16 +30,8 @@ from scheduler.core.config import (
     SchedulerConfig,
     SharePolicy,
 )
-from scheduler.core.feasible import Shapes, gangs_of, shapes_of
-from scheduler.core.line import policy_order
-from scheduler.core.needs import Needs, needs_of
-from scheduler.core.packing.board import Board
-from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.selection import Crew, Selection
-from scheduler.core.packing.shelf import Shelf
-from scheduler.core.plan import PreemptRule
-from scheduler.core.queues import limiting, queue_tree, subtree_sums
-from scheduler.core.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
+from scheduler.core.round.seat_jobs import attempts
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.overtaking import Overtaking
 from scheduler.simulator.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scheduler.core.metrics import isolated_time_s
-from scheduler.core.tables import NO_ROW, FloatArray
+from scheduler.core.model.tables import NO_ROW, FloatArray
+from scheduler.core.operations.metrics import isolated_time_s
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.outcome import Records
 from scheduler.simulator.waits import Waits

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.metrics import percentile
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray, IntArray
+from scheduler.core.operations.metrics import percentile
 from scheduler.simulator.outcome import Outcome, Records, Series, Stays
 
 CURVE_POINTS = 240

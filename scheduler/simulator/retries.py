@@ -1,4 +1,4 @@
-"""What the simulator does with failed attempts, by the rules of ``core/failures.py``.
+"""What the simulator does with failed attempts, by the rules of ``core/operations/failures.py``.
 
 Left out: keeping off the server on which a machine failed, because failures here do not belong to servers.
 """
@@ -6,7 +6,7 @@ Left out: keeping off the server on which a machine failed, because failures her
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scheduler.core.failures import (
+from scheduler.core.operations.failures import (
     FailedAttempt,
     FailureClass,
     RetryRules,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray, IntArray
 from scheduler.simulator.draws import Draws
 
 # Jobs that must have ended before a group is asked: a few tell nothing of how long the longest are. The whole cluster

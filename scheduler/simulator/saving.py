@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler.core.changes import placements
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.tables import Placements, QueueTable, ServerTable
+from scheduler.core.model.changes import placements
+from scheduler.core.model.tables import Placements, QueueTable, ServerTable
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.waits import Waits

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.columns import Columns, cells
 
 # Policies round up to whole seconds, so a job may be past its step up to a second before.

@@ -9,8 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.core.changes import Changes, Grant
-from scheduler.core.config import (
+from scheduler.core.model.changes import Changes, Grant
+from scheduler.core.model.cpu_memory_bounds import needs_of
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.filling import FillingWalk
+from scheduler.core.packing.rivals import Key
+from scheduler.core.packing.short import ShortWalk
+from scheduler.core.round.config import (
     ByRemaining,
     ChangesBySelf,
     FillsGroups,
@@ -24,14 +31,7 @@ from scheduler.core.config import (
     Steady,
     StepsByService,
 )
-from scheduler.core.feasible import gangs_of, shapes_of
-from scheduler.core.needs import needs_of
-from scheduler.core.packing.filling import FillingWalk
-from scheduler.core.packing.rivals import Key
-from scheduler.core.packing.shelf import Shelf
-from scheduler.core.packing.short import ShortWalk
-from scheduler.core.queues import queue_tree
-from scheduler.core.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
+from scheduler.core.round.feasibility import gangs_of, shapes_of
 from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.fresh_rounds import FreshRounds
 from scheduler.simulator.planning import amend_overdue, granted

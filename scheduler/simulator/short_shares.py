@@ -10,16 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from scheduler.core.changes import Changes
-from scheduler.core.config import ChangesBySelf, GrantsByServer, LooksAtSizes, SchedulerConfig, SharePolicy
-from scheduler.core.needs import needs_of
-from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.resize import Reseat, is_inside, shrunk
-from scheduler.core.packing.shelf import ShareShelf
-from scheduler.core.packing.space import Fits, Site, Space
-from scheduler.core.plan import PreemptRule
-from scheduler.core.queues import queue_tree
-from scheduler.core.tables import (
+from scheduler.core.model.changes import Changes
+from scheduler.core.model.cpu_memory_bounds import needs_of
+from scheduler.core.model.plan import PreemptRule
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import (
     DEFAULT_ROUND_S,
     NO_ROW,
     IntArray,
@@ -29,6 +24,11 @@ from scheduler.core.tables import (
     ServerTable,
     Snapshot,
 )
+from scheduler.core.packing.cpu_memory_ledger import ShareShelf
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
+from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.round.config import ChangesBySelf, GrantsByServer, LooksAtSizes, SchedulerConfig, SharePolicy
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.world import World
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.core.profile import Profile
-from scheduler.core.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.errors import BadInput

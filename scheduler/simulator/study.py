@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scheduler.core.profile import Profile, sensitivity
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.profile import Profile, sensitivity
+from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.simulator.arms import Arm
 from scheduler.simulator.cluster import GB, Cluster, QueueSpec, queue_table, server_table
 from scheduler.simulator.engine import simulate

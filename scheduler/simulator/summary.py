@@ -5,8 +5,8 @@ import resource
 
 import numpy as np
 
-from scheduler.core.metrics import jain_index, percentile
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.operations.metrics import jain_index, percentile
 from scheduler.simulator.outcome import Outcome, Summary
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from scheduler.core.changes import Grant
-from scheduler.core.plan import WaitReason
-from scheduler.core.tables import IntArray, ServerTable
+from scheduler.core.model.changes import Grant
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.model.tables import IntArray, ServerTable
 from scheduler.simulator.outcome import Series, Stays
 from scheduler.simulator.waits import Waits
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.simulator.arms import Arm, short_names
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from scheduler.core.plan import WaitReason
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.model.tables import FloatArray, IntArray
 
 _REASONS = tuple(WaitReason)
 _NUMBER = {reason: number for number, reason in enumerate(_REASONS)}

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduler.core.changes import Changes, Grant
-from scheduler.core.profile import Profile, packed, speed
-from scheduler.core.tables import DEFAULT_ROUND_S, NO_ROW, Placements
+from scheduler.core.model.changes import Changes, Grant
+from scheduler.core.model.profile import Profile, packed, speed
+from scheduler.core.model.tables import DEFAULT_ROUND_S, NO_ROW, Placements
 from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.tally import Tally

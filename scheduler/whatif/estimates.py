@@ -16,8 +16,8 @@ from django.db import transaction
 from django.db.models import Max
 
 from scheduler.choices import build_config
-from scheduler.core.late_bound import bound_s
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.start_calibration import bound_s
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
 from scheduler.ports import Ports

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from scheduler.core.late_bound import level_next, stretch
+from scheduler.core.operations.start_calibration import level_next, stretch
 from scheduler.models import Cluster, StartEstimate
 from scheduler.selectors.estimates import ratios_lately
 from scheduler.services.settings import cluster_row

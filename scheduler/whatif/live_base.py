@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from scheduler.core.lifecycle import JobState
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
 from scheduler.services.settings import cluster_row

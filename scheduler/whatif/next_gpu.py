@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.core.config import SharePolicy
-from scheduler.core.curves import Curves, curves_of
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, IntArray, Snapshot
+from scheduler.core.model.tables import NO_ROW, IntArray, Snapshot
+from scheduler.core.performance.curves import Curves, curves_of
+from scheduler.core.round.config import SharePolicy
+from scheduler.core.round.plan_round import plan_round
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.whatif.present import Present, present_read

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.lifecycle import JobState
-from scheduler.core.spec import JobSpec
-from scheduler.core.tables import JobTable, Snapshot
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.tables import JobTable, Snapshot
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.spec.spec import JobSpec
 from scheduler.live.engine import with_promotions
 from scheduler.live.job_table import COLUMNS, table_of
 from scheduler.live.smoke import smoke_sized

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from scheduler.core.errors import FieldError
-from scheduler.core.late_bound import bound_s
-from scheduler.core.plan import Preemption, WaitReason
-from scheduler.core.reasons import sentence
-from scheduler.core.spec import JobSpec
-from scheduler.core.suppose import Said, Seat, could_run, most_gpus, said_of, with_job
-from scheduler.core.tables import JobTable, Snapshot
+from scheduler.core.model.errors import FieldError
+from scheduler.core.model.plan import Preemption, WaitReason
+from scheduler.core.model.tables import JobTable, Snapshot
+from scheduler.core.operations.reasons import sentence
+from scheduler.core.operations.start_calibration import bound_s
+from scheduler.core.round.hypothetical import Said, Seat, could_run, most_gpus, said_of, with_job
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.estimates import WHY_UNKNOWN
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from scheduler.choices import build_config
-from scheduler.core.errors import NotAllowed, NotFound
-from scheduler.core.tables import QueueTable
+from scheduler.core.model.errors import NotAllowed, NotFound
+from scheduler.core.model.tables import QueueTable
 from scheduler.live.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role

@@ -20,10 +20,10 @@ from typing import Any
 from django.conf import settings
 
 from scheduler.choices import build_config
-from scheduler.core.errors import PlanInvariantError, SpecInvalid
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.errors import PlanInvariantError, SpecInvalid
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.plan_round import plan_round
 from scheduler.live.handover import snapshot_unpack
 from scheduler.models import Job, Round, Shadow, ShadowRound, ShadowScore
 from scheduler.ports import Ports

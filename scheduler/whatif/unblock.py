@@ -12,10 +12,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.cache import cache
 
-from scheduler.core.lifecycle import JobState
-from scheduler.core.spec import JobSpec
-from scheduler.core.suppose import Said, first_that_starts, with_job_as
-from scheduler.core.tables import JobTable
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.tables import JobTable
+from scheduler.core.round.hypothetical import Said, first_that_starts, with_job_as
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from django.contrib.auth.models import User
 
-from scheduler.core.errors import SpecInvalid
-from scheduler.core.spec import JobSpec
-from scheduler.core.tables import JobTable
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.model.tables import JobTable
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of, queues_submittable

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.multijob import Search, found_in_order_s
-from scheduler.core.search_space import read_space
+from scheduler.core.operations.multijob import Search, found_in_order_s
+from scheduler.core.spec.search_space import read_space
 from scheduler.services.suggestions import suggest
 from tests.e2e.stack import Client, Stack, wait_for
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.lifecycle import HOLDING
+from scheduler.core.model.lifecycle import HOLDING
 from tests.e2e.stack import Client, Stack, wait_for
 from tests.e2e.test_gangs import gang_of, losses
 from tests.e2e.test_main_job import counting, steps_of

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from django.db import transaction
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.live import engine
 from scheduler.models import Cluster
 from scheduler.models.server import ServerState

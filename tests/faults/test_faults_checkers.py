@@ -9,7 +9,7 @@ import pytest
 from agents.executor import Executor
 from agents.protocol import Stamp
 from agents.supervision import Supervision
-from scheduler.core.lifecycle import EndCause
+from scheduler.core.model.lifecycle import EndCause
 from scheduler.live import apply, attempts, lost, reports, wants
 from scheduler.live.intake import Taken
 from scheduler.live.retry import Ending

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event
 from tests.faults.run import FaultRun, clean_database
 

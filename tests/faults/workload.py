@@ -4,8 +4,8 @@ from random import Random
 
 from django.contrib.auth.models import User
 
-from scheduler.core.errors import Conflict, SchedulerError
-from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.core.model.errors import Conflict, SchedulerError
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job, Queue, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend

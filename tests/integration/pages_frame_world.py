@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.services.settings import cluster_row

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from scheduler.core.lifecycle import JobState
-from scheduler.core.multijob import Promise
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.multijob import Promise
 from scheduler.management import demo_week
 from scheduler.models import Attempt, Experiment, Job, Lease, Round, Sample, Scenario, Server, UsageHour
 from scheduler.models.experiment import ExperimentState

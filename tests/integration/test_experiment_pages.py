@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from scheduler import notify
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Configuration, Experiment
 from scheduler.models.queue import Role
 from tests.experiments import experiment_make

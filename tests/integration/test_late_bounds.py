@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 
-from scheduler.core.late_bound import LATE_FRAC, LEAST_RATIOS, STEP
-from scheduler.core.lifecycle import JobState
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS, STEP
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row, ratios_lately
 from scheduler.services.job_check import spec_check

@@ -7,7 +7,7 @@ import pytest
 from django.apps import apps
 from django.db import IntegrityError, models, transaction
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     Attempt,
     Cluster,

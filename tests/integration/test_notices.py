@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from django.core import mail
 
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Delivery, Event, Webhook
 from scheduler.models.queue import Role
 from scheduler.notices import sender

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round, Sample
 from scheduler.models.server import ServerState
 from tests.factories import job_make, sample_make, server_make, user_make

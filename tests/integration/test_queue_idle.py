@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Event, Queue
 from scheduler.models.queue import Role
 from scheduler.services.queue_idle import queue_set_idle

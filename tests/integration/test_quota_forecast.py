@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from scheduler.core.errors import NotAllowed, NotFound, SpecInvalid
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Actor

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Job, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.fairness import fairness, jct_summary

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.errors import NotFound
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.selectors.datasets import MOST_ITEMS, job_bad_items
 from tests import factories

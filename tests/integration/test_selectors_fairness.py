@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.selectors.fairness import quantile, rho_of
 from scheduler.selectors.overview import fairness

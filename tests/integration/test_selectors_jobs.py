@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Attempt, Cluster, Event, Job, Queue, Sample
 from scheduler.models.queue import Role
 from scheduler.selectors.jobs import (

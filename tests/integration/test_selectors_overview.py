@@ -8,8 +8,8 @@ from django.conf import LazySettings
 from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
-from scheduler.core.errors import NotFound
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Event, Gpu, Queue
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.use import Use
 from scheduler.models import Attempt, Job, Lease, Queue, UsageHour
 from scheduler.models.queue import Role

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
-from scheduler.core.errors import InvalidTransition, JobChanged
-from scheduler.core.lifecycle import TERMINAL, TRANSITIONS, WAITING, JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.lifecycle import TERMINAL, TRANSITIONS, WAITING, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job
 from scheduler.notify import use_bell
 from scheduler.services.job_state import Wait, job_event, job_transition, job_waits_record

@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
-from scheduler.core.lifecycle import HOLDING, JobState
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Event, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell

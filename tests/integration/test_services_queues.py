@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.services.permission import OPERATOR

@@ -16,8 +16,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection, connections
 
-from scheduler.core.errors import Conflict, JobChanged, SpecInvalid
-from scheduler.core.lifecycle import TRANSITIONS, JobState
+from scheduler.core.model.errors import Conflict, JobChanged, SpecInvalid
+from scheduler.core.model.lifecycle import TRANSITIONS, JobState
 from scheduler.models import Event, IdempotencyKey, Job, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from scheduler.core.errors import SchedulerError
+from scheduler.core.model.errors import SchedulerError
 from scheduler.models import Event, Job, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.jobs import (

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from agents.protocol import SERVER_ID
-from scheduler.core.errors import Conflict, SpecInvalid
+from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Event, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell

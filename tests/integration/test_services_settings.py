@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from scheduler.core.errors import Conflict, SpecInvalid
+from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
 from scheduler.services.settings import cluster_row, settings_change

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.handover import MOST_WAITING, shadow_offer, snapshot_pack, snapshot_unpack
 from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Event, Job, Lease, Shadow, ShadowRound, ShadowScore

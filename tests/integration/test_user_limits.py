@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell

@@ -13,7 +13,7 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.api.uploads import body_bytes_allowed
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import TraceFile
 from scheduler.models.queue import Role
 from scheduler.selectors.whatif import trace_file_path

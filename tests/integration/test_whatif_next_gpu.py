@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.services.settings import cluster_row

@@ -20,7 +20,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from clusterweb.env import BASE_DIR
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Job, Scenario, ScenarioRun
 from scheduler.models.queue import Role
 from scheduler.models.scenario import AS_IT_WAS, RunState, ScenarioState

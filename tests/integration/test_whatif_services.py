@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from scheduler import notify
-from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, Membership, Queue, Scenario
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.core.cache import cache
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job
 from scheduler.selectors.times import iso
 from scheduler.services.settings import cluster_row

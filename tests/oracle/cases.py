@@ -7,8 +7,8 @@ from random import Random
 
 import numpy as np
 
-from scheduler.core.profile import Profile, demand
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.profile import Profile, demand
+from scheduler.core.model.tables import Snapshot
 from tests.strategies import NOW_S, JobRow, QueueRow, ServerRow, snapshot_of
 
 GIB = 2.0**30

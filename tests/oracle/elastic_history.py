@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from tests.oracle.cases import Case
 from tests.oracle.shares import Elastic, Shares
 from tests.strategies import JobRow, ServerRow

@@ -12,7 +12,7 @@ the order begins like them, or the last two, four ... until they get what they w
 import math
 from dataclasses import dataclass, field, replace
 
-from scheduler.core.config import SharePolicy
+from scheduler.core.round.config import SharePolicy
 from tests.oracle.cases import Case
 from tests.oracle.places import Floor, Place, Seats, Seeker
 from tests.strategies import JobRow

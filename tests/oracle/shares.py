@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from tests.oracle.cases import Case
 from tests.strategies import JobRow
 

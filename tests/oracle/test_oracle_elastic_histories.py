@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from scheduler.policies import POLICIES
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from scheduler.core.config import SharePolicy
-from scheduler.core.profile import Profile
-from scheduler.core.round import plan_round
+from scheduler.core.model.profile import Profile
+from scheduler.core.round.config import SharePolicy
+from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
 from tests.oracle.cases import Case, smallest
 from tests.oracle.loans import shared_round

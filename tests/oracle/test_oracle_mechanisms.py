@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
+from scheduler.core.model.plan import Plan
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.mechanisms.tune import Tune as TuneMechanism
 from scheduler.placement import LOCALITIES

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile, sensitivity
-from scheduler.core.round import plan_round
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import Profile, sensitivity
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from tests.oracle.cases import GIB, Case, random_case
 from tests.oracle.test_oracle_rounds import config_of

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from scheduler.core.round import plan_round
+from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
 from tests.oracle.cases import Case, random_case, smallest
 from tests.oracle.orders import ORDERS

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from scheduler.core.config import SchedulerConfig, SharePolicy
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
+from scheduler.core.model.plan import Plan
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES

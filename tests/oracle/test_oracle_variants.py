@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.round import plan_round
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies.themis import Themis

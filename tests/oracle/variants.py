@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduler.core.config import Policy
+from scheduler.core.round.config import Policy
 from scheduler.policies.drf import Drf
 from scheduler.policies.fifo import Fifo
 from scheduler.policies.ftf import Ftf

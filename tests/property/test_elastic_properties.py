@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.config import SchedulerConfig, SharePolicy
-from scheduler.core.introspect import without_seats
-from scheduler.core.plan import PreemptRule
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, IntArray, Placements, Snapshot, only_jobs
+from scheduler.core.model.plan import PreemptRule
+from scheduler.core.model.tables import NO_ROW, IntArray, Placements, Snapshot, only_jobs
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
+from scheduler.core.round.introspection_loop import without_seats
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES

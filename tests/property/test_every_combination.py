@@ -14,14 +14,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.core.config import SchedulerConfig, SharePolicy
-from scheduler.core.needs import must_have, needs_of
-from scheduler.core.plan import Plan, PreemptRule
-from scheduler.core.profile import Profile
-from scheduler.core.queues import queue_tree, subtree_sums
-from scheduler.core.reasons import sentence
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Placements, Snapshot
+from scheduler.core.model.cpu_memory_bounds import must_have, needs_of
+from scheduler.core.model.plan import Plan, PreemptRule
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.queue_tree import queue_tree, subtree_sums
+from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, Placements, Snapshot
+from scheduler.core.operations.reasons import sentence
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES

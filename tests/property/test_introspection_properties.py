@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.config import Introspection, SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
-from scheduler.core.trial import TrialKind, Verdict
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.model.trial import TrialKind, Verdict
+from scheduler.core.round.config import Introspection, SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.introspection.growth import Growth
 from scheduler.introspection.migration import Migration

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.ledger import Holdings, gpu_seconds, held_over_time, loans, means_between, steps_at
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.operations.ledger import Holdings, gpu_seconds, held_over_time, loans, means_between, steps_at
 
 ACCOUNTS = 3
 BEGIN_S, END_S = 100.0, 1_100.0

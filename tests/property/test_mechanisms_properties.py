@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.config import Mechanism, SchedulerConfig
-from scheduler.core.profile import Profile, demand, sensitivity
-from scheduler.core.round import plan_round
+from scheduler.core.model.profile import Profile, demand, sensitivity
+from scheduler.core.round.config import Mechanism, SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.mechanisms.opt import Opt, speed_bound
 from scheduler.mechanisms.tune import Tune

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.config import Locality
-from scheduler.core.packing.space import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.round.config import Locality
 from scheduler.placement import LOCALITIES
 from scheduler.placement.relax import ANYWHERE
 from tests.examples import tried

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.queues import water_fill
-from scheduler.core.round import plan_round
+from scheduler.core.model.queue_tree import water_fill
+from scheduler.core.round.plan_round import plan_round
 from tests.examples import tried
 from tests.strategies import NO_LIMIT, JobRow, QueueRow, ServerRow, snapshot_of
 

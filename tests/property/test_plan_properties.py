@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from scheduler.core.config import Mechanism, SchedulerConfig, SharePolicy
-from scheduler.core.needs import must_have, needs_of
-from scheduler.core.plan import Plan, PreemptRule
-from scheduler.core.queues import QueueTree, queue_tree, subtree_sums
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, FloatArray, IntArray, Placements, Snapshot
+from scheduler.core.model.cpu_memory_bounds import must_have, needs_of
+from scheduler.core.model.plan import Plan, PreemptRule
+from scheduler.core.model.queue_tree import QueueTree, queue_tree, subtree_sums
+from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, Placements, Snapshot
+from scheduler.core.round.config import Mechanism, SchedulerConfig, SharePolicy
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from scheduler.choices import build_config
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Placements, Snapshot
+from scheduler.core.model.tables import Placements, Snapshot
+from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.engine import simulate
 from tests.examples import tried

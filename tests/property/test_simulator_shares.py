@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.profile import Profile
-from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES

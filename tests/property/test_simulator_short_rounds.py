@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.config import FillsGroups, Steady
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
+from scheduler.core.round.config import FillsGroups, Steady
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
 from scheduler.simulator.columns import Columns

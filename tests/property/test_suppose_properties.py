@@ -8,9 +8,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.round import plan_round
-from scheduler.core.suppose import could_run, first_that_starts, most_gpus, seats_of, with_job, with_job_as
-from scheduler.core.tables import JobTable, Placements, Snapshot, only_jobs
+from scheduler.core.model.tables import JobTable, Placements, Snapshot, only_jobs
+from scheduler.core.round.hypothetical import could_run, first_that_starts, most_gpus, seats_of, with_job, with_job_as
+from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.engine import simulate
 from tests.examples import tried

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces import READERS, csv, parquet, read_trace
 from scheduler.simulator.traces.errors import TraceError

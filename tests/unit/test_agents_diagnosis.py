@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.diagnosis import CLASSES, HIDDEN, LINE_CHARS, TAIL_BYTES, Finding, diagnose, redacted, secrets_of
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 
 
 def found(output: str, *, exit_signal: int | None = None, secrets: tuple[str, ...] = ()) -> Finding:

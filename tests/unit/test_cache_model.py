@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from scheduler.core.cache_model import (
+from scheduler.core.performance.cache_model import (
     Storage,
     enough_cache_bytes,
     epoch_s,

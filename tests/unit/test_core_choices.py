@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs
 
 from scheduler.choices import Choice, Kind, build_config, choice_schema, choices
-from scheduler.core.errors import SpecInvalid
+from scheduler.core.model.errors import SpecInvalid
 from scheduler.introspection.slicing import Slicing
 from scheduler.options import checked, options_schema, parameters
 from scheduler.policies.las import Las

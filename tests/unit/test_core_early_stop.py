@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.early_stop import epochs_to_within, epochs_until_done, is_done, is_settled, saving
+from scheduler.core.operations.early_stop import epochs_to_within, epochs_until_done, is_done, is_settled, saving
 from scheduler.simulator.accuracy import Training, curve, draw_training
 from scheduler.simulator.draws import Draws
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.plan import Plan, PreemptRule, WaitReason
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import Plan, PreemptRule, WaitReason
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.maxmin import Maxmin

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.failures import (
+from scheduler.core.model.lifecycle import INFRASTRUCTURE, EndCause
+from scheduler.core.operations.failures import (
     MACHINE,
     OWN,
     PHILLY,
@@ -20,7 +21,6 @@ from scheduler.core.failures import (
     class_of,
     course,
 )
-from scheduler.core.lifecycle import INFRASTRUCTURE, EndCause
 
 HOUR_S = 3_600.0
 ALWAYS = [FailedAttempt(failure=FailureClass.SYNTAX, run_s=600.0)] * 20

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
-from scheduler.core.foreign.kubernetes import from_kubernetes
-from scheduler.core.foreign.sbatch import from_sbatch
-from scheduler.core.foreign.translation import Translation
-from scheduler.core.spec import JobSpec
+from scheduler.core.spec.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
+from scheduler.core.spec.foreign.kubernetes import from_kubernetes
+from scheduler.core.spec.foreign.sbatch import from_sbatch
+from scheduler.core.spec.foreign.translation import Translation
+from scheduler.core.spec.spec import JobSpec
 from scheduler.services.spec_text import spec_from_text
 
 SCRIPT = """#!/bin/bash

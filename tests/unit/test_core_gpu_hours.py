@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scheduler.core.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
+from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
 
 NAMES = ("num", "broken", "allocated", "busy", "used", "reconfigure", "lost", "fragmented_frac")
 columns = st.integers(1, 6).flatmap(

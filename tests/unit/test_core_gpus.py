@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from scheduler.choices import build_config
-from scheduler.core.gpus import assign_gpu_ids
-from scheduler.core.round import plan_round
+from scheduler.core.model.gpu_indexes import assign_gpu_ids
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
 from tests.strategies import JobRow, ServerRow, snapshot_of

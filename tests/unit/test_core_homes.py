@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.config import Mechanism, SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW
-from scheduler.core.trial import Trial, TrialKind
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import NO_ROW
+from scheduler.core.model.trial import Trial, TrialKind
+from scheduler.core.round.config import Mechanism, SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms.opt import Opt
 from scheduler.mechanisms.proportional import Proportional

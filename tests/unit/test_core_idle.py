@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
+from scheduler.core.operations.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
 
 RULE = IdleRule(after_s=600.0, action=IdleAction.SUSPEND)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.core.curves import Curves, SpeedTable
 from scheduler.core.knock_out import Rule, knock_out
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.performance.curves import Curves, SpeedTable
 
 
 def plain_loop(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.late_bound import (
+from scheduler.core.operations.start_calibration import (
     LATE_FRAC,
     LEAST_RATIOS,
     MOST_RATIOS,

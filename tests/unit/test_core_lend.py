@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.core.config import SchedulerConfig, SharePolicy
-from scheduler.core.plan import Plan, PreemptRule, WaitReason
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot, only_jobs
+from scheduler.core.model.plan import Plan, PreemptRule, WaitReason
+from scheduler.core.model.tables import Snapshot, only_jobs
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies import POLICIES

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.metrics import finish_time_fairness, isolated_time_s, jain_index, percentile, spread
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
+from scheduler.core.operations.metrics import finish_time_fairness, isolated_time_s, jain_index, percentile, spread
 
 
 @pytest.mark.parametrize(("p", "value"), [(0.01, 1), (0.5, 50), (0.505, 51), (0.99, 99), (1.0, 100), (0.07, 7)])

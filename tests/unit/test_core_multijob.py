@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.multijob import (
+from scheduler.core.operations.multijob import (
     Promise,
     Search,
     chance_of_reaching,

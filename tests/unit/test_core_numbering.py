@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler.core.numbering import numbered
-from scheduler.core.tables import seat_order
+from scheduler.core.model.numbering import numbered
+from scheduler.core.model.tables import seat_order
 
 
 @pytest.mark.parametrize("values", [[], [0], [7, 7, 3], [5, 0, 5, 2], [10**12, 4, 10**12]])

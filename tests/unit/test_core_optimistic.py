@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from scheduler.core.cache_model import Storage
-from scheduler.core.optimistic import Reading, Share, modelled, not_below, rate_at, settled
-from scheduler.core.profile import demand, sensitivity
+from scheduler.core.model.profile import demand, sensitivity
+from scheduler.core.performance.cache_model import Storage
+from scheduler.core.performance.optimistic import Reading, Share, modelled, not_below, rate_at, settled
 
 GB = 1e9
 SHARE = Share(cpus=3.0, memory_bytes=62.5 * GB)

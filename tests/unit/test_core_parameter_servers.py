@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scheduler.core.parameter_servers import PsJob, allocate, assign_blocks, place
-from scheduler.core.speed_fit import SpeedModel
+from scheduler.core.performance.speed_fit import SpeedModel
 
 MODEL = SpeedModel(terms=(0.02, 0.5, 0.30, 0.01, 0.005), batch=64.0, measured={})
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.core.plan import Cause, Preemption, Preemptions, PreemptRule, Waiting, WaitReason, Waits
+from scheduler.core.model.plan import Cause, Preemption, Preemptions, PreemptRule, Waiting, WaitReason, Waits
 
 FULL: Cause = (WaitReason.NO_CAPACITY, {"needed_gpus": 2})
 LIMIT: Cause = (WaitReason.USER_LIMIT, {"user_max_gpus": 4})

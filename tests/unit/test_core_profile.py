@@ -4,7 +4,16 @@ import math
 
 import pytest
 
-from scheduler.core.profile import Profile, demand, interference, locality, parse_profile, scaling, sensitivity, speed
+from scheduler.core.model.profile import (
+    Profile,
+    demand,
+    interference,
+    locality,
+    parse_profile,
+    scaling,
+    sensitivity,
+    speed,
+)
 
 MODEL = Profile(
     cpus_per_gpu=(1, 3, 6),

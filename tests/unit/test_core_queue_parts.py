@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.core.config import SchedulerConfig, SharePolicy
-from scheduler.core.plan import PreemptRule
-from scheduler.core.queue_parts import whole_gpus
-from scheduler.core.queues import queue_tree
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW, Snapshot
+from scheduler.core.model.plan import PreemptRule
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import NO_ROW, Snapshot
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
+from scheduler.core.round.plan_round import plan_round
+from scheduler.core.round.queue_shares import whole_gpus
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.policies import POLICIES

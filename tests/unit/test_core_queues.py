@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.plan import Plan, PreemptRule, WaitReason
-from scheduler.core.queues import fair_shares, queue_tree, water_fill
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import Plan, PreemptRule, WaitReason
+from scheduler.core.model.queue_tree import fair_shares, queue_tree, water_fill
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 PHILLY = [QueueRow(quota_gpus=40, weight=40), QueueRow(quota_gpus=40, weight=40), QueueRow(quota_gpus=20, weight=20)]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.plan import Evidence, WaitReason
-from scheduler.core.reasons import sentence
+from scheduler.core.model.plan import Evidence, WaitReason
+from scheduler.core.operations.reasons import sentence
 
 EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (

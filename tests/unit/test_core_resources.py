@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.resources import (
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.performance.resources import (
     alignment,
     capacities,
     demands,
@@ -17,7 +18,6 @@ from scheduler.core.resources import (
     shares_before,
     with_short_first,
 )
-from scheduler.core.tables import FloatArray
 from tests.strategies import JobRow, ServerRow, snapshot_of
 
 GB = 1e9

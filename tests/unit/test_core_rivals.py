@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from scheduler.core.model.tables import NO_ROW
+from scheduler.core.packing.free_gpus import Site, Space
 from scheduler.core.packing.rivals import Key, Rivals
-from scheduler.core.packing.space import Site, Space
-from scheduler.core.tables import NO_ROW
 
 
 def _weakest_first(rivals: Rivals, stronger: Key) -> list[int]:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.errors import PlanInvariantError
-from scheduler.core.invariants import check
-from scheduler.core.plan import PreemptRule, WaitReason
-from scheduler.core.round import plan_round
-from scheduler.core.tables import NO_ROW
+from scheduler.core.model.errors import PlanInvariantError
+from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.core.model.tables import NO_ROW
+from scheduler.core.round.invariants import check
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 FIFO = build_config(policy="fifo", mechanism="proportional")

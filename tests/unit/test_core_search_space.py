@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.errors import SpecInvalid
-from scheduler.core.search_space import Parameter, filled, read_space
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.spec.search_space import Parameter, filled, read_space
 
 
 def test_space_is_read() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.plan import Plan, WaitReason
-from scheduler.core.reasons import sentence
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.operations.reasons import sentence
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 CONFIG = build_config(policy="fifo", locality="consolidate", mechanism="proportional")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from scheduler.policies.themis import Market
 from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.core.plan import Plan
-from scheduler.core.tables import Snapshot
-from scheduler.core.trial import TrialKind
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.model.trial import TrialKind
 from scheduler.introspection.growth import Growth
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 from tests.turns import Clock, Speed, introspective

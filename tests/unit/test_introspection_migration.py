@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.plan import Plan, PreemptRule
-from scheduler.core.tables import Snapshot
-from scheduler.core.trial import TrialKind, Verdict
+from scheduler.core.model.plan import Plan, PreemptRule
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.model.trial import TrialKind, Verdict
 from scheduler.introspection.migration import Migration
 from tests.strategies import JobRow, ServerRow, snapshot_of
 from tests.turns import Clock, introspective

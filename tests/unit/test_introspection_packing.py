@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.core.errors import PlanInvariantError
-from scheduler.core.invariants import check
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile, packed
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot, only_jobs
-from scheduler.core.trial import TrialKind, Verdict
+from scheduler.core.model.errors import PlanInvariantError
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import Profile, packed
+from scheduler.core.model.tables import Snapshot, only_jobs
+from scheduler.core.model.trial import TrialKind, Verdict
+from scheduler.core.round.invariants import check
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
 from tests.strategies import JobRow, ServerRow, snapshot_of

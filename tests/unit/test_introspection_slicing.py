@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.core.round import plan_round
-from scheduler.core.tables import JobTable, Snapshot
-from scheduler.core.trial import Trial, TrialKind
+from scheduler.core.model.tables import JobTable, Snapshot
+from scheduler.core.model.trial import Trial, TrialKind
+from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.draws import Draws
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of

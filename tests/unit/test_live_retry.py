@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.failures import MACHINE, FailureClass
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.operations.failures import MACHINE, FailureClass
 from scheduler.live.retry import Ending, Outcome, outcome_of
 
 

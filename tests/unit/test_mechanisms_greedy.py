@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.plan import Plan, WaitReason
-from scheduler.core.profile import demand, parse_profile, sensitivity
-from scheduler.core.round import plan_round
+from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.profile import demand, parse_profile, sensitivity
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, ServerRow, snapshot_of
 
 PROFILES = {

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile
-from scheduler.core.round import plan_round
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import Profile
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from scheduler.mechanisms.programs import JobClass, Point, best_division, efficient
 from tests.strategies import JobRow, ServerRow, snapshot_of

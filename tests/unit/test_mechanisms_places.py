@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.needs import needs_of
+from scheduler.core.model.cpu_memory_bounds import needs_of
+from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
-from scheduler.core.tables import NO_ROW
 from scheduler.mechanisms.places import best_places, placed
 from tests.strategies import JobRow, ServerRow, snapshot_of
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.needs import needs_of
+from scheduler.core.model.cpu_memory_bounds import needs_of
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import Placements
 from scheduler.core.packing.draft import Draft
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Placements
+from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.top_up import top_up
 from tests.strategies import JobRow, ServerRow, snapshot_of
 from tests.synergy import job, speeds

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.plan import Plan
-from scheduler.core.profile import Profile, demand, parse_profile, sensitivity
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import Plan
+from scheduler.core.model.profile import Profile, demand, parse_profile, sensitivity
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, ServerRow, snapshot_of
 
 PROFILES = {

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.round import plan_round
+from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.affinity import Affinity, size_class
 from tests.spaces import gang_of, space_of
 from tests.strategies import JobRow, ServerRow, carried_out, snapshot_of

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.config import ChangesBySelf
-from scheduler.core.packing.space import Gang
-from scheduler.core.plan import WaitReason
-from scheduler.core.profile import parse_profile
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.model.profile import parse_profile
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.packing.free_gpus import Gang
+from scheduler.core.round.config import ChangesBySelf
+from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob

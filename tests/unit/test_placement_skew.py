@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.profile import Profile, locality
-from scheduler.core.round import plan_round
+from scheduler.core.model.profile import Profile, locality
+from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.skew import Skew, learn_pack_limit
 from tests.spaces import gang_of, space_of
 from tests.strategies import JobRow, ServerRow, job_table, snapshot_of

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler.core.config import SharePolicy
-from scheduler.core.profile import scaling
+from scheduler.core.model.profile import scaling
+from scheduler.core.round.config import SharePolicy
 from scheduler.policies.afs_l import AfsL
 from scheduler.policies.maxmin import Maxmin
 from scheduler.policies.optimus import Optimus

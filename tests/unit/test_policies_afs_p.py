@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from scheduler.policies.afs_p import AfsP
 from tests.elastic import elastic_job, holding
 from tests.strategies import ServerRow, snapshot_of

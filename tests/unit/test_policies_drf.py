@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.round import plan_round
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
 from scheduler.policies.drf import Drf
 from tests.strategies import JobRow, ServerRow, snapshot_of
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.round import plan_round
+from scheduler.core.round.plan_round import plan_round
 from scheduler.policies.fair import Fair, queue_weights
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 

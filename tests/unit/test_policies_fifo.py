@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 
 from scheduler.choices import build_config
-from scheduler.core.plan import Plan, WaitReason
-from scheduler.core.reasons import sentence
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.operations.reasons import sentence
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of, snapshots
 
 FILLS = build_config(policy="fifo", mechanism="proportional")

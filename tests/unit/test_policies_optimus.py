@@ -4,7 +4,7 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
-from scheduler.core.profile import scaling
+from scheduler.core.model.profile import scaling
 from scheduler.policies.optimus import Optimus
 from tests.elastic import afs_profile, elastic_job
 from tests.strategies import ServerRow, snapshot_of

@@ -3,8 +3,8 @@
 import numpy as np
 
 from scheduler.choices import build_config
-from scheduler.core.plan import PreemptRule
-from scheduler.core.round import plan_round
+from scheduler.core.model.plan import PreemptRule
+from scheduler.core.round.plan_round import plan_round
 from tests.strategies import JobRow, ServerRow, snapshot_of
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from scheduler.policies.srtf import Srtf
 from tests.strategies import JobRow, ServerRow, snapshot_of
 from tests.synergy import PROFILES

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.core.round import plan_round
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.plan_round import plan_round
 from scheduler.policies.drf import Drf
 from scheduler.policies.tetris import Tetris, among_the_fair
 from tests.strategies import JobRow, ServerRow, snapshot_of

@@ -16,7 +16,7 @@ from agents.profiler.estimate import FASTEST_FRAC, READ_FRAC, Visit, relative_er
 from agents.profiler.meter import DROPPED_STEPS, ENOUGH_ERROR, MOST_VISITS, CoreMeter, runs_s
 from agents.profiler.record import Measured
 from agents.profiler.search import next_cores
-from scheduler.core.optimistic import rate_at
+from scheduler.core.performance.optimistic import rate_at
 
 PUBLISHED = json.loads(Path("fixtures/profiles/synergy.json").read_text(encoding="utf-8"))
 

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from scheduler.core.search_space import read_space
+from scheduler.core.spec.search_space import read_space
 from scheduler.services.suggestions import Tried, suggest
 
 SPACE = read_space(

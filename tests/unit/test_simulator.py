@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.errors import PlanInvariantError
-from scheduler.core.failures import RetryRules
+from scheduler.core.model.errors import PlanInvariantError
+from scheduler.core.model.profile import Profile, parse_profile
+from scheduler.core.operations.failures import RetryRules
 from scheduler.core.packing.short import ShortWalk
-from scheduler.core.profile import Profile, parse_profile
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.outcome import Outcome

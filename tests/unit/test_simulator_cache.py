@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.cache_model import lru_hit_frac
+from scheduler.core.performance.cache_model import lru_hit_frac
 from scheduler.simulator.cache import Lru, MinIo, Partitioned, Source, misses, misses_by_epoch
 from scheduler.simulator.coordinated import Coordinated
 from scheduler.simulator.draws import Draws

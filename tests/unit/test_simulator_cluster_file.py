@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.core.tables import NO_ROW
+from scheduler.core.model.tables import NO_ROW
 from scheduler.simulator.cluster import Cluster, ServerGroup, queue_table, server_table
 from scheduler.simulator.cluster_file import read_cluster
 from scheduler.simulator.errors import BadInput

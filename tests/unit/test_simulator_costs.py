@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.profile import scaling
+from scheduler.core.model.profile import scaling
 from scheduler.simulator.costs import Change, Manager, ReconfigurationCosts, coalesced, thrashing_replay
 from tests.elastic import afs_profile
 

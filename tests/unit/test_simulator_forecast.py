@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.tables import QueueTable, Snapshot
+from scheduler.core.model.tables import QueueTable, Snapshot
 from scheduler.simulator.forecast import Forecast, forecast, wait_quantiles
 from scheduler.simulator.futures import Submitted
 from scheduler.simulator.run_times import Ended

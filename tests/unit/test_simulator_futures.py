@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.futures import Submitted, outlook, quantile

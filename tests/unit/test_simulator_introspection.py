@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.profile import Profile
-from scheduler.core.tables import QueueTable, ServerTable
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import QueueTable, ServerTable
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.engine import simulate

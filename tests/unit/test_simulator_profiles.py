@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from scheduler.core.profile import Profile, demand, sensitivity
+from scheduler.core.model.profile import Profile, demand, sensitivity
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.profiles import (
     CLASSES,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.profile import Profile
-from scheduler.core.tables import NO_ROW, FloatArray, QueueTable, ServerTable
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import NO_ROW, FloatArray, QueueTable, ServerTable
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.maxmin import Maxmin

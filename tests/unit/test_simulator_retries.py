@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.core.failures import PHILLY, RetryRules
+from scheduler.core.operations.failures import PHILLY, RetryRules
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.outcome import Outcome

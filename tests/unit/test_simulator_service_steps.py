@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.core.config import Policy, StepsByService
-from scheduler.core.tables import Snapshot
+from scheduler.core.model.tables import Snapshot
+from scheduler.core.round.config import Policy, StepsByService
 from scheduler.policies.gittins import Gittins
 from scheduler.policies.las import Las
 from scheduler.simulator.columns import Columns

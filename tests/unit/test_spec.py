@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.core import spec_limits as limit
-from scheduler.core.errors import FieldError, SpecInvalid
-from scheduler.core.spec import Checkpoint, JobSpec, Progress, Resources, Retry, Schedule, job_spec_schema
+from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.core.spec import limits as limit
+from scheduler.core.spec.spec import Checkpoint, JobSpec, Progress, Resources, Retry, Schedule, job_spec_schema
 
 SMALL: dict[str, Any] = {
     "apiVersion": "v1",

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from scheduler.core.errors import SpecInvalid
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.spec.spec import JobSpec
 from scheduler.services.spec_text import spec_from_text
 
 YAML = """\

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.config import SchedulerConfig
-from scheduler.core.metrics import percentile
-from scheduler.core.tables import FloatArray, Snapshot
+from scheduler.core.model.tables import FloatArray, Snapshot
+from scheduler.core.operations.metrics import percentile
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.outcome import Outcome
 from tests.replays import job, server

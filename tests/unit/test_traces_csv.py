@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces import csv
 from tests.traces import refusal_of, trace_of

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.core.tables import NO_ROW
+from scheduler.core.model.tables import NO_ROW
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.traces.trace import (
     TooWide,

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure
 from tests.traces import refusal_of, trace_of
 

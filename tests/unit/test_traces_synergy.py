@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.profile import demand
+from scheduler.core.model.profile import demand
 from scheduler.simulator.traces import read_trace
 from tests.traces import refusal_of, trace_of
 

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from scheduler.core.profile import Profile, scaling
+from scheduler.core.model.profile import Profile, scaling
 from scheduler.simulator.measured import afs_profiles
 from scheduler.simulator.profiles import CLASSES, SYNERGY_CPUS_PER_GPU, synergy_profiles
 from scheduler.simulator.traces import PROFILES, open_trace

@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from scheduler.core.failures import OWN, FailureClass
+from scheduler.core.operations.failures import OWN, FailureClass
 from scheduler.simulator.draws import DAY_S, WEEK_S, Draws, arrivals, whole_shares
 from scheduler.simulator.traces.trace import offered_load
 from scheduler.simulator.workloads import philly_like, philly_quotas

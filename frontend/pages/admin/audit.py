@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from frontend.components.errors import page
 from frontend.components.viewer import viewer_zone
 from frontend.pages.admin.views import require_admin
-from scheduler.core.errors import NotFound
+from scheduler.core.model.errors import NotFound
 from scheduler.selectors.audit import KINDS, audit_list, audit_row
 
 ON_A_PAGE = 50

@@ -10,7 +10,7 @@ from typing import Any
 from frontend.components.devices import DeviceWord
 from frontend.components.option_fields import OptionField, option_fields, options_sent
 from scheduler.choices import Choice, choices
-from scheduler.core.errors import FieldError
+from scheduler.core.model.errors import FieldError
 from scheduler.models import Cluster
 
 SECTIONS = (

@@ -15,7 +15,7 @@ from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.admin.settings_form import changes_from, sections
 from frontend.pages.admin.views import require_admin, sent_version
-from scheduler.core.errors import Conflict, FieldError, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Job, Shadow, ShadowRound
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.shadow import job_names, shadow_document, shadow_rounds

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.formats import counted, duration, percent
-from scheduler.core.late_bound import LATE_FRAC, LEAST_RATIOS
+from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS
 from scheduler.selectors.estimates import estimate_error
 
 

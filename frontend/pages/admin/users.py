@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.views import require_admin
-from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.selectors.audit import audit_list, audit_row
 from scheduler.selectors.users import require_user, tokens_of, user_list
 from scheduler.services.tokens import token_revoke

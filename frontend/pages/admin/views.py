@@ -11,7 +11,7 @@ from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.settings_form import changes_from, sections
 from frontend.pages.admin.starts import starts_view
-from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Event
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.servers import server_list

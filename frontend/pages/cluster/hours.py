@@ -7,7 +7,7 @@ from frontend.components.charts import Chart, area, layout, time_axis, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, digits_of, number, percent
 from frontend.components.times import Range, as_time
-from scheduler.core.gpu_hours import KINDS
+from scheduler.core.operations.gpu_hours import KINDS
 
 # Kind to its word, its colour, and what it means.
 LOOKS = {

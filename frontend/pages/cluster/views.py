@@ -27,7 +27,7 @@ from frontend.pages.cluster.words import (
     tenants,
 )
 from frontend.pages.overview.utilization import utilization
-from scheduler.core.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Event, Server
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import event_row, events_joined

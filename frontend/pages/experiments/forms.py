@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.core.errors import FieldError, SpecInvalid
+from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.services.spec_text import spec_from_text
 
 Json = dict[str, Any]  # the body of ``POST /api/v1/experiments``

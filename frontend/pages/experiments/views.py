@@ -13,7 +13,7 @@ from frontend.components.viewer import now_utc
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
 from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
 from frontend.pages.experiments.words import best_of, finding, goal, is_given_up, values_words, verdict_of
-from scheduler.core.errors import Conflict, FieldError, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Experiment
 from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.components.formats import counted, number, percent, significant
-from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 
 Row = Mapping[str, Any]  # selectors.experiments
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from frontend.components.formats import duration, number, percent
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.early_stop import TOLERANCE_FRAC, is_settled
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.early_stop import TOLERANCE_FRAC, is_settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

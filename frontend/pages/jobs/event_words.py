@@ -12,7 +12,7 @@ from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
 from frontend.pages.jobs.subject import in_words
-from scheduler.core.reasons import sentence
+from scheduler.core.operations.reasons import sentence
 
 _UNITS: dict[str, Callable[[float], str]] = {"_s": duration, "_bytes": data_size, "_frac": percent}
 DONE = {"cancel": "asked to cancel it", "suspend": "asked to suspend it", "resume": "asked to resume it"}

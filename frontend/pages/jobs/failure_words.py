@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 
 WORDS: dict[str, str] = {
     FailureClass.INCORRECT_INPUT: "Input data cannot be read",

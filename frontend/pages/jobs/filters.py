@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 
 from frontend.pages.jobs.columns import columns_in, columns_text
-from scheduler.core.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import JobFilters, job_list
 

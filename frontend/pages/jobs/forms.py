@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from frontend.pages.jobs.spec_fields import field_of, unix_lines
-from scheduler.core.errors import FieldError
+from scheduler.core.model.errors import FieldError
 from scheduler.models import Queue
 
 # Fields that most jobs leave alone.

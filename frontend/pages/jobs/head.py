@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from frontend.components.formats import counted, duration, joined, number, whole_s
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.lifecycle import HOLDING, JobState
-from scheduler.core.spec_units import parse_duration_s
+from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.spec.units import parse_duration_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

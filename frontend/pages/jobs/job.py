@@ -13,8 +13,8 @@ from frontend.pages.jobs.head import actions, moment, place_words
 from frontend.pages.jobs.log_view import download_headers
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from frontend.pages.jobs.tabs import TABS
-from scheduler.core.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.logs import log_open

@@ -24,8 +24,8 @@ from frontend.pages.jobs.preview import curl_of_spec
 from frontend.pages.jobs.progress import ends_at
 from frontend.pages.jobs.subject import found_job, in_words, them
 from frontend.pages.jobs.timeline import CAUSES
-from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
-from scheduler.core.spec_limits import PRIORITY
+from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
+from scheduler.core.spec.limits import PRIORITY
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.estimates import estimates_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from frontend.components.formats import counted, number, percent
 from frontend.pages.jobs.subject import Row, Subject
-from scheduler.core.profile import Profile, locality, parse_profile
+from scheduler.core.model.profile import Profile, locality, parse_profile
 
 SMALL_LOSS_FRAC = 0.05
 

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_http_methods
 from frontend.components.formats import number
 from frontend.pages.jobs.job import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
-from scheduler.core.errors import Conflict, JobChanged, NotAllowed, NotFound
-from scheduler.core.spec_limits import PRIORITY
+from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound
+from scheduler.core.spec.limits import PRIORITY
 from scheduler.policies.priority import Priority
 from scheduler.ports import live_ports
 from scheduler.services.job_priority import job_reprioritise as reprioritise

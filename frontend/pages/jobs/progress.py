@@ -9,7 +9,7 @@ from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, data_size, duration, number, rough, significant
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import CAUSES, cause_words
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.selectors.fairness import rho_of
 
 FRESH_S = 60.0  # older progress gives no estimate

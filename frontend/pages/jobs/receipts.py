@@ -5,7 +5,7 @@ from typing import Any
 
 from frontend.components.formats import clock, duration, number
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.plan import PreemptRule
+from scheduler.core.model.plan import PreemptRule
 
 MOST_RECEIPTS = 5
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.core.errors import FieldError
+from scheduler.core.model.errors import FieldError
 
 Json = dict[str, Any]  # a spec or a part of it, not yet parsed
 

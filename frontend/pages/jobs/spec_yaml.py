@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.core.errors import SpecInvalid
+from scheduler.core.model.errors import SpecInvalid
 from scheduler.services.spec_text import spec_from_text
 
 EXAMPLE = """\

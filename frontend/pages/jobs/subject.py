@@ -11,8 +11,8 @@ from django.http import Http404, HttpRequest
 from frontend.components.devices import GPUS, DeviceWord, device_word
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
-from scheduler.core.errors import NotFound
-from scheduler.core.lifecycle import HOLDING, TERMINAL, JobState
+from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs import job_detail, job_explain, job_series, job_timeline
 from scheduler.selectors.profiles import profile_detail

@@ -25,9 +25,9 @@ from frontend.pages.jobs.spec_fields import fields_of_spec, files_of_spec, fits_
 from frontend.pages.jobs.spec_yaml import EXAMPLE, line_of, spec_as_yaml
 from frontend.pages.jobs.subject import found_job
 from frontend.pages.jobs.workloads import TEMPLATES
-from scheduler.core.errors import FieldError, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.foreign.translation import Unmapped
-from scheduler.core.spec import JobSpec
+from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.spec.foreign.translation import Unmapped
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SpecTemplate
 from scheduler.ports import live_ports
 from scheduler.selectors.saved import template_visible, templates_offered

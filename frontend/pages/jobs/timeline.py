@@ -8,7 +8,7 @@ from typing import Any
 from frontend.components.formats import clock, counted, duration, joined, number, whole_s
 from frontend.pages.jobs.figures import Gap
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
 NARROW_FRAC = 0.03

@@ -12,7 +12,7 @@ from frontend.components.formats import joined
 from frontend.pages.jobs.head import Action
 from frontend.pages.jobs.job import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
-from scheduler.core.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
 from scheduler.services.job_change import FIELDS, Change, job_change
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from frontend.components.formats import clock, duration, percent
 from frontend.pages.jobs.subject import Subject, them
-from scheduler.core.idle import GPU_BELOW_FRAC, IdleAction, IdleRule
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.idle import GPU_BELOW_FRAC, IdleAction, IdleRule
 
 VERBS = {IdleAction.SUSPEND: "suspended", IdleAction.CANCEL: "cancelled"}
 

@@ -11,7 +11,7 @@ from frontend.components.gpu_cells import free_by_server, free_words, is_free, s
 from frontend.components.reason_names import reason_name
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.plan import WaitReason
 
 MOST_SERVERS = 64
 LABEL_FRAC = 0.12  # of the width; a narrower piece has its words on hover alone

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from frontend.components.devices import DeviceWord
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.sent import Sent
-from scheduler.core.errors import SpecInvalid
+from scheduler.core.model.errors import SpecInvalid
 from scheduler.selectors.visibility import access_of, require_queue
 from scheduler.services.permission import require_admin
 from scheduler.services.queues import queue_create

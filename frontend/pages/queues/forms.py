@@ -5,9 +5,9 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
-from scheduler.core.errors import SpecInvalid
-from scheduler.core.idle import IdleAction
-from scheduler.core.spec_units import format_duration, parse_duration_s
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.operations.idle import IdleAction
+from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
 from scheduler.services.queue_idle import AFTER_S
 

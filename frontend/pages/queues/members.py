@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.forms import MemberForm
 from frontend.pages.queues.sent import Sent
-from scheduler.core.errors import NotAllowed, NotFound
+from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.queues import held_by_owner

@@ -7,7 +7,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.happenings import Happening, happenings
 from frontend.components.times import Range, series_in
 from frontend.pages.queues.figures import fairness_chart, share_chart
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
 from scheduler.selectors.fairness import FAIR, UNFAIR, fairness

@@ -11,8 +11,8 @@ from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
 from frontend.pages.queues.forms import IdleForm, LimitsForm, QuotaForm
 from frontend.pages.queues.sent import Sent
-from scheduler.core.errors import Conflict, SpecInvalid
-from scheduler.core.spec_units import format_duration
+from scheduler.core.model.errors import Conflict, SpecInvalid
+from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues import queue_siblings

@@ -16,7 +16,7 @@ from frontend.pages.queues.quota import idle_sent, limits_sent, quota_context, q
 from frontend.pages.queues.ranges import asked_range, range_links
 from frontend.pages.queues.sent import Sent
 from frontend.pages.queues.use import usage_context
-from scheduler.core.errors import NotAllowed
+from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.queues import queue_detail, queue_list

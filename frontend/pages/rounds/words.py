@@ -5,7 +5,7 @@ from typing import Any
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, data_size, duration, joined, number
 from frontend.components.happenings import RULES
-from scheduler.core.reasons import sentence
+from scheduler.core.operations.reasons import sentence
 
 Row = dict[str, Any]  # selectors.rounds.round_row or round_detail
 TRIGGERS = {

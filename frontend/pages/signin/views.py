@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from frontend.components.viewer import THEME_COOKIE, THEMES, now_utc, viewer_theme
 from frontend.pages.signin import failures
 from frontend.pages.signin.forms import PasswordForm, TokenForm
-from scheduler.core.errors import NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
 from scheduler.selectors.notices import NOTICES, OF_A_JOB
 from scheduler.selectors.webhooks import mail_notices

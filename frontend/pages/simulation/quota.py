@@ -7,7 +7,7 @@ import numpy as np
 from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line, plain, token
 from frontend.components.formats import counted, number, percent
 from frontend.pages.simulation.scales import elapsed_axis
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.figures import Figures
 from scheduler.simulator.narrowed import OTHERS
 from scheduler.simulator.report import Course

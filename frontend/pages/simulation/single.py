@@ -10,7 +10,7 @@ from frontend.components.formats import counted, duration, number, percent, sign
 from frontend.pages.simulation.gantt import gantt_chart
 from frontend.pages.simulation.quota import quota_charts
 from frontend.pages.simulation.scales import elapsed_axis
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.figures import Figures
 from scheduler.simulator.narrowed import OTHERS
 from scheduler.simulator.report import Course

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.webhooks.forms import WHOLE_CLUSTER, WebhookForm
-from scheduler.core.errors import Conflict, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Queue, Webhook
 from scheduler.models.queue import Role
 from scheduler.selectors.notices import NOTICES

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 from frontend.components.errors import page
 from frontend.components.formats import data_size
 from frontend.components.viewer import now_utc
-from scheduler.core.errors import Conflict, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotFound, SpecInvalid
 from scheduler.selectors.visibility import may_ask_what_if
 from scheduler.selectors.whatif import trace_files_visible
 from scheduler.services.whatif_files import trace_file_create, trace_file_delete

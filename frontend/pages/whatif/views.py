@@ -14,7 +14,7 @@ from frontend.pages.whatif.builder import body_from, fields_of, num_variants, va
 from frontend.pages.whatif.ready import Ready, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown
 from frontend.pages.whatif.words import fidelity_view, start_words
-from scheduler.core.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible

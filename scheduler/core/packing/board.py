@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.held import seats_by_job
-from scheduler.core.needs import Needs
+from scheduler.core.model.cpu_memory_bounds import Needs
+from scheduler.core.model.queue_tree import QueueTree, subtree_sums
+from scheduler.core.model.tables import NO_ROW, IntArray, JobTable, Placements, ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Fits, Site, Space
-from scheduler.core.queues import QueueTree, subtree_sums
-from scheduler.core.tables import NO_ROW, IntArray, JobTable, Placements, ServerTable
+from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.kept_placements import seats_by_job
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
 TOLERANCE = 1e-9

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scheduler.core.tables import BoolArray, IntArray
+from scheduler.core.model.tables import BoolArray, IntArray
 
 # The turn of a row that nothing makes firm in a part of the walk.
 NO_TURN = 1 << 60

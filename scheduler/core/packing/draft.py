@@ -6,8 +6,8 @@ from itertools import chain
 
 import numpy as np
 
-from scheduler.core.needs import Needs
-from scheduler.core.tables import IntArray, JobTable, ServerTable
+from scheduler.core.model.cpu_memory_bounds import Needs
+from scheduler.core.model.tables import IntArray, JobTable, ServerTable
 
 # One gang's place: (server, GPUs on it) for each server it uses.
 Seats = tuple[tuple[int, int], ...]

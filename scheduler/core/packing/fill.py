@@ -1,9 +1,9 @@
 """Tune for a whole draft: every server from nothing."""
 
-from scheduler.core.changes import placements
+from scheduler.core.model.changes import placements
+from scheduler.core.model.tables import Placements
 from scheduler.core.packing.draft import Draft
-from scheduler.core.packing.local import LocalFill, by_demand
-from scheduler.core.tables import Placements
+from scheduler.core.packing.tune_by_server import LocalFill, by_demand
 
 
 def fill(draft: Draft, *, sort_by_demand: bool) -> Placements:

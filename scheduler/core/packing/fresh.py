@@ -8,11 +8,11 @@ that of ``select``.
 from collections.abc import Sequence
 from typing import Protocol
 
-from scheduler.core.config import Locality
+from scheduler.core.model.tables import ServerTable
+from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.rivals import Key, Rivals
 from scheduler.core.packing.short import ShortWalk
-from scheduler.core.packing.space import Gang
-from scheduler.core.tables import ServerTable
+from scheduler.core.round.config import Locality
 
 
 class Weakest(Protocol):

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 
-from scheduler.core.tables import NO_ROW
+from scheduler.core.model.tables import NO_ROW
 
 # Place of a job in the order of the policy: (key, first start or +inf, arrival, row), smallest first.
 Key = tuple[float, float, float, int]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.space import Gang
-from scheduler.core.tables import NO_ROW, IntArray
+from scheduler.core.packing.free_gpus import Gang
 
 
 class Refusal(NamedTuple):

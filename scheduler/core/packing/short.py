@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from scheduler.core.config import Locality
+from scheduler.core.model.tables import NO_ROW, ServerTable
 from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.free_gpus import Gang, Site, Space
 from scheduler.core.packing.rivals import Key, Keys, Rivals
 from scheduler.core.packing.room import Search
-from scheduler.core.packing.space import Gang, Site, Space
-from scheduler.core.tables import NO_ROW, ServerTable
+from scheduler.core.round.config import Locality
 
 
 @dataclass(slots=True, kw_only=True)

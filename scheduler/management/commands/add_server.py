@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduler.core.errors import SchedulerError
+from scheduler.core.model.errors import SchedulerError
 from scheduler.management.broker_users import user_make
 from scheduler.models import Server
 from scheduler.ports import live_ports

@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
-from scheduler.core.spec import JobSpec
+from scheduler.core.spec.spec import JobSpec
 from scheduler.management.commands.add_server import write_private
 from scheduler.management.demo import JOBS, LAS_LIMIT_GPU_S, QUEUES, ROOT_QUEUE, SERVERS, USERS
 from scheduler.models import Cluster, Queue

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduler.core.failures import RetryRules
+from scheduler.core.operations.failures import RetryRules
 from scheduler.management.simulate_arguments import (
     add_cluster,
     add_interruption,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
-from scheduler.core.profile import Profile
-from scheduler.core.tables import ServerTable
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import ServerTable
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.errors import TraceError, shown
 from scheduler.simulator.traces.trace import Trace

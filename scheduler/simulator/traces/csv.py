@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.collect import Collector, Options
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler.core.tables import ServerTable
+from scheduler.core.model.tables import ServerTable
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.row import MOST_GPUS, Row, rows_of
 from scheduler.simulator.traces.source import Source

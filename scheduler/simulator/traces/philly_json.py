@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scheduler.core.failures import FailureClass
+from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError, shown

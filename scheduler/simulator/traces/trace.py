@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.core.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.draws import whole_shares
 from scheduler.simulator.jobs import SimJob
 

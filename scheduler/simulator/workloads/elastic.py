@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scheduler.core.profile import Profile
-from scheduler.core.tables import FloatArray
+from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.philly import philly_like

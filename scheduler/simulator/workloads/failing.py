@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from scheduler.core.failures import FailureClass
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray, IntArray
+from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import Failure
 

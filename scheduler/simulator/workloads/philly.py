@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.core.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray, IntArray
 from scheduler.simulator.draws import HOUR_S, Draws, arrivals, milliseconds, whole_shares, zipf
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.failing import failure_plans

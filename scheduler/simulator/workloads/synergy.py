@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.core.profile import Profile
+from scheduler.core.model.profile import Profile
 from scheduler.simulator.draws import Draws, arrivals, milliseconds
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.profiles import DEFAULT_MIX, assign_profiles

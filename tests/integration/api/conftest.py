@@ -13,7 +13,7 @@ from django.db import transaction
 from django.test import Client
 
 from scheduler import notify
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     ApiToken,
     Experiment,

@@ -9,7 +9,7 @@ import yaml
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.factories import AT, attempt_make, job_make
 from tests.integration.api.conftest import World, spec

@@ -15,7 +15,7 @@ from django.test import AsyncClient
 
 from scheduler.api import job_log_stream
 from scheduler.api.job_log_stream import in_pool
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Membership
 from tests.factories import AT, attempt_make, job_move
 from tests.integration.api.conftest import World, world_make

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from scheduler.api.schemas import openapi_document
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round
 from tests.factories import job_make, sample_make
 from tests.integration.api.conftest import World, spec

@@ -1,6 +1,6 @@
 """What a live page reads when it connects, the feed, and who one is."""
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from tests.factories import job_make
 from tests.integration.api.conftest import World
 

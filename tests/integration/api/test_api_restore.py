@@ -8,7 +8,7 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job
 from scheduler.selectors.restoring import UNDO_S
 from scheduler.services.queues import queue_limit_users

@@ -12,9 +12,9 @@ from django.test import Client
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import WaitReason
-from scheduler.core.round import plan_round
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.round.plan_round import plan_round
 from scheduler.live.engine import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.models.queue import Role

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Job
 from tests.world import World
 

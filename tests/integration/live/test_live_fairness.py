@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.fairness import EVERY_S, LEAST_JOBS, Fairness
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role

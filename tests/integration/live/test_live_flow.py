@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.lifecycle import TERMINAL, EndCause, JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Gpu, Job, Lease, LeaseGpu, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs import job_cancel, job_resume, job_suspend

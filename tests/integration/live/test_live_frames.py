@@ -10,7 +10,7 @@ from channels.layers import get_channel_layer
 from django.test import override_settings
 
 from scheduler.broker import ChannelFrames
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.frames import EVERY_S, ROWS_MOST
 from scheduler.live.rollup import samples_roll_up
 from scheduler.models import Sample

@@ -1,6 +1,6 @@
 """What failed in a gang, and its smoke run."""
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Cluster
 from scheduler.models.job import AttemptKind
 from tests.world import World

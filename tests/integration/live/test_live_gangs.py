@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.engine import FORMING_MOST_S
 from scheduler.models import Event, GangMember, Job, Lease, LeaseGpu
 from tests.fakes import FakeAgent

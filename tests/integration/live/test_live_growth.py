@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, LeaseGpu, Trial
 from tests.live_gangs import follow, processes, running
 from tests.world import World

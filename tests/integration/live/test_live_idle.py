@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.idle import IdleAction
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Attempt, Event, Job, Queue
 from scheduler.selectors.notices import notice_of
 from scheduler.services.jobs import job_cancel, job_resume

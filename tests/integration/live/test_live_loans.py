@@ -1,7 +1,7 @@
 """GPUs of a share that fits on no server are lent by the live engine, remembered, and given back."""
 
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import PreemptRule, WaitReason
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.models import Job
 from tests.world import World
 

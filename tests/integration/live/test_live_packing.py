@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, LeaseGpu, Round, Trial
 from scheduler.selectors.servers import server_list
 from tests.world import World

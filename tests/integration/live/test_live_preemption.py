@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.core.lifecycle import EndCause, JobState
-from scheduler.core.plan import PreemptRule, WaitReason
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.models import Cluster, Job, Lease
 from tests.world import World
 

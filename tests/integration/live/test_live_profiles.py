@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 
 from agents.profiler.record import Measured
-from scheduler.core.errors import NotAllowed, NotFound
-from scheduler.core.lifecycle import JobState
-from scheduler.core.profile import parse_profile
+from scheduler.core.model.errors import NotAllowed, NotFound
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.profile import parse_profile
 from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Event, Job, Measurement, Profile
 from scheduler.selectors.profiles import profile_detail, profile_list

@@ -7,7 +7,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from agents.protocol import Stamp
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, Server
 from tests.fakes import FakeAgent
 from tests.world import World

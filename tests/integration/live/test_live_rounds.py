@@ -6,8 +6,8 @@ import pytest
 from django.db import transaction
 
 from agents.protocol import DesiredState, unseal
-from scheduler.core.lifecycle import JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.live.apply import RoundOvertaken, round_claim
 from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
@@ -204,7 +204,7 @@ def test_decisions_are_kept_and_equal_ones_once(world: World) -> None:
 def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> None:
     """Guards meet what changed since the snapshot; the rest of the round is applied."""
     from scheduler.choices import build_config
-    from scheduler.core.round import plan_round
+    from scheduler.core.round.plan_round import plan_round
     from scheduler.live.apply import plan_apply
     from scheduler.services.jobs import job_cancel
 

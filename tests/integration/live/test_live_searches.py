@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.errors import SpecInvalid
-from scheduler.core.lifecycle import JobState
-from scheduler.core.search_space import read_space
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.search_space import read_space
 from scheduler.models import Configuration, Event, Experiment, Job
 from scheduler.services.experiments import experiment_cancel, experiment_submit
 from scheduler.services.suggestions import suggest

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.watch import UNCONFIRMED_AFTER_S
 from scheduler.models import Event, Gpu, Job, Lease, Server
 from scheduler.models.server import ServerState

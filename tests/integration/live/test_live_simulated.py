@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.core.lifecycle import TERMINAL
+from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job
 from scheduler.models.job import AttemptState

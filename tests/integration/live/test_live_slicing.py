@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Attempt, Event, Job, Lease, LeaseGpu, Server
 from scheduler.services.jobs import job_cancel, job_suspend
 from scheduler.services.servers import server_drain

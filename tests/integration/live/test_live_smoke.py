@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Cluster, Job
 from scheduler.models.job import AttemptKind
 from scheduler.selectors.jobs import job_explain, job_timeline

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.job_table import job_table
 from tests.factories import AT, job_make
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.suspects import Incident, suspected
 from scheduler.models import Event, Job, Server
 from scheduler.models.server import ServerState

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from clusterweb.cli.main import command_parser
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from tests.integration.pages_frame_world import ROLES, World, world_make
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from tests.experiments import experiment_make
 from tests.factories import job_make, member_make, queue_make, round_make, sample_make, server_make
 from tests.integration.api.conftest import World

@@ -14,7 +14,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from scheduler import notify
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Job, Queue, Server
 from scheduler.models.queue import Role
 from tests.factories import job_make, member_make, queue_make, sample_make, server_make, user_make

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.integration.pages_jobs.conftest import TABS, World, job_in, log_write, newest_attempt
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frontend.pages.jobs.workloads import TEMPLATES
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
 from tests.factories import queue_make
 from tests.integration.pages_jobs.conftest import Browser, Page, World, job_in

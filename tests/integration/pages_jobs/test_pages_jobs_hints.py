@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Profile, Queue
 from tests.integration.pages_jobs.conftest import World, job_in, samples_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.lifecycle import EndCause, JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Attempt, Cluster, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.services.job_state import Wait, job_waits_record

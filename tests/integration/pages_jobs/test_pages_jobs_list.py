@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from frontend.pages.jobs.filters import PAGE_JOBS
-from scheduler.core.lifecycle import EndCause, JobState
-from scheduler.core.plan import WaitReason
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job
 from scheduler.services.job_state import Wait, job_waits_record
 from tests.factories import job_make

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from frontend.pages.jobs.log_view import COUNTED_BYTES, TAIL_LINES
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.factories import attempt_make, job_move
 from tests.integration.pages_jobs.conftest import Page, World, job_in, log_write, newest_attempt

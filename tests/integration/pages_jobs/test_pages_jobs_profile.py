@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Profile
 from tests.integration.pages_jobs.conftest import World, job_in
 

@@ -2,7 +2,7 @@
 
 import json
 
-from scheduler.core.lifecycle import JobState
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, SavedView, SpecTemplate
 from tests.integration.pages_jobs.conftest import World, job_in
 from tests.integration.pages_jobs.test_pages_jobs_form import FIELDS, value_of

@@ -5,7 +5,7 @@ from typing import Any
 from frontend.pages.jobs.failure_words import failure_words
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import QUIET_CAUSES, cause_words
-from scheduler.core.lifecycle import EndCause
+from scheduler.core.model.lifecycle import EndCause
 from scheduler.models.job import AttemptKind
 
 

@@ -6,7 +6,7 @@ from frontend.components.charts import Chart, Json, layout, token
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import number
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.optimistic import settled
+from scheduler.core.performance.optimistic import settled
 
 HEIGHT = 240
 

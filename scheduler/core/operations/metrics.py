@@ -1,0 +1,122 @@
+"""Figures by which schedules are compared: completion times, fairness."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.core.model.profile import Profile, scaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Distribution of times, seconds.
+
+    Attributes:
+        count: Number of values; all other fields are 0 when it is 0.
+        mean_s: Mean.
+        p50_s: Median.
+        p90_s: 90th percentile.
+        p95_s: 95th percentile.
+        p99_s: 99th percentile.
+        max_s: Largest value.
+    """
+
+    count: int
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+
+
+def spread(times_s: Sequence[float]) -> Spread:
+    """Return the distribution of the times, such as the completion times of jobs."""
+    ranked = sorted(times_s)
+    if not ranked:
+        return Spread(count=0, mean_s=0.0, p50_s=0.0, p90_s=0.0, p95_s=0.0, p99_s=0.0, max_s=0.0)
+    return Spread(
+        count=len(ranked),
+        mean_s=math.fsum(ranked) / len(ranked),
+        p50_s=percentile(ranked, 0.50),
+        p90_s=percentile(ranked, 0.90),
+        p95_s=percentile(ranked, 0.95),
+        p99_s=percentile(ranked, 0.99),
+        max_s=ranked[-1],
+    )
+
+
+def percentile(ranked: Sequence[float], p: float) -> float:
+    """Return the value at rank ``ceil(p * n)``, counted from 1, without interpolation.
+
+    Args:
+        ranked: Values in ascending order, at least one.
+        p: Share, 0 < p <= 1.
+    """
+    if not ranked or not 0 < p <= 1:
+        raise ValueError(f"percentile {p} of {len(ranked)} values")
+    # The tolerance keeps products such as 0.07 * 100 = 7.000000000000001 at their rank.
+    return ranked[max(1, math.ceil(p * len(ranked) - 1e-9)) - 1]
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """Return Jain's fairness index of non-negative shares: 1 when all are equal, 1/n when one has everything.
+
+    Shares that are all 0 are equal.
+    """
+    squares = math.fsum(share * share for share in shares)
+    return math.fsum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def finish_time_fairness(*, shared_jct_s: float, isolated_jct_s: float) -> float:
+    """Return the finish-time fairness ratio rho of one job.
+
+    Args:
+        shared_jct_s: Completion time in the shared cluster, seconds, > 0.
+        isolated_jct_s: Time on an exclusive 1/n share of the same GPU types, seconds, > 0.
+
+    Returns:
+        Dimensionless; above 1 the job is worse off than alone on its share.
+
+    Raises:
+        ValueError: If either time is not positive.
+
+    Source: Mahajan et al., "Themis", NSDI 2020, rho = T_sh / T_id.
+    """
+    if shared_jct_s <= 0 or isolated_jct_s <= 0:
+        raise ValueError(f"times must be positive: shared {shared_jct_s} s, isolated {isolated_jct_s} s")
+    return shared_jct_s / isolated_jct_s
+
+
+def isolated_time_s(
+    *,
+    run_s: float,
+    num_gpus: int,
+    cluster_gpus: int,
+    sharers: float,
+    min_gpus: int | None = None,
+    max_gpus: int | None = None,
+    profile: Profile | None = None,
+) -> float:
+    """Return how long a job takes on an exclusive 1/n share of the cluster.
+
+    Args:
+        run_s: Run time on the GPUs it asks for, seconds.
+        num_gpus: GPUs it asks for.
+        cluster_gpus: GPUs of the cluster.
+        sharers: n, how many jobs share the cluster; on average over the life of the job.
+        min_gpus: Least GPUs it can run on; None for those it asks for.
+        max_gpus: Most GPUs it can use; None for those it asks for.
+        profile: How its speed grows with its GPUs; None for in proportion.
+
+    Returns:
+        Seconds. An elastic job uses as much of its share as it can, at the speed of its own curve. A job whose least is
+        wider than the share takes as much longer than on that least as the share is narrower.
+
+    Source: Mahajan et al., "Themis", NSDI 2020, T_id. Differs: speeds by the curve of the job instead of in proportion.
+    """
+    least, most = min_gpus or num_gpus, max_gpus or num_gpus
+    share_gpus = cluster_gpus / max(1.0, sharers)
+    usable_gpus = max(float(least), min(share_gpus, float(most)))
+    known = profile or Profile()
+    return run_s * scaling(known, num_gpus) / scaling(known, usable_gpus) * max(1.0, least / share_gpus)

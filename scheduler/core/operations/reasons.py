@@ -1,0 +1,160 @@
+"""The sentence that says why a job waits. Numbers come from the evidence of the round; names are added by the shells.
+
+Every member of WaitReason has a sentence, and every sentence still stands when the evidence is empty.
+"""
+
+from collections.abc import Callable
+
+from scheduler.core.model.plan import Evidence, WaitReason
+
+
+def sentence(reason: WaitReason | str, evidence: Evidence) -> str:
+    """Return one or two sentences for a reason.
+
+    Args:
+        reason: Why the job waits.
+        evidence: Its numbers. Where a shell knows names it adds ``queue`` (of ``queue_id``), ``other_queue`` (of
+            ``other_queue_id``) and ``job`` (who leaves); ``retry_at``, ``since`` and the like are ready texts.
+    """
+    return _SENTENCES[WaitReason(reason)](evidence)
+
+
+def _number(evidence: Evidence, key: str, unit: str = "GPU") -> str:
+    """Return ``8 GPUs``, ``1 GPU``, or ``enough GPUs`` when the number is not known."""
+    value = evidence.get(key)
+    if not isinstance(value, int | float):
+        return f"enough {unit}s"
+    text = f"{value:,.10g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{text} {unit}" if value == 1 else f"{text} {unit}s"
+
+
+def _name(evidence: Evidence, key: str, otherwise: str) -> str:
+    return str(evidence.get(key) or otherwise)
+
+
+def _holds(evidence: Evidence, limit: str) -> str:
+    queue = _name(evidence, "queue", "The queue")
+    held, most = evidence.get("queue_held_gpus"), evidence.get(limit)
+    if held is None or most is None:
+        return f"{queue} holds all it may"
+    return f"{queue} holds {held} of {most} GPUs"
+
+
+def _new(evidence: Evidence) -> str:
+    return "No round has looked at it yet."
+
+
+def _queue_quota(evidence: Evidence) -> str:
+    if not evidence.get("may_borrow"):
+        return f"{_holds(evidence, 'queue_quota_gpus')}. It may not borrow."
+    other = _name(evidence, "other_queue", "another queue")
+    return f"{_holds(evidence, 'queue_quota_gpus')}. It may not borrow while {other} uses its own quota."
+
+
+def _queue_max(evidence: Evidence) -> str:
+    return f"{_holds(evidence, 'queue_max_gpus')}, the most it may ever hold."
+
+
+def _user_limit(evidence: Evidence) -> str:
+    queue = _name(evidence, "queue", "the queue")
+    most, held = evidence.get("user_max_gpus"), evidence.get("user_held_gpus")
+    if most is None or held is None:
+        return f"Its owner has all that one user may hold in {queue}."
+    return (
+        f"One user may hold {_number(evidence, 'user_max_gpus')} in {queue}. Its owner's jobs hold, or come first for, "
+        f"{held}; it needs {_number(evidence, 'needed_gpus')}."
+    )
+
+
+def _no_capacity(evidence: Evidence) -> str:
+    needs = f"It needs {_number(evidence, 'needed_gpus')}"
+    free = evidence.get("free_gpus", 0)
+    rest = "none is free" if free == 0 else f"{free} {'is' if free == 1 else 'are'} free"
+    return f"{needs}; {rest}. It starts when a running job ends."
+
+
+def _behind(evidence: Evidence) -> str:
+    if "first_needs_gpus" in evidence:
+        needs = _number(evidence, "first_needs_gpus")
+        return f"Its queue starts jobs strictly in order. The first of those before it waits for {needs}."
+    if "ahead_gpus" not in evidence:
+        return "Jobs before it in the order hold the GPUs."
+    ahead, total = evidence["ahead_gpus"], evidence.get("total_gpus", evidence["ahead_gpus"])
+    return f"Jobs before it in the order hold {ahead} of {total} GPUs. It needs {_number(evidence, 'needed_gpus')}."
+
+
+def _fragmentation(evidence: Evidence) -> str:
+    needed, largest = _number(evidence, "needed_gpus"), evidence.get("largest_free_gpus", 0)
+    most = evidence.get("max_servers", 1)
+    where = "No server has" if most == 1 else f"No {most} servers together have" if most else "The servers do not have"
+    block = "No GPU is free." if largest == 0 else f"The largest free block is {largest}."
+    return f"{where} {needed} free. {block}"
+
+
+def _cpu_or_memory(evidence: Evidence) -> str:
+    wants = [_number(evidence, "needed_cpus", "core")] if "needed_cpus" in evidence else []
+    memory = evidence.get("needed_memory_bytes")
+    if isinstance(memory, int | float):
+        wants.append(f"{memory / 2**30:,.1f} GiB of memory")
+    insists = f" It insists on {' and '.join(wants)}." if wants else ""
+    return f"Servers with {_number(evidence, 'needed_gpus')} free have too few cores or too little memory.{insists}"
+
+
+def _never(evidence: Evidence) -> str:
+    largest = evidence.get("largest_possible_gpus")
+    if largest is None:
+        return "No server could hold it even when empty."
+    needed = _number(evidence, "needed_gpus")
+    if evidence.get("needed_cpus") or evidence.get("needed_memory_bytes"):
+        return (
+            f"It needs {needed} with the cores and memory it insists on. The servers could give it {largest} at most."
+        )
+    return f"It needs {needed}. The servers could give one job {largest} at most."
+
+
+def _no_server(evidence: Evidence) -> str:
+    return "No server is up. It starts when one reports."
+
+
+def _reconfiguring(evidence: Evidence) -> str:
+    who = _name(evidence, "job", "the job that leaves")
+    return f"It has its GPUs as soon as {who} has written its checkpoint and left."
+
+
+def _backoff(evidence: Evidence) -> str:
+    cause, when = evidence.get("cause"), evidence.get("retry_at")
+    failed = f"Its last attempt failed ({cause})." if cause else "Its last attempt failed."
+    return f"{failed} It is tried again at {when}." if when else f"{failed} It is tried again soon."
+
+
+def _held(evidence: Evidence) -> str:
+    return f"{_name(evidence, 'by', 'Its owner')} suspended it. It waits to be resumed."
+
+
+def _paused(evidence: Evidence) -> str:
+    return "An admin paused the scheduler. Running jobs go on; nothing new starts."
+
+
+def _stale(evidence: Evidence) -> str:
+    since = evidence.get("since")
+    when = f"since {since}" if since else "for too long"
+    return f"The scheduler has not finished a round {when}. Running jobs go on; nothing new starts."
+
+
+_SENTENCES: dict[WaitReason, Callable[[Evidence], str]] = {
+    WaitReason.NEW: _new,
+    WaitReason.QUEUE_QUOTA: _queue_quota,
+    WaitReason.QUEUE_MAX: _queue_max,
+    WaitReason.USER_LIMIT: _user_limit,
+    WaitReason.NO_CAPACITY: _no_capacity,
+    WaitReason.BEHIND_POLICY_ORDER: _behind,
+    WaitReason.FRAGMENTATION: _fragmentation,
+    WaitReason.CPU_OR_MEMORY: _cpu_or_memory,
+    WaitReason.NEVER_FEASIBLE: _never,
+    WaitReason.NO_SERVER: _no_server,
+    WaitReason.RECONFIGURING: _reconfiguring,
+    WaitReason.BACKOFF: _backoff,
+    WaitReason.HELD: _held,
+    WaitReason.POLICY_PAUSED: _paused,
+    WaitReason.SCHEDULER_STALE: _stale,
+}

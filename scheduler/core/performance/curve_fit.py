@@ -1,0 +1,130 @@
+"""How long a training still has to run, from its losses so far."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.model.tables import FloatArray
+
+# Epochs over which the loss must have stopped falling, by how much of the largest loss, and bounds of the forecast.
+WINDOW_EPOCHS = 10
+THRESHOLD = 0.05
+MOST_EPOCHS = 100
+GUESS_EPOCHS = 20
+_LEAST_POINTS = 3
+_NEIGHBOURS = 5
+_GRID = 1_000
+_ZOOMS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCurve:
+    """``1 / (falling * epoch + start) + floor``, all three at least 0."""
+
+    falling: float
+    start: float
+    floor: float
+
+    def loss(self, epoch: float) -> float:
+        """Return the loss after so many epochs."""
+        reciprocal = self.falling * epoch + self.start
+        return self.floor + (1.0 / reciprocal if reciprocal else math.inf)
+
+    def settled_at(self, decrease: float) -> int:
+        """Return the first epoch after which one more lowers the loss by at most ``decrease``, > 0."""
+        if not self.falling:
+            return 0
+        # 1/x - 1/(x + f) <= d, with x the reciprocal at the epoch, has the root of a quadratic as its bound.
+        root = (-self.falling + math.sqrt(self.falling**2 + 4 * self.falling / decrease)) / 2
+        epoch = max(0, math.ceil((root - self.start) / self.falling) - 1)
+        while self.loss(epoch) - self.loss(epoch + 1) > decrease:
+            epoch += 1
+        return epoch
+
+
+def without_outliers(losses: Sequence[float]) -> FloatArray:
+    """Return the losses; one above or below all of its five neighbours on both sides becomes their mean."""
+    values = np.asarray(losses, dtype=np.float64)
+    smooth = values.copy()
+    for at in range(1, len(values) - 1):
+        around = np.concatenate((values[max(0, at - _NEIGHBOURS) : at], values[at + 1 : at + 1 + _NEIGHBOURS]))
+        if values[at] > around.max() or values[at] < around.min():
+            smooth[at] = around.mean()
+    return smooth
+
+
+def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> LossCurve | None:
+    """Return the curve nearest to the losses; None with fewer than three points or losses that are not positive.
+
+    Source: Peng et al., "Optimus", EuroSys 2018, section 3.1. Differs: the floor is searched on a grid that is refined
+    around the best point, and for each floor the other two are a non-negative least-squares fit whose weights turn
+    errors of the reciprocal into errors of the loss.
+    """
+    at, values = np.asarray(epochs, dtype=np.float64), np.asarray(losses, dtype=np.float64)
+    if len(values) < _LEAST_POINTS or not (np.isfinite(values).all() and values.min() > 0):
+        return None
+    lowest = float(values.min())
+    floors = np.linspace(0.0, lowest, _GRID, endpoint=False)
+    step = lowest / _GRID
+    best, floor = _fit_above(floors, at, values)
+    for _ in range(_ZOOMS):
+        floors = np.clip(np.linspace(floor - step, floor + step, 41), 0.0, lowest * (1 - 1e-9))
+        step /= 20
+        best, floor = _fit_above(floors, at, values)
+    return LossCurve(falling=best[0], start=best[1], floor=floor)
+
+
+def _fit_above(floors: FloatArray, at: FloatArray, values: FloatArray) -> tuple[tuple[float, float], float]:
+    """Return (falling, start) and the floor, of those given, with the least squared error of the loss."""
+    above = values - floors[:, None]
+    weight, reciprocal = above**4, 1.0 / above
+    zeroth, first, second = weight.sum(axis=1), weight @ at, weight @ at**2
+    flat, slope = (weight * reciprocal).sum(axis=1), (weight * reciprocal) @ at
+    determinant = zeroth * second - first**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = (zeroth * slope - first * flat) / determinant, (second * flat - first * slope) / determinant
+        candidates = [both, (slope / second, np.zeros_like(flat)), (np.zeros_like(flat), flat / zeroth)]
+    errors = []
+    for falling, start in candidates:
+        miss = weight * (falling[:, None] * at + start[:, None] - reciprocal) ** 2
+        allowed = np.isfinite(falling) & np.isfinite(start) & (falling >= 0) & (start >= 0)
+        errors.append(np.where(allowed, np.nan_to_num(miss.sum(axis=1), nan=np.inf), np.inf))
+    kind, number = np.unravel_index(int(np.argmin(errors)), (len(candidates), len(floors)))
+    falling, start = candidates[int(kind)]
+    return (float(falling[number]), float(start[number])), float(floors[number])
+
+
+def predicted_end(
+    losses: Sequence[float],
+    *,
+    threshold: float = THRESHOLD,
+    window: int = WINDOW_EPOCHS,
+    most_epochs: int = MOST_EPOCHS,
+) -> int:
+    """Return the epoch at which a training is expected to have converged, not before the next one.
+
+    That is the first epoch that lies no more than ``threshold`` below any of the ``window`` epochs before it, on the
+    fitted curve. Where no curve can be fitted, 20 epochs from now.
+
+    Args:
+        losses: Loss after each epoch so far, epoch 1 first.
+        threshold: Share of the largest loss so far.
+        window: Epochs.
+        most_epochs: No forecast is later than this, unless it has run for longer already.
+
+    Source: Peng et al., "Optimus", EuroSys 2018, section 3.1 and the published scheduler.
+    """
+    done = len(losses)
+    latest = max(most_epochs, done + 1)
+    largest = max(losses, default=0.0)
+    curve = None
+    if largest > 0:
+        curve = fit_loss(range(1, done + 1), without_outliers([loss / largest for loss in losses]).tolist())
+    if curve is None:
+        return min(done + GUESS_EPOCHS, latest)
+    for epoch in range(max(window, 1), latest):
+        if curve.loss(epoch - window) - curve.loss(epoch) <= threshold:
+            return max(epoch, done + 1)
+    return latest

@@ -1,0 +1,332 @@
+"""How many GPUs each job gets in a round, under policies that choose that themselves.
+
+The policy says the number; everything after it treats the number as fixed. A running job whose number changes is
+resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none. What a share that finds no
+place leaves free is lent to jobs without one (``core.lend``); the policy is asked as if those waited.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
+from scheduler.core.model.errors import PlanInvariantError
+from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
+from scheduler.core.model.queue_tree import QueueTree
+from scheduler.core.model.tables import (
+    NO_ROW,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    JobTable,
+    Placements,
+    Snapshot,
+    only_jobs,
+)
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.elastic_seats import Reseat, shrunk
+from scheduler.core.packing.kept_placements import seats_by_job
+from scheduler.core.round.claim_order import policy_order
+from scheduler.core.round.config import LooksAtSizes, SchedulerConfig, SharePolicy
+from scheduler.core.round.feasibility import shapes_of
+from scheduler.core.round.introspection_loop import without_seats
+from scheduler.core.round.queue_shares import (
+    beside_kept,
+    by_queue,
+    most_on_path,
+    pressing,
+    room_on_path,
+    taken_back,
+    whole_gpus,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A snapshot in which every job asks for its share.
+
+    Attributes:
+        snapshot: ``jobs.num_gpus`` are the shares, or the least a job needs where it gets none; ``held`` is what
+            running jobs hold once they are resized.
+        order: (n,) job rows in the order of the policy, by their shares.
+        changed: (n,) running jobs that are resized, or have to go elsewhere for their share.
+        unshared: (n,) jobs that could run but get no GPU.
+        reclaimed: (n,) jobs that may not be stopped, but borrow what another queue takes back.
+        home: Where those of ``unshared`` sit that run.
+        still_lent: (n,) jobs that live on a loan and keep it because they may not be stopped.
+        queue_gpus: (k,) GPUs that the jobs submitted to each queue itself could share.
+        given_gpus: (k,) GPUs of them that were given.
+    """
+
+    snapshot: Snapshot
+    order: IntArray
+    changed: BoolArray
+    unshared: BoolArray
+    reclaimed: BoolArray
+    home: Mapping[int, Seats]
+    still_lent: BoolArray
+    queue_gpus: IntArray
+    given_gpus: IntArray
+
+
+def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) -> Shared:
+    """Return the snapshot with the shares of the policy; as it is under a policy that only orders.
+
+    A running job that may not be stopped (not preemptible, younger than ``min_run_s``, preemption switched off) keeps
+    the GPUs that it has, and the policy shares out the others; where it borrows, only until the owner wants them back.
+    """
+    jobs, policy = snapshot.jobs, config.policy
+    none = np.zeros(len(jobs), dtype=np.bool_)
+    nothing = np.zeros(len(tree.quota), dtype=np.int64)
+    if not isinstance(policy, SharePolicy) or not len(jobs):
+        return Shared(
+            snapshot=snapshot,
+            order=policy_order(snapshot, config),
+            changed=none,
+            unshared=none,
+            reclaimed=none,
+            home={},
+            still_lent=none,
+            queue_gpus=nothing,
+            given_gpus=nothing,
+        )
+    most = _most_gpus(snapshot, config)
+    held = np.bincount(snapshot.held.job, weights=snapshot.held.num_gpus, minlength=len(jobs)).astype(np.int64)
+    could = replace(snapshot, jobs=replace(jobs, max_gpus=most))
+    keeps, reclaimed, guaranteed = _keeping(could, config, tree, held)
+    asking = (most >= jobs.min_gpus) & ~keeps
+    lent = jobs.lent & jobs.running & ~keeps
+    shares, queue_gpus = _ask(_unlent(could, lent), policy, tree, asking, held * keeps, guaranteed)
+    given, unshared = by_queue(tree, jobs, shares), asking & (shares == 0)
+    wanted = replace(snapshot, jobs=_with_num_gpus(jobs, np.where(shares > 0, shares, jobs.min_gpus)))
+    order = policy_order(wanted, config)
+    seated, leaves = _reseated(wanted, config, tree, order, shares, held, lent)
+    elastic = jobs.min_gpus < jobs.max_gpus  # a rigid job that lost a server begins again elsewhere
+    changed = jobs.running & elastic & (held > 0) & (asking | keeps) & (seated.jobs.num_gpus != held)
+    changed[leaves] = True
+    return Shared(
+        snapshot=seated,
+        order=order,
+        changed=changed,
+        unshared=unshared,
+        reclaimed=reclaimed,
+        home={row: seats for row, seats in seats_by_job(snapshot.held).items() if unshared[row]},
+        still_lent=jobs.lent & keeps,
+        queue_gpus=queue_gpus,
+        given_gpus=given,
+    )
+
+
+def _keeping(
+    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, held: IntArray
+) -> tuple[BoolArray, BoolArray, IntArray]:
+    """Return (n,) jobs that keep the GPUs they hold, (n,) those that would but for what they borrow, and (k,) GPUs that
+    queues want and have a right to.
+    """
+    jobs, most = snapshot.jobs, snapshot.jobs.max_gpus
+    young = snapshot.now_s - jobs.held_at_s < config.min_run_s
+    keeps = jobs.running & (held >= jobs.min_gpus) & (held <= most)
+    keeps &= ~jobs.preemptible | young | (not config.preempt)
+    capacity = int(snapshot.servers.num_gpus.sum())
+    wants = (most >= jobs.min_gpus) & ~keeps & (jobs.running | (jobs.waited_s >= config.reclaim_after_s))
+    guaranteed = pressing(tree, jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
+    reclaimed = taken_back(tree, jobs, keeps, held, guaranteed, capacity)
+    return keeps & ~reclaimed, reclaimed, guaranteed
+
+
+def explained(waiting: Waits, shared: Shared, tree: QueueTree) -> Waits:
+    """Return the waiting jobs; those without a share say so."""
+    jobs, queues = shared.snapshot.jobs, shared.snapshot.queues
+    total = int(shared.snapshot.servers.num_gpus.sum())
+    if not total or not shared.unshared.any():
+        return waiting
+    causes: dict[int, Cause] = {}
+    for row in np.flatnonzero(shared.unshared).tolist():
+        queue = int(jobs.queue[row])
+        held, limit = int(shared.given_gpus[queue]), int(shared.queue_gpus[queue])
+        evidence: Evidence = {"needed_gpus": int(jobs.num_gpus[row]), "total_gpus": total}
+        at_cap = limit == tree.cap[queue] < total
+        if at_cap or limit < int(shared.queue_gpus.sum()):
+            most = int(queues.max_gpus[queue])
+            reason = WaitReason.QUEUE_MAX if at_cap and limit == most else WaitReason.QUEUE_QUOTA
+            evidence |= {"queue_id": int(queues.queue_id[queue]), "queue_held_gpus": held}
+            evidence |= {"queue_quota_gpus": tree.quota[queue], "queue_max_gpus": most, "may_borrow": int(not at_cap)}
+        else:
+            reason = WaitReason.BEHIND_POLICY_ORDER
+            evidence |= {"free_gpus": max(0, total - held), "ahead_gpus": held}
+        causes[row] = reason, evidence
+    return waiting.with_causes(causes)
+
+
+def _unlent(snapshot: Snapshot, lent: BoolArray) -> Snapshot:
+    """Return the snapshot in which those that live on a loan wait and have never run."""
+    jobs = snapshot.jobs
+    if not lent.any():
+        return snapshot
+    jobs = replace(jobs, first_start_s=np.where(lent, np.inf, jobs.first_start_s))
+    return without_seats(replace(snapshot, jobs=jobs), np.flatnonzero(lent))
+
+
+def _most_gpus(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
+    """Return (n,) most GPUs that each job can use on the present servers; below its least where it can never run."""
+    jobs, servers, mechanism = snapshot.jobs, snapshot.servers, config.mechanism
+    least = _with_num_gpus(jobs, jobs.min_gpus)
+    needs = needs_of(least, servers, trims=mechanism.trims, insists=mechanism.insists)
+    shapes = shapes_of(least, servers, needs, ())
+    return np.minimum(jobs.max_gpus, shapes.largest_gang[shapes.shape])
+
+
+def _with_num_gpus(jobs: JobTable, num_gpus: IntArray) -> JobTable:
+    """Return the jobs with other sizes; what they need for full speed goes with the size."""
+    by = num_gpus / np.maximum(jobs.num_gpus, 1)
+    return replace(
+        jobs,
+        num_gpus=num_gpus,
+        demand_cpus=jobs.demand_cpus * by,
+        demand_memory_bytes=jobs.demand_memory_bytes * by,
+    )
+
+
+def _ask(
+    snapshot: Snapshot,
+    policy: SharePolicy,
+    tree: QueueTree,
+    asking: BoolArray,
+    kept_gpus: IntArray,
+    guaranteed: IntArray,
+) -> tuple[IntArray, IntArray]:
+    """Return (n,) shares, and (k,) GPUs that each queue could share out.
+
+    Every queue shares out its own part. What its jobs cannot use goes to the others: first to a gang that is wider than
+    the part of its own queue, where it fits in what the queues around it leave, then to whoever can use more.
+    """
+    jobs, asking, shares = snapshot.jobs, asking.copy(), kept_gpus.copy()
+    capacity = int(snapshot.servers.num_gpus.sum())
+    kept = by_queue(tree, jobs, kept_gpus)
+    demand = by_queue(tree, jobs, jobs.max_gpus * asking) + kept
+    asked = np.full(len(tree.quota), -1, dtype=np.int64)
+    first = whole_gpus(tree, demand, capacity)
+    while True:
+        gpus = beside_kept(tree, whole_gpus(tree, demand, capacity), kept, guaranteed, capacity)
+        for queue in np.flatnonzero(gpus != asked).tolist():
+            rows = np.flatnonzero(asking & (jobs.queue == queue))
+            shares[rows] = _shares_in_queue(snapshot, policy, rows, int(gpus[queue])) if len(rows) else 0
+        asked = gpus
+        used = by_queue(tree, jobs, shares)
+        idle = (used < gpus + kept) & (used < demand)
+        wide = _wider_than_its_part(jobs, tree, asking & (shares == 0), gpus + kept - used, used, capacity)
+        if wide != NO_ROW:
+            asking[wide] = False
+            shares[wide] = jobs.min_gpus[wide]
+            kept[jobs.queue[wide]] += jobs.min_gpus[wide]
+            asked[jobs.queue[wide]] = -1
+        elif idle.any() and (~idle & (demand > used)).any():
+            demand = np.where(idle, used, demand)
+        else:
+            return shares, np.maximum(first, used)
+
+
+def _wider_than_its_part(
+    jobs: JobTable, tree: QueueTree, unserved: BoolArray, left: IntArray, used: IntArray, capacity_gpus: int
+) -> int:
+    """Return the first job that its queue alone has no room for, but with what others leave; NO_ROW for none.
+
+    Whoever runs goes on; of the others the first to arrive starts, so that gangs of several queues take turns.
+    """
+    if len(tree.quota) == 1 or not unserved.any():
+        return NO_ROW
+    around = np.minimum(most_on_path(tree, left), room_on_path(tree, used, capacity_gpus))
+    rows = np.flatnonzero(unserved & (jobs.min_gpus > left[jobs.queue]) & (jobs.min_gpus <= around[jobs.queue]))
+    if not len(rows):
+        return NO_ROW
+    return int(rows[np.lexsort((jobs.job_id[rows], jobs.arrival_s[rows], ~jobs.running[rows]))[0]])
+
+
+def _shares_in_queue(snapshot: Snapshot, policy: SharePolicy, rows: IntArray, num_gpus: int) -> IntArray:
+    part = snapshot if len(rows) == len(snapshot.jobs) else only_jobs(snapshot, rows)
+    shares = policy.shares(part, num_gpus)
+    bounded = (shares == 0) | ((shares >= part.jobs.min_gpus) & (shares <= part.jobs.max_gpus))
+    if not bounded.all() or int(shares.sum()) > num_gpus:
+        raise PlanInvariantError(f"{policy.name} gives {shares.tolist()} of {num_gpus} GPUs")
+    return shares
+
+
+def _reseated(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    tree: QueueTree,
+    order: IntArray,
+    shares: IntArray,
+    held_gpus: IntArray,
+    lent: BoolArray,
+) -> tuple[Snapshot, list[int]]:
+    """Return the snapshot with the seats that running jobs have once they are resized, and with shares that fit.
+
+    Also those that lived on a loan, have a share now, and find others on their seats at their turn.
+    """
+    jobs, mechanism = snapshot.jobs, config.mechanism
+    before = seats_by_job(snapshot.held)
+    has_share, elastic = shares > 0, jobs.min_gpus < jobs.max_gpus
+    given = {row: shrunk(seats, int(shares[row])) for row, seats in before.items() if shares[row]}
+    stay = {row: seats for row, seats in given.items() if not lent[row]}
+    begins = has_share & (lent | (held_gpus == 0))
+    grows = has_share & elastic & ~begins & (held_gpus < shares)
+    leaves: list[int] = []
+    if grows.any() or (begins & (elastic | lent)).any():
+        needs = needs_of(jobs, snapshot.servers, trims=mechanism.trims, insists=mechanism.insists)
+        reseat = reseat_on(_board(snapshot, config, tree, needs, stay), snapshot, config)
+        leaving = range(len(jobs), len(jobs) + len(snapshot.releasing))
+        whole = elastic | (held_gpus == shares)  # a rigid job that lost a server begins again elsewhere
+        home = {row: seats for row, seats in given.items() if lent[row] and whole[row]}
+        at_home = reseat.serve(order[(grows | begins)[order]].tolist(), home=home, leaving=leaving)
+        leaves = [row for row in given if lent[row] and row not in at_home]
+        stay = {row: reseat.seats[row] for row in given if row in stay or row in at_home}
+        snapshot = replace(snapshot, jobs=_with_num_gpus(jobs, np.array(reseat.num_gpus, dtype=np.int64)))
+    if stay == before:
+        return snapshot, leaves
+    return replace(snapshot, held=_placements(snapshot, stay)), leaves
+
+
+def _board(
+    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, needs: Needs, seats: dict[int, Seats]
+) -> Board:
+    return Board(
+        jobs=snapshot.jobs,
+        servers=snapshot.servers,
+        needs=needs,
+        tree=tree,
+        held=_placements(snapshot, seats),
+        releasing=snapshot.releasing,
+        by_size=isinstance(config.locality, LooksAtSizes),
+    )
+
+
+def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> Reseat:
+    """Return what finds seats on the board for the numbers of GPUs that the jobs ask for."""
+    jobs = snapshot.jobs
+    kinds = config.locality.kinds(jobs, snapshot.now_s)
+    return Reseat(
+        board,
+        config.locality,
+        num_gpus=jobs.num_gpus.tolist(),
+        min_gpus=jobs.min_gpus.tolist(),
+        max_servers=jobs.max_servers.tolist(),
+        kind=[*zip(*(column.tolist() for column in kinds), strict=True)] if kinds else [()] * len(jobs),
+    )
+
+
+def _placements(snapshot: Snapshot, seats: dict[int, Seats]) -> Placements:
+    """Return the seats as a table, with the cores and bytes that belong to the GPUs of each server."""
+    servers = snapshot.servers
+    rows = [(job, server, gpus) for job, at in sorted(seats.items()) for server, gpus in at]
+    job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    part: FloatArray = gpus / np.maximum(servers.num_gpus[server], 1)
+    return Placements(
+        job=job,
+        server=server,
+        num_gpus=gpus,
+        cpus=part * servers.num_cpus[server],
+        memory_bytes=part * servers.memory_bytes[server],
+    )

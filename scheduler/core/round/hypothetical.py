@@ -1,0 +1,160 @@
+"""What a round would say if there were one job more, or if a waiting job asked for something else.
+
+Every answer is one of ``plan_round`` itself: nothing is guessed here, and nothing is changed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from scheduler.core.model.plan import Preemption, Waiting
+from scheduler.core.model.tables import NO_ROW, JobTable, Placements, Snapshot, only_jobs
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.plan_round import plan_round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """What the job would hold on one server (row of the ServerTable)."""
+
+    server: int
+    num_gpus: int
+    cpus: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a round says of one job.
+
+    Attributes:
+        seats: Where it would start or go on; empty when it waits.
+        waiting: Why it would wait; None when it starts.
+        num_waiting: Jobs that wait after the round, this one among them.
+        preemptions: Running jobs that would have to leave although without it they stay.
+    """
+
+    seats: tuple[Seat, ...]
+    waiting: Waiting | None
+    num_waiting: int
+    preemptions: tuple[Preemption, ...]
+
+    @property
+    def starts(self) -> bool:
+        """Return whether the round gives it GPUs."""
+        return bool(self.seats)
+
+
+def with_job(snapshot: Snapshot, one: JobTable) -> Snapshot:
+    """Return the snapshot with the only job of ``one`` as its last row."""
+    return replace(snapshot, jobs=_joined(snapshot.jobs, one, at=None))
+
+
+def with_job_as(snapshot: Snapshot, row: int, one: JobTable) -> Snapshot:
+    """Return the snapshot with a waiting job as ``one`` describes it."""
+    assert not snapshot.jobs.running[row]
+    return replace(snapshot, jobs=_joined(snapshot.jobs, one, at=row))
+
+
+def _joined(jobs: JobTable, one: JobTable, *, at: int | None) -> JobTable:
+    """Return the table with one row more, or another row in place of one."""
+    assert len(one) == 1
+    columns = {}
+    for column in fields(jobs):
+        if column.name == "profiles":
+            continue
+        value = getattr(one, column.name)
+        if column.name == "profile":
+            value = np.where(value == NO_ROW, NO_ROW, value + len(jobs.profiles))
+        columns[column.name] = np.concatenate((getattr(jobs, column.name), value))
+    if at is not None:
+        rows = np.arange(len(jobs))
+        rows[at] = len(jobs)
+        columns = {name: column[rows] for name, column in columns.items()}
+    return JobTable(**columns, profiles=(*jobs.profiles, *one.profiles))
+
+
+def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: Snapshot) -> Said:
+    """Return what the next round says of a job.
+
+    Args:
+        snapshot: The state, with the job in it.
+        config: How rounds decide.
+        row: The job.
+        without: The state as it really is, to tell who has to leave in any case.
+    """
+    plan = plan_round(snapshot, config)
+    seats = seats_of(plan.grants, row)
+    waiting = next((entry for entry in plan.waiting if entry.job == row), None)
+    if not plan.preemptions or not seats:
+        return Said(seats=seats, waiting=waiting, num_waiting=len(plan.waiting), preemptions=())
+    leave_anyway = {preemption.job for preemption in plan_round(without, config).preemptions}
+    caused = tuple(preemption for preemption in plan.preemptions if preemption.job not in leave_anyway)
+    return Said(seats=seats, waiting=waiting, num_waiting=len(plan.waiting), preemptions=caused)
+
+
+def seats_of(grants: Placements, row: int) -> tuple[Seat, ...]:
+    """Return what a plan gives one job."""
+    own = np.flatnonzero(grants.job == row)
+    columns = (grants.server[own], grants.num_gpus[own], grants.cpus[own], grants.memory_bytes[own])
+    return tuple(
+        Seat(server=server, num_gpus=num_gpus, cpus=cpus, memory_bytes=memory_bytes)
+        for server, num_gpus, cpus, memory_bytes in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def could_run(snapshot: Snapshot, config: SchedulerConfig, row: int) -> bool:
+    """Return whether a waiting job would start if it had all servers and all quotas for itself."""
+    alone = replace(
+        only_jobs(snapshot, np.array([row])), held=Placements.none(), releasing=Placements.none(), trials=()
+    )
+    return bool(len(plan_round(alone, config).grants.job))
+
+
+def most_gpus(
+    snapshot: Snapshot, config: SchedulerConfig, row: int, *, below: int, sized: Callable[[int], JobTable]
+) -> int:
+    """Return the most GPUs fewer than ``below`` with which a waiting job could ever run; 0 for none.
+
+    Args:
+        snapshot, config, row: As in ``could_run``.
+        below: GPUs with which it cannot.
+        sized: Returns the job with so many GPUs.
+    """
+    low, high = 0, min(below - 1, int(snapshot.servers.num_gpus.sum()))
+    while low < high:
+        gpus = (low + high + 1) // 2
+        if could_run(with_job_as(snapshot, row, sized(gpus)), config, row):
+            low = gpus
+        else:
+            high = gpus - 1
+    return low
+
+
+def first_that_starts(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    row: int,
+    options: Sequence[JobTable],
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> tuple[int, Said] | None:
+    """Return the first of several ways to ask with which the next round starts a waiting job.
+
+    Args:
+        snapshot, config: The state and how rounds decide.
+        row: The job as it asks now.
+        options: The same job as it could ask, the least change first.
+        goes_on: Whether another option may still be tried.
+
+    Returns:
+        The number of the option and what the round says of it; None when none of those tried starts it.
+    """
+    for number, one in enumerate(options):
+        if not goes_on():
+            break
+        said = said_of(with_job_as(snapshot, row, one), config, row, without=snapshot)
+        if said.starts:
+            return number, said
+    return None

@@ -1,0 +1,72 @@
+"""How many GPUs one user may hold in a queue: who has to wait for that reason.
+
+What a user's jobs hold counts first; those that wait follow in the order of the policy, and one that is too wide for
+what is left is stepped over. A job that waits for room keeps its claim on the limit, so that the user's own smaller
+jobs do not starve it. Nothing is ever stopped because of a limit: who holds more since it was lowered goes on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduler.core.model.plan import Cause, WaitReason, Waits
+from scheduler.core.model.tables import BoolArray, IntArray, JobTable, QueueTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """Why one job may not start now.
+
+    Attributes:
+        limit_gpus: What its owner may hold in its queue.
+        held_gpus: What the owner's jobs hold there, or are before it in the order for.
+    """
+
+    limit_gpus: int
+    held_gpus: int
+
+
+def beyond_limits(jobs: JobTable, queues: QueueTable, order: IntArray, possible: BoolArray) -> dict[int, Beyond]:
+    """Return the waiting jobs that are beyond the limit of their owner, by row.
+
+    Args:
+        jobs: The jobs.
+        queues: The queues with their limits.
+        order: (n,) job rows in the order of the policy.
+        possible: (n,) jobs that could run at all; the others claim nothing.
+    """
+    limits: list[int] = queues.user_max_gpus[jobs.queue].tolist()
+    who: list[tuple[int, int]] = list(zip(jobs.queue.tolist(), jobs.owner.tolist(), strict=True))
+    gpus: list[int] = jobs.num_gpus.tolist()
+    runs: list[bool] = jobs.running.tolist()
+    used: dict[tuple[int, int], int] = {}
+    for row, running in enumerate(runs):
+        if running and limits[row]:
+            used[who[row]] = used.get(who[row], 0) + gpus[row]
+    beyond: dict[int, Beyond] = {}
+    for row in order[possible[order]].tolist():
+        if runs[row] or not limits[row]:
+            continue
+        held = used.get(who[row], 0)
+        if held + gpus[row] > limits[row]:
+            beyond[row] = Beyond(limit_gpus=limits[row], held_gpus=held)
+        else:
+            used[who[row]] = held + gpus[row]
+    return beyond
+
+
+def with_limits_told(waiting: Waits, beyond: Mapping[int, Beyond], jobs: JobTable, queues: QueueTable) -> Waits:
+    """Return the waiting jobs with the limit as the reason of those that are beyond it."""
+    if not beyond:
+        return waiting
+    causes: dict[int, Cause] = {}
+    for row, limit in beyond.items():
+        causes[row] = (
+            WaitReason.USER_LIMIT,
+            {
+                "needed_gpus": int(jobs.num_gpus[row]),
+                "queue_id": int(queues.queue_id[jobs.queue[row]]),
+                "user_held_gpus": limit.held_gpus,
+                "user_max_gpus": limit.limit_gpus,
+            },
+        )
+    return waiting.with_causes(causes)

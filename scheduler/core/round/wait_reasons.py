@@ -1,0 +1,190 @@
+"""Why each job without GPUs waits: the binding constraint and its numbers."""
+
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from scheduler.core.model.cpu_memory_bounds import Needs, must_have
+from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
+from scheduler.core.model.queue_tree import QueueTree, subtree_sums
+from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, Snapshot
+from scheduler.core.packing.board import Board
+from scheduler.core.packing.selection import Refusal, Selection
+from scheduler.core.round.admission import Standing
+from scheduler.core.round.claim_order import Line
+from scheduler.core.round.feasibility import Shapes
+
+
+def explain(
+    snapshot: Snapshot, *, line: Line, shapes: Shapes, tree: QueueTree, selection: Selection, board: Board, needs: Needs
+) -> Waits:
+    """Return why every job without seats waits, in the order of the policy."""
+    granted = board.server[: len(snapshot.jobs)] != NO_ROW
+    causes = _Causes(snapshot, line, shapes, tree, selection, needs, granted, board.space.free)
+    rows = line.order[~granted[line.order]]
+    return Waits(job=rows, causes=causes.of_all(rows))
+
+
+class _Causes:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        line: Line,
+        shapes: Shapes,
+        tree: QueueTree,
+        selection: Selection,
+        needs: Needs,
+        granted: BoolArray,
+        free: list[int],
+    ) -> None:
+        jobs = snapshot.jobs
+        self._snapshot, self._shapes, self._tree, self._selection = snapshot, shapes, tree, selection
+        self._needs = needs
+        self._line, self._granted = line, granted
+        self._total = int(snapshot.servers.num_gpus.sum())
+        self._free_gpus = sum(free)
+        self._largest_free = max(free, default=0)
+        in_order = np.where(granted[line.order], jobs.num_gpus[line.order], 0)
+        self._ahead: IntArray = (np.cumsum(in_order) - in_order)[line.position]
+        self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
+        self._no_capacity: dict[int, Cause] = {}
+
+    # Lists of all jobs are made when somebody asks: often everybody who waits does so behind the same others.
+
+    @cached_property
+    def _gpus(self) -> list[int]:
+        return cast(list[int], self._snapshot.jobs.num_gpus.tolist())
+
+    @cached_property
+    def _queue(self) -> list[int]:
+        return cast(list[int], self._snapshot.jobs.queue.tolist())
+
+    @cached_property
+    def _possible(self) -> list[bool]:
+        return cast(list[bool], self._shapes.possible.tolist())
+
+    @cached_property
+    def _standing(self) -> list[int]:
+        return cast(list[int], self._line.admission.standing.tolist())
+
+    @cached_property
+    def _overtakers(self) -> dict[int, list[int]]:
+        return _last_granted(self._line, self._granted, self._snapshot.jobs.queue)
+
+    def of_all(self, rows: IntArray) -> list[Cause]:
+        """Return the causes of jobs in the order of the policy."""
+        refusals, causes = self._selection.refusals, []
+        gpus, ahead = self._snapshot.jobs.num_gpus[rows], self._ahead[rows]
+        is_late = self._shapes.possible[rows] & (self._total - ahead < gpus)
+        columns = (rows, gpus, ahead, is_late & (self._total > 0))
+        last_ahead, behind = -1, dict[int, Cause]()
+        for row, num_gpus, ahead_gpus, late in zip(*(column.tolist() for column in columns), strict=True):
+            if late:
+                # Most jobs that wait do so behind the same others, which one cause for each size says.
+                full_queue, open_gpus, _, first = refusals[row]
+                if full_queue == NO_ROW and first == NO_ROW and open_gpus < num_gpus:
+                    if ahead_gpus != last_ahead:
+                        last_ahead, behind = ahead_gpus, {}
+                    if num_gpus not in behind:
+                        numbers: Evidence = {**self._free(num_gpus), "ahead_gpus": ahead_gpus}
+                        behind[num_gpus] = WaitReason.BEHIND_POLICY_ORDER, numbers
+                    causes.append(behind[num_gpus])
+                    continue
+            causes.append(self._of(row))
+        return causes
+
+    def _of(self, row: int) -> Cause:
+        gpus = self._gpus[row]
+        if not self._total:
+            return WaitReason.NO_SERVER, {"needed_gpus": gpus, "servers": len(self._snapshot.servers)}
+        if not self._possible[row]:
+            return self._never(row)
+        refusal = self._selection.refusals[row]
+        if refusal.full_queue != NO_ROW:
+            return self._full_queue(row, refusal.full_queue)
+        if refusal.behind != NO_ROW:
+            return WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": gpus, "first_needs_gpus": self._gpus[refusal.behind]}
+        if refusal.open_gpus >= gpus:
+            return self._scattered(row, refusal)
+        position = self._line.position
+        for overtaker in self._overtakers[self._standing[row]]:
+            if position[overtaker] > position[row] and self._queue[overtaker] != self._queue[row]:
+                return self._over_quota(row, overtaker)
+        if gpus not in self._no_capacity:
+            self._no_capacity[gpus] = WaitReason.NO_CAPACITY, self._free(gpus)
+        return self._no_capacity[gpus]
+
+    def _free(self, gpus: int) -> Evidence:
+        return {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}
+
+    def _never(self, row: int) -> Cause:
+        largest = int(self._shapes.largest_gang[self._shapes.shape[row]])
+        servers = self._snapshot.servers
+        evidence: Evidence = {
+            "needed_gpus": self._gpus[row],
+            "largest_possible_gpus": largest,
+            "servers": len(servers),
+            "max_servers": int(self._snapshot.jobs.max_servers[row]),
+        }
+        if self._needs.tight:
+            evidence["needed_cpus"] = float(self._snapshot.jobs.min_cpus[row])
+            evidence["needed_memory_bytes"] = float(self._snapshot.jobs.min_memory_bytes[row])
+        return WaitReason.NEVER_FEASIBLE, evidence
+
+    def _queue_numbers(self, row: int, queue: int) -> Evidence:
+        return {
+            "needed_gpus": self._gpus[row],
+            "queue_id": int(self._snapshot.queues.queue_id[queue]),
+            "queue_held_gpus": self._held[queue],
+            "queue_quota_gpus": self._tree.quota[queue],
+        }
+
+    def _full_queue(self, row: int, queue: int) -> Cause:
+        most = int(self._snapshot.queues.max_gpus[queue])
+        numbers = self._queue_numbers(row, queue)
+        if self._tree.cap[queue] == most:
+            return WaitReason.QUEUE_MAX, {**numbers, "queue_max_gpus": most}
+        return WaitReason.QUEUE_QUOTA, {**numbers, "may_borrow": 0}
+
+    def _over_quota(self, row: int, overtaker: int) -> Cause:
+        path = self._tree.paths[self._queue[row]]
+        # Of the queues that the other is not below: the nearest to the root that holds what it is entitled to.
+        above_other = self._tree.paths[self._queue[overtaker]]
+        apart = [node for node in path if node not in above_other]
+        over = [node for node in apart if self._held[node] + self._gpus[row] > self._tree.quota[node]]
+        other = int(self._snapshot.queues.queue_id[self._queue[overtaker]])
+        numbers = self._queue_numbers(row, over[-1] if over else path[0])
+        return WaitReason.QUEUE_QUOTA, {**numbers, "may_borrow": 1, "other_queue_id": other}
+
+    def _scattered(self, row: int, refusal: Refusal) -> Cause:
+        numbers: Evidence = {
+            "needed_gpus": self._gpus[row],
+            "free_gpus": self._free_gpus,
+            "largest_free_gpus": self._largest_free,
+            "max_servers": int(self._snapshot.jobs.max_servers[row]),
+        }
+        if not refusal.starved:
+            return WaitReason.FRAGMENTATION, numbers
+        least, share = self._needs.cpus_least[row], self._needs.cpus_share
+        cpus = must_have(least, self._needs.cpus_most[row], share).max() * self._gpus[row]
+        least, share = self._needs.memory_least[row], self._needs.memory_share
+        memory = must_have(least, self._needs.memory_most[row], share).max() * self._gpus[row]
+        return WaitReason.CPU_OR_MEMORY, {
+            **numbers,
+            "needed_cpus": round(float(cpus), 3),
+            "needed_memory_bytes": float(memory),
+        }
+
+
+def _last_granted(line: Line, granted: BoolArray, queue: IntArray) -> dict[int, list[int]]:
+    """Return for each standing the last jobs of two queues that were granted with a stronger one, the last first."""
+    last: dict[int, list[int]] = {}
+    stronger: dict[int, int] = {}  # by queue
+    for level in Standing:
+        last[int(level)] = sorted(stronger.values(), key=lambda row: -int(line.position[row]))[:2]
+        rows = line.order[(granted & (line.admission.standing == level))[line.order]].tolist()
+        for own, row in dict(zip(queue[rows].tolist(), rows, strict=True)).items():  # the last of each queue
+            if own not in stronger or line.position[row] > line.position[stronger[own]]:
+                stronger[own] = row
+    return last

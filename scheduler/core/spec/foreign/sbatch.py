@@ -1,0 +1,195 @@
+"""A batch script of Slurm: its ``#SBATCH`` lines become fields, the script itself becomes a file that bash runs."""
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scheduler.core.spec.foreign.translation import Translation, plain_name
+from scheduler.core.spec.units import format_duration
+
+SCRIPT = "job.sh"
+_SHORT = {
+    "J": "job-name", "G": "gpus", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "t": "time", "p": "partition",
+    "A": "account", "o": "output", "e": "error", "D": "chdir", "a": "array", "d": "dependency", "C": "constraint",
+    "w": "nodelist", "x": "exclude", "q": "qos", "H": "hold", "L": "licenses", "i": "input",
+}  # fmt: skip
+_MEGABYTES = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+
+# Options that change nothing here or are done otherwise, and what to say about them.
+_ELSEWHERE = {
+    "partition": "Choose a queue instead; a queue has a quota, not a set of servers.",
+    "account": "The queue says who pays.",
+    "qos": "The queue and schedule.priority say how urgent it is.",
+    "output": "Clusterweb keeps the log and shows it live.",
+    "error": "Errors go into the same log as the output.",
+    "mail-user": "Set notifications on your own page.",
+    "mail-type": "Set notifications on your own page.",
+    "chdir": "A job runs in a directory of its own; use absolute paths for data.",
+    "array": "Submit one job for each index, or a search as an experiment.",
+    "dependency": "Jobs do not wait for each other; submit it when the other has ended.",
+    "constraint": "Servers are chosen by what the job needs, not by features.",
+    "nodelist": "Servers are chosen by the scheduler.",
+    "exclude": "Servers are chosen by the scheduler; ask an admin to drain a bad one.",
+    "exclusive": "A job has its GPUs, cores and memory for itself, not the whole server.",
+}
+
+
+@dataclass(slots=True)
+class _Request:
+    """What the options ask for together."""
+
+    nodes: int = 1
+    tasks: int = 1
+    gpus: int | None = None
+    gpus_per_node: int | None = None
+    gpus_per_task: int | None = None
+    cpus_per_task: int | None = None
+    cpus_per_gpu: int | None = None
+    mb_per_node: float | None = None
+    mb_per_gpu: float | None = None
+    mb_per_cpu: float | None = None
+
+
+def from_sbatch(text: str, *, queue: str) -> Translation:
+    """Return the spec that does what the script asks Slurm for."""
+    made = Translation()
+    made.spec |= {"name": "sbatch-job", "queue": queue, "command": ["bash", SCRIPT], "files": {SCRIPT: text}}
+    asked = _Request()
+    for option, value, line in _options(text):
+        try:
+            _read(made, asked, option, value, line)
+        except ValueError:
+            made.skip(line, f"{value!r} is not understood.")
+    _resources(made, asked)
+    for number, line in enumerate(text.splitlines(), start=1):
+        word = line.strip().split(" ", 1)[0]
+        if word in {"srun", "mpirun", "mpiexec"}:
+            made.skip(f"line {number}: {line.strip()}", f"Start the program directly: {word} is not there.")
+        elif word in {"module", "ml"}:
+            made.skip(f"line {number}: {line.strip()}", "Modules are not loaded; name the program with its path.")
+    return made
+
+
+def _options(text: str) -> list[tuple[str, str, str]]:
+    """Return (long name, value, line) of every option; Slurm stops at the first command."""
+    found = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            break
+        if not stripped.startswith("#SBATCH"):
+            continue
+        try:
+            words = shlex.split(stripped.removeprefix("#SBATCH"), comments=True)
+        except ValueError:  # a quote without its end
+            found.append(("", stripped, stripped))
+            continue
+        while words:
+            word = words.pop(0)
+            if word.startswith("--"):
+                name, has_value, value = word[2:].partition("=")
+            else:
+                name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
+                has_value = value
+            if not has_value and words and not words[0].startswith("-"):
+                value = words.pop(0)
+            found.append((name, value, stripped))
+    return found
+
+
+def _read(made: Translation, asked: _Request, option: str, value: str, line: str) -> None:
+    number: dict[str, str] = {
+        "nodes": "nodes", "ntasks": "tasks", "gpus-per-node": "gpus_per_node", "gpus-per-task": "gpus_per_task",
+        "gpus": "gpus", "cpus-per-task": "cpus_per_task", "cpus-per-gpu": "cpus_per_gpu",
+    }  # fmt: skip
+    memory = {"mem": "mb_per_node", "mem-per-gpu": "mb_per_gpu", "mem-per-cpu": "mb_per_cpu"}
+    if option in number:
+        setattr(asked, number[option], int(value.rpartition(":")[2].partition("-")[0]))
+        if ":" in value:
+            made.skip(line, "The type of the GPU is not looked at.")
+    elif option == "gres":
+        for part in value.split(","):
+            found = re.fullmatch(r"gpu(?::[A-Za-z0-9_.-]+)??(?::(\d+))?", part)
+            if found:
+                asked.gpus_per_node = int(found[1] or 1)
+                if part.count(":") > 1:
+                    made.skip(line, "The type of the GPU is not looked at.")
+            else:
+                made.skip(line, f"There is no resource {part} here.")
+    elif option in memory:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", value.upper())
+        if found is None:
+            raise ValueError(value)
+        setattr(asked, memory[option], float(found[1]) * _MEGABYTES[found[2]])
+    elif not option:
+        raise ValueError(value)
+    elif option in _DIRECT:
+        _DIRECT[option](made, value)
+    else:
+        made.skip(line, _ELSEWHERE.get(option, f"There is nothing like --{option} here."))
+
+
+def _resources(made: Translation, asked: _Request) -> None:
+    per_node = asked.gpus_per_node if asked.gpus_per_node is not None else (asked.gpus_per_task or 0) * asked.tasks
+    gpus = asked.gpus if asked.gpus is not None else per_node * asked.nodes
+    if gpus == 0:
+        made.skip("no GPU is asked for", "Every job has at least one GPU; it gets one.")
+        gpus = 1
+    made.put("resources", "gpus", gpus)
+    cpus = (asked.cpus_per_gpu or 0) * gpus or (asked.cpus_per_task or 0) * asked.tasks
+    made.put("resources", "cpus", cpus or "auto")
+    megabytes = (
+        (asked.mb_per_node or 0) * asked.nodes
+        or (asked.mb_per_gpu or 0) * gpus
+        or (asked.mb_per_cpu or 0) * max(1, cpus)
+    )
+    made.put("resources", "memory", f"{round(megabytes)}MiB" if megabytes else "auto")
+    if asked.nodes > 1:
+        made.skip(f"--nodes={asked.nodes}", "The scheduler chooses the servers; their sum of GPUs is asked for.")
+
+
+def _time(made: Translation, value: str) -> None:
+    """Read minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
+    days, dash, rest = value.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if len(parts) > 3:
+        raise ValueError(value)
+    if dash:
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 3:
+        hours, minutes, seconds = parts
+    else:
+        hours, minutes, seconds = 0, parts[0], (parts[1] if len(parts) == 2 else 0)
+    total_s = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    if total_s <= 0:
+        raise ValueError(value)
+    made.put("schedule", "max_duration", format_duration(total_s))
+
+
+def _signal(made: Translation, value: str) -> None:
+    """Read ``[B:]USR1@120``: so long before its end the job wants to be warned."""
+    made.put("checkpoint", "grace", format_duration(int(value.rpartition("@")[2] or 60)))
+
+
+def _export(made: Translation, value: str) -> None:
+    for part in value.split(","):
+        name, equals, content = part.partition("=")
+        if equals:
+            made.put("env", name, content)
+        elif name not in {"ALL", "NONE"}:
+            made.skip(f"--export={name}", "Your shell's environment is not sent; name the value under env.")
+
+
+def _name(made: Translation, value: str) -> None:
+    made.spec["name"] = plain_name(value, otherwise="sbatch-job")
+
+
+_DIRECT: dict[str, Callable[[Translation, str], None]] = {
+    "job-name": _name,
+    "time": _time,
+    "signal": _signal,
+    "export": _export,
+    "requeue": lambda made, value: None,  # what a preempted or failed job does anyway
+    "no-requeue": lambda made, value: made.put("retry", "max", 0),
+}

@@ -1,0 +1,104 @@
+"""Search spaces of experiments: which parameters vary, over what, and how a job's spec becomes that of a configuration.
+
+Pure. Which values are tried next is chosen in ``services/suggestions.py``.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.core.model.errors import FieldError, SpecInvalid
+
+Value = float | int | str
+MOST_PARAMETERS = 32
+MOST_CHOICES = 64
+_KEYS = frozenset({"low", "high", "log", "integer", "choices"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One thing that varies.
+
+    Attributes:
+        name: Stands in the spec as ``{name}``.
+        choices: The values to choose from; empty for a range.
+        low, high: Ends of a range, both included.
+        log: Whether the range is searched on a logarithmic scale.
+        integer: Whether only whole numbers are tried.
+    """
+
+    name: str
+    choices: tuple[Value, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    integer: bool = False
+
+
+def read_space(data: Any) -> tuple[Parameter, ...]:  # JSON
+    """Return the parameters of a space: ``{"lr": {"low": 1e-4, "high": 1, "log": true}, "opt": {"choices": [...]}}``.
+
+    Raises:
+        SpecInvalid: With an entry for every parameter that makes no sense; pointers begin with ``/space``.
+    """
+    if not (isinstance(data, Mapping) and 1 <= len(data) <= MOST_PARAMETERS):
+        detail = f"space must name 1 to {MOST_PARAMETERS} parameters."
+        raise SpecInvalid([FieldError(pointer="/space", code="type", detail=detail)])
+    found: list[Parameter] = []
+    errors: list[FieldError] = []
+    for name, one in data.items():
+        try:
+            found.append(_read(str(name), one))
+        except ValueError as error:
+            errors.append(FieldError(pointer=f"/space/{name}", code="value", detail=f"{name} {error}"))
+    if errors:
+        raise SpecInvalid(errors)
+    return tuple(found)
+
+
+def _read(name: str, data: Any) -> Parameter:  # JSON
+    if not (name.isidentifier() and len(name) <= 40):
+        raise ValueError("is no name: take letters, digits and underscores, at most 40.")
+    if not isinstance(data, Mapping) or not set(data) <= _KEYS:
+        raise ValueError(f"must be a mapping with some of {', '.join(sorted(_KEYS))}.")
+    choices = data.get("choices")
+    if choices is not None:
+        is_list = isinstance(choices, list) and 1 <= len(choices) <= MOST_CHOICES and len(data) == 1
+        if not is_list or not all(isinstance(value, str | int | float) for value in choices):
+            raise ValueError(f"takes choices alone: 1 to {MOST_CHOICES} numbers or texts.")
+        return Parameter(name=name, choices=tuple(choices))
+    low, high = data.get("low"), data.get("high")
+    log, integer = data.get("log", False), data.get("integer", False)
+    if not (isinstance(log, bool) and isinstance(integer, bool)):
+        raise ValueError("takes true or false as log and integer.")
+    if not all(
+        isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in (low, high)
+    ):
+        raise ValueError("needs low and high, both numbers, or choices.")
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    if low >= high or (log and low <= 0) or (integer and (low % 1 or high % 1)):
+        raise ValueError("needs low below high; above 0 on a logarithmic scale, whole for whole numbers.")
+    return Parameter(name=name, low=float(low), high=float(high), log=log, integer=integer)
+
+
+def filled(spec: Mapping[str, Any], values: Mapping[str, Value], *, number: int) -> dict[str, Any]:  # JSON of a spec
+    """Return the spec of one configuration: ``{name}`` in command and environment replaced, its number in its name."""
+    text = {f"{{{name}}}": str(value) for name, value in values.items()}
+
+    def put(part: Any) -> Any:  # JSON
+        if isinstance(part, str):
+            for mark, value in text.items():
+                part = part.replace(mark, value)
+        return part
+
+    command, env = spec.get("command"), spec.get("env")
+    changes: dict[str, Any] = {"name": f"{str(spec.get('name', 'search'))[:70]}-{number}"}
+    if isinstance(command, list):
+        changes["command"] = [put(part) for part in command]
+    elif command is not None:
+        changes["command"] = put(command)
+    if isinstance(env, Mapping):
+        changes["env"] = {key: put(value) for key, value in env.items()}
+    return {**spec, **changes}
