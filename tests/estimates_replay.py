@@ -20,8 +20,8 @@ from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_t
 from scheduler.simulator.columns import Columns
 from scheduler.simulator.engine import simulate
 from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
+from scheduler.simulator.incremental.planning import held_of, renumbered
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.planning import held_of, renumbered
 from scheduler.simulator.run_times import Ended
 from scheduler.simulator.saving import load
 from scheduler.simulator.tally import Tally

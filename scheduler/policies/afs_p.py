@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.knock_out import Rule, knock_out
-from scheduler.core.least import least_shares
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.core.performance.curves import curves_of
-from scheduler.core.undisturbed import undisturbed_shares
+from scheduler.policies.math.knock_out import Rule, knock_out
+from scheduler.policies.math.least import least_shares
+from scheduler.policies.math.undisturbed import undisturbed_shares
 
 _RULE = Rule(shrinking=False, ties_to_later=True)
 # Times of rounds are sums of floats.

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.leases import in_lease
 from scheduler.core.model.tables import FloatArray, JobTable, Snapshot
+from scheduler.policies.math.leases import in_lease
 
 # Keys drift all the time while somebody waits: a shell without fixed rounds looks again after a second.
 _LOOK_AGAIN_S = 1.0

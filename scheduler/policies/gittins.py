@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.gittins import Denominator, IndexTable, index_table
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.policies.las import Las
+from scheduler.policies.math.gittins import Denominator, IndexTable, index_table
 
 # 5 % steps of 9,999 services of past YARN jobs that the Tiresias simulator comes with (SymbioticLab/Tiresias, commit
 # 959f9b0, yarn-gput10000.csv): the values at 2.5 %, 7.5 % ... 97.5 %, GPU-seconds.

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.least import least_shares
 from scheduler.core.model.tables import FloatArray, IntArray, JobTable, Snapshot
+from scheduler.policies.math.least import least_shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

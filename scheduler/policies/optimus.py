@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.least import least_shares
 from scheduler.core.model.tables import FloatArray, IntArray, Snapshot
 from scheduler.core.performance.curves import curves_of
+from scheduler.policies.math.least import least_shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

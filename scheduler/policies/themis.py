@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.auction import NOTHING, Bid, award, levels
-from scheduler.core.leases import in_lease
 from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, Snapshot
 from scheduler.core.performance.curves import SpeedTable, speed_table
+from scheduler.policies.math.auction import NOTHING, Bid, award, levels
+from scheduler.policies.math.leases import in_lease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.begun import Begun
 from scheduler.simulator.columns import Columns
+from scheduler.simulator.incremental.planning import DUST_S, Planner, WholeRounds
+from scheduler.simulator.incremental.replay_plan import planner_of
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.planners import planner_of
-from scheduler.simulator.planning import DUST_S, Planner, WholeRounds
 from scheduler.simulator.records import records_of
 from scheduler.simulator.saving import Setting, load, save, setting_of
 from scheduler.simulator.tally import Tally

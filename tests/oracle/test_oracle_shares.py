@@ -10,11 +10,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.core.auction import Bid, award
 from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
+from scheduler.policies.math.auction import Bid, award
 from tests.oracle.auction import NOTHING, TiedError, best, kept_part, themis
 from tests.oracle.cases import Case, random_case, smallest
 from tests.oracle.shares import SHARES as PLAIN

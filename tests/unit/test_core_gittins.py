@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.gittins import Denominator, best_index, gittins_index, index_table
+from scheduler.policies.math.gittins import Denominator, best_index, gittins_index, index_table
 
 # Tiresias example A.
 SERVICES = np.array([4.0, 8.0, 12.0])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.core.knock_out import Rule, knock_out
 from scheduler.core.model.tables import FloatArray
 from scheduler.core.performance.curves import Curves, SpeedTable
+from scheduler.policies.math.knock_out import Rule, knock_out
 
 
 def plain_loop(

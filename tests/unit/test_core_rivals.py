@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.free_gpus import Site, Space
-from scheduler.core.packing.rivals import Key, Rivals
+from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
 
 
 def _weakest_first(rivals: Rivals, stronger: Key) -> list[int]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.core import leases
 from scheduler.policies.ftf import Ftf, fairness
+from scheduler.policies.math import leases
 from tests.replays import job, replay
 from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
 

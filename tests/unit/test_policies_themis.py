@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.auction import NOTHING, Bid, award, levels
 from scheduler.core.model.profile import Profile
 from scheduler.core.time_fractions import fair_fractions
+from scheduler.policies.math.auction import NOTHING, Bid, award, levels
 from scheduler.policies.themis import Market, Themis, offered_jobs
 from tests.elastic import elastic_job, holding
 from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of

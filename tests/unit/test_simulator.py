@@ -12,8 +12,8 @@ from scheduler.choices import build_config
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, parse_profile
 from scheduler.core.operations.failures import RetryRules
-from scheduler.core.packing.short import ShortWalk
 from scheduler.simulator.engine import simulate
+from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.outcome import Outcome
 from scheduler.simulator.retries import ByRules

@@ -8,12 +8,12 @@ the weakest.
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from scheduler.core import leases
 from scheduler.core.model.changes import Changes
 from scheduler.core.model.tables import BoolArray
-from scheduler.core.packing.rivals import Key
 from scheduler.core.round.config import Leases
+from scheduler.policies.math import leases
 from scheduler.simulator.columns import Columns, cells
+from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.world import World
 
 # Times of rounds are sums of floats.

@@ -12,15 +12,15 @@ import numpy as np
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.packing.fresh import FreshWalk, Weakest
-from scheduler.core.packing.rivals import Key
-from scheduler.core.packing.short import Moves
 from scheduler.core.round.config import ChangesBySelf, Leases, Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
 from scheduler.simulator.columns import Columns
-from scheduler.simulator.leased import LeasedOrder
-from scheduler.simulator.planning import amend_overdue, granted
-from scheduler.simulator.queue_rounds import Glance
+from scheduler.simulator.incremental.lease_order import LeasedOrder
+from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
+from scheduler.simulator.incremental.planning import amend_overdue, granted
+from scheduler.simulator.incremental.preemption_candidates import Key
+from scheduler.simulator.incremental.queue_rounds import Glance
+from scheduler.simulator.incremental.single_queue_walk import Moves
 from scheduler.simulator.world import World
 
 _STRIDE = 16  # running jobs handed out at once; doubles in a round

@@ -14,10 +14,10 @@ import numpy as np
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
-from scheduler.core.packing.rivals import Key, Keys
-from scheduler.core.packing.short import Moves, ShortWalk
 from scheduler.core.performance.resources import Filling, rounded_share
 from scheduler.core.round.config import Locality
+from scheduler.simulator.incremental.preemption_candidates import Key, Keys
+from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
 
 # Place of a job in the line of its group: (first start or +inf, arrival, row), smallest first.
 _Place = tuple[float, float, int]

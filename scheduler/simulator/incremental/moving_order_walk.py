@@ -10,9 +10,9 @@ from typing import Protocol
 
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.free_gpus import Gang
-from scheduler.core.packing.rivals import Key, Rivals
-from scheduler.core.packing.short import ShortWalk
 from scheduler.core.round.config import Locality
+from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
+from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 
 
 class Weakest(Protocol):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Space
-from scheduler.core.packing.rivals import Key, Rivals
+from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
 
 
 class Search:

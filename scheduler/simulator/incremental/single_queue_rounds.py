@@ -14,9 +14,6 @@ from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.packing.filling import FillingWalk
-from scheduler.core.packing.rivals import Key
-from scheduler.core.packing.short import ShortWalk
 from scheduler.core.round.config import (
     ByRemaining,
     ChangesBySelf,
@@ -33,9 +30,12 @@ from scheduler.core.round.config import (
 )
 from scheduler.core.round.feasibility import gangs_of, shapes_of
 from scheduler.simulator.columns import Columns, cells
-from scheduler.simulator.fresh_rounds import FreshRounds
-from scheduler.simulator.planning import amend_overdue, granted
-from scheduler.simulator.service_steps import Steps
+from scheduler.simulator.incremental.group_filling_walk import FillingWalk
+from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
+from scheduler.simulator.incremental.planning import amend_overdue, granted
+from scheduler.simulator.incremental.preemption_candidates import Key
+from scheduler.simulator.incremental.service_steps import Steps
+from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 from scheduler.simulator.world import World
 
 # So many rows are looked at one by one sooner than as columns.

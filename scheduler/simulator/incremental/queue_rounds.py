@@ -33,8 +33,8 @@ from scheduler.core.round.config import (
 from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
 from scheduler.core.round.seat_jobs import attempts
 from scheduler.simulator.columns import Columns
-from scheduler.simulator.overtaking import Overtaking
-from scheduler.simulator.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s
+from scheduler.simulator.incremental.overtaking import Overtaking
+from scheduler.simulator.incremental.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s
 from scheduler.simulator.world import World
 
 

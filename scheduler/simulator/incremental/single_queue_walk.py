@@ -14,9 +14,9 @@ from heapq import heapify, heappop, heappush
 from scheduler.core.model.tables import NO_ROW, ServerTable
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang, Site, Space
-from scheduler.core.packing.rivals import Key, Keys, Rivals
-from scheduler.core.packing.room import Search
 from scheduler.core.round.config import Locality
+from scheduler.simulator.incremental.gang_room import Search
+from scheduler.simulator.incremental.preemption_candidates import Key, Keys, Rivals
 
 
 @dataclass(slots=True, kw_only=True)
