@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.bench_sim import CPUS, GPUS, LOAD, MEMORY_BYTES, NUM_SERVERS, ROUND_S, bare_loop_s
 from scheduler.choices import build_config
 from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
-from scheduler.simulator.engine import simulate
+from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.workloads.philly import QUEUES, philly_like, philly_quotas
 
 QUESTION = "How long does it take to replay 30,000 jobs in 14 queues on 313 servers of 8 GPUs, rounds of 60 s?"

@@ -19,8 +19,8 @@ import numpy as np
 from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.workloads.elastic import elastic
 from scheduler.simulator.workloads.philly import philly_like
 

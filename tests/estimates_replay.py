@@ -16,18 +16,18 @@ import numpy as np
 from scheduler.core.model.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.operations.start_calibration import LATE_FRAC, bound_s, level_next, ratio, stretch
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
-from scheduler.simulator.columns import Columns
-from scheduler.simulator.engine import simulate
-from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
+from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
+from scheduler.simulator.forecasts.run_times import Ended
 from scheduler.simulator.incremental.planning import held_of, renumbered
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.run_times import Ended
-from scheduler.simulator.saving import load
-from scheduler.simulator.tally import Tally
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.saving import load
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.tally import Tally
+from scheduler.simulator.state.world import World
+from scheduler.simulator.study.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.traces import open_trace
 from scheduler.simulator.traces import trace as cut
-from scheduler.simulator.world import World
 
 MONTH = Path(__file__).resolve().parents[1] / "fixtures" / "traces" / "philly_2017-10.csv.gz"
 # Three virtual clusters of Philly that keep the servers below busy.

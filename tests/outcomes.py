@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.simulator.outcome import Outcome, Records, Series, Stays
+from scheduler.simulator.state.outcome import Outcome, Records, Series, Stays
 
 Columns = Any  # lists or arrays, by name
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from scheduler.choices import build_config
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Outcome
 from tests.strategies import QueueRow, ServerRow, snapshot_of
 
 

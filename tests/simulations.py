@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.core.management import call_command
 
-from scheduler.simulator.outcome import Summary
+from scheduler.simulator.state.outcome import Summary
 
 ROOT = Path(__file__).resolve().parents[1]
 # Above any default, so that a run with these and a run without differ.

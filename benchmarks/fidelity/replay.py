@@ -9,9 +9,9 @@ from benchmarks.fidelity.calibration import Measured
 from benchmarks.fidelity.live import LOCALITY, MECHANISM, seconds
 from benchmarks.fidelity.workload import Planned
 from scheduler.choices import build_config
-from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

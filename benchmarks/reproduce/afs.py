@@ -18,9 +18,9 @@ from scheduler.policies.optimus import Optimus
 from scheduler.policies.srsf import Srsf
 from scheduler.policies.srtf import Srtf
 from scheduler.policies.themis import Themis
-from scheduler.simulator.costs import Change, Manager, ReconfigurationCosts, thrashing_replay
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Stays
+from scheduler.simulator.state.costs import Change, Manager, ReconfigurationCosts, thrashing_replay
+from scheduler.simulator.state.outcome import Stays
 
 TITLE = "AFS and CoDDL"
 SOURCE = "Hwang et al., *Elastic Resource Sharing for Distributed Deep Learning*, NSDI 2021."

@@ -12,7 +12,7 @@ from scheduler.choices import build_config
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.draws import Draws, zipf
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.state.outcome import Outcome
 
 TITLE = "DRF and Tetris"
 SOURCE = (

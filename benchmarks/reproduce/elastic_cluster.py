@@ -8,12 +8,12 @@ from scheduler.core.model.profile import scaling
 from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
-from scheduler.simulator.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
-from scheduler.simulator.costs import ReconfigurationCosts
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.measured import afs_profiles
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.speeds.measured import afs_profiles
+from scheduler.simulator.state.costs import ReconfigurationCosts
+from scheduler.simulator.state.outcome import Outcome
+from scheduler.simulator.study.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.workloads import elastic
 
 SERVERS, GPUS = 8, 8

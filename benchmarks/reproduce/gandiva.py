@@ -18,10 +18,10 @@ from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.affinity import Affinity
 from scheduler.policies.fifo import Fifo
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.measured import gavel_models, gavel_pairs, gavel_profile
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.speeds.measured import gavel_models, gavel_pairs, gavel_profile
+from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.workloads import philly_like
 from scheduler.simulator.workloads.philly import SIMPLE_GANGS, draw_gangs
 

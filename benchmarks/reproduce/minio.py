@@ -6,7 +6,8 @@ from random import Random
 
 from benchmarks.reproduce.row import Row, against
 from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s, lru_hit_frac
-from scheduler.simulator.cache import (
+from scheduler.simulator.draws import Draws
+from scheduler.simulator.speeds.cache import (
     Cache,
     Lru,
     MinIo,
@@ -17,7 +18,6 @@ from scheduler.simulator.cache import (
     misses,
     misses_by_epoch,
 )
-from scheduler.simulator.draws import Draws
 
 TITLE = "MinIO and CoorDL"
 SOURCE = "Mohan et al., *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021."

@@ -19,12 +19,12 @@ from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.placement.relax import Relax
 from scheduler.policies.fifo import Fifo
-from scheduler.simulator.accuracy import curve, draw_training
-from scheduler.simulator.cluster import QueueSpec, queue_table
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.retries import attempts
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.speeds.accuracy import curve, draw_training
+from scheduler.simulator.state.retries import attempts
+from scheduler.simulator.study.cluster import QueueSpec, queue_table
 from scheduler.simulator.workloads import philly_like, philly_quotas
 
 TITLE = "Philly"

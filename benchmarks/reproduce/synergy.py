@@ -10,8 +10,8 @@ from scheduler.choices import build_config
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.performance.cache_model import Storage, epoch_s
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.cache import MinIo, Shop, epoch_by_items_s
-from scheduler.simulator.outcome import Records
+from scheduler.simulator.speeds.cache import MinIo, Shop, epoch_by_items_s
+from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.traces import read_trace
 
 TITLE = "Synergy"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from scheduler.core.model.tables import FloatArray
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.profiles import synergy_profiles
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.speeds.profiles import synergy_profiles
+from scheduler.simulator.state.outcome import Outcome
+from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.workloads.synergy import synergy_split, with_rate
 
 HOUR_S, ROUND_S = 3_600.0, 300.0

@@ -16,7 +16,7 @@ from scheduler.policies.las import Las
 from scheduler.policies.maxmin import Maxmin
 from scheduler.policies.themis import Themis
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Records
+from scheduler.simulator.state.outcome import Records
 
 TITLE = "Themis"
 SOURCE = "Mahajan et al., *Themis: Fair and Efficient GPU Cluster Scheduling*, NSDI 2020."

@@ -12,11 +12,11 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import FloatArray, IntArray
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Records
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Records
+from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.traces import read_trace
 from scheduler.simulator.workloads import philly_like
 

@@ -13,7 +13,7 @@ from agents.cacheowners import owner_bytes, sweep
 from agents.runtime.dataset import CachedDataset
 from benchmarks.runtime.figure import Figure
 from scheduler.core.performance.cache_model import lru_hit_frac
-from scheduler.simulator.cache import Lru
+from scheduler.simulator.speeds.cache import Lru
 
 TITLE = "Dataset cache (MinIO)"
 ITEM_BYTES = 4096

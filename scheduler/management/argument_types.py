@@ -3,7 +3,7 @@
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
-from scheduler.simulator.profiles import CLASSES
+from scheduler.simulator.speeds.profiles import CLASSES
 
 # Thirty years.
 MOST_ROUND_S = 1e9

@@ -11,9 +11,9 @@ from scheduler.choices import Choice, choices
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.management.argument_types import model_mix, number, round_length, seed_list, whole
 from scheduler.options import Parameter
-from scheduler.simulator.cluster import MOST_SERVERS
-from scheduler.simulator.costs import Manager
-from scheduler.simulator.profiles import DEFAULT_MIX
+from scheduler.simulator.speeds.profiles import DEFAULT_MIX
+from scheduler.simulator.state.costs import Manager
+from scheduler.simulator.study.cluster import MOST_SERVERS
 
 
 class ShowChoices(Action):

@@ -12,15 +12,15 @@ from typing import Protocol
 from tqdm import tqdm
 
 from scheduler.simulator import VERSION
-from scheduler.simulator.arms import Arm
-from scheduler.simulator.compare import Tell, compare
-from scheduler.simulator.costs import ReconfigurationCosts
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.leftover import left_over
-from scheduler.simulator.records_file import check_suffix, write_placements, write_records, write_series
-from scheduler.simulator.saving import UnusableStateError
-from scheduler.simulator.study import Prepared, Result, States, Study, prepare, replay
-from scheduler.simulator.summary_text import as_json, table
+from scheduler.simulator.replay.saving import UnusableStateError
+from scheduler.simulator.report.leftover import left_over
+from scheduler.simulator.report.records_file import check_suffix, write_placements, write_records, write_series
+from scheduler.simulator.report.summary_text import as_json, table
+from scheduler.simulator.state.costs import ReconfigurationCosts
+from scheduler.simulator.study.arms import Arm
+from scheduler.simulator.study.compare import Tell, compare
+from scheduler.simulator.study.study import Prepared, Result, States, Study, prepare, replay
 
 STDOUT = Path("-")
 

@@ -12,8 +12,8 @@ from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if
-from scheduler.simulator.summary_text import METRICS, Metric, mean_of
-from scheduler.simulator.variants import variant_from, variant_names
+from scheduler.simulator.report.summary_text import METRICS, Metric, mean_of
+from scheduler.simulator.study.variants import variant_from, variant_names
 
 # A worker says every second that it works on a scenario.
 SILENT_AFTER_S = 15.0

@@ -13,7 +13,7 @@ from scheduler.services.events import event_record
 from scheduler.services.inputs import REASON_CHARS, Problems
 from scheduler.services.permission import Doer, require_admin
 from scheduler.services.settings import CHOSEN, cluster_row, settings_checked, settings_of
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.study.variants import ARM_FIELDS
 
 
 def shadow_row() -> Shadow:

@@ -22,9 +22,9 @@ from scheduler.models import Job, TraceFile
 from scheduler.selectors.whatif import trace_files_visible
 from scheduler.services.inputs import Problems
 from scheduler.services.settings import cluster_row
-from scheduler.simulator.run_times import LEAST_ENDED_OF_ALL
+from scheduler.simulator.forecasts.run_times import LEAST_ENDED_OF_ALL
+from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.traces import READERS
-from scheduler.simulator.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
 
 VARIANTS = (2, 6)

@@ -16,10 +16,10 @@ from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Scenario
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.settings import cluster_row
-from scheduler.simulator.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.starting_points import columns_to_json, servers_from
-from scheduler.simulator.variants import servers_with, variant_from
+from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup, server_table
+from scheduler.simulator.study.starting_points import columns_to_json, servers_from
+from scheduler.simulator.study.variants import servers_with, variant_from
 from scheduler.whatif.live_base import live_base, servers_json
 from scheduler.whatif.past_base import past_base
 

@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.figures import figures_of, figures_to_json
-from scheduler.simulator.narrowed import narrowed
-from scheduler.simulator.starting_points import ready
-from scheduler.simulator.study import Result
-from scheduler.simulator.summary import summarize
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.summary import summarize
+from scheduler.simulator.report.figures import figures_of, figures_to_json
+from scheduler.simulator.report.narrowed import narrowed
+from scheduler.simulator.study.starting_points import ready
+from scheduler.simulator.study.study import Result
+from scheduler.simulator.study.variants import variant_from
 from scheduler.simulator.traces.errors import TraceError
-from scheduler.simulator.variants import variant_from
 
 TELL_EVERY_S = 0.1
 Json = dict[str, Any]  # one message

@@ -22,9 +22,9 @@ from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
 from scheduler.ports import Ports
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.futures import Outlook, Submitted, outlook, quantile
-from scheduler.simulator.run_times import ended_of
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
+from scheduler.simulator.forecasts.run_times import ended_of
+from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.late_bounds import outcomes_count, stretch_now
 from scheduler.whatif.live_base import ended_rows, owners_of
 

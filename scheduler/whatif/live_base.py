@@ -9,8 +9,8 @@ from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.narrowed import unnamed
-from scheduler.simulator.starting_points import columns_to_json, snapshot_to_json
+from scheduler.simulator.report.narrowed import unnamed
+from scheduler.simulator.study.starting_points import columns_to_json, snapshot_to_json
 
 # The newest jobs that ended: what is known of how long jobs run.
 MOST_ENDED = 2_000

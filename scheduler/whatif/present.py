@@ -23,9 +23,9 @@ from scheduler.live.smoke import smoke_sized
 from scheduler.live.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job
 from scheduler.services.settings import cluster_row
-from scheduler.simulator.futures import Outlook, outlook, quantile
-from scheduler.simulator.run_times import ended_of
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.forecasts.futures import Outlook, outlook, quantile
+from scheduler.simulator.forecasts.run_times import ended_of
+from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.estimates import HORIZON_S, LEAST_FUTURES, submitted_lately
 from scheduler.whatif.live_base import ended_rows, owners_of
 

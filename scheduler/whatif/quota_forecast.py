@@ -21,9 +21,9 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues import Move, Quota, quota_problems
 from scheduler.services.settings import cluster_row
-from scheduler.simulator.forecast import Forecast, QueueFigures, forecast
-from scheduler.simulator.run_times import ended_of
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
+from scheduler.simulator.forecasts.run_times import ended_of
+from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.estimates import submitted_lately
 from scheduler.whatif.live_base import ended_rows, owners_of
 

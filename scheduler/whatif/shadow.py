@@ -29,7 +29,7 @@ from scheduler.models import Job, Round, Shadow, ShadowRound, ShadowScore
 from scheduler.ports import Ports
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.children import Child, base_file
 from scheduler.whatif.past_base import past_base
 

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from django.core.management import CommandError
 
-from scheduler.simulator.outcome import Summary
+from scheduler.simulator.state.outcome import Summary
 from tests.simulations import BUSY, ROOT, figures, simulate, stable
 
 TRACE = str(ROOT / "fixtures/traces/tiresias_60_job.csv")

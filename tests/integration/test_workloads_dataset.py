@@ -13,7 +13,7 @@ from agents.runtime.errors import EverythingBad, RuntimeMisuse
 from agents.runtime.item_cache import ItemCache
 from agents.runtime.reading import cached_frac
 from scheduler.core.performance.cache_model import lru_hit_frac
-from scheduler.simulator.cache import Lru, misses
+from scheduler.simulator.speeds.cache import Lru, misses
 
 SIZE = 100  # bytes of an item
 

@@ -8,8 +8,8 @@ import pytest
 
 from scheduler.core.model.profile import Profile
 from scheduler.policies import POLICIES
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from tests.oracle.auction import TiedError
 from tests.oracle.cases import Case
 from tests.oracle.elastic_history import ElasticTask, elastic_completions

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from scheduler.policies import POLICIES
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from tests.oracle.cases import Case
 from tests.oracle.history import Task, completions
 from tests.oracle.orders import ORDERS

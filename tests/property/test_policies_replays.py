@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from tests.replays import server
 from tests.strategies import QueueRow, snapshot_of
 

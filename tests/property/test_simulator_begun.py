@@ -9,8 +9,8 @@ from hypothesis import given
 from scheduler.choices import build_config
 from scheduler.core.model.tables import Placements, Snapshot
 from scheduler.core.round.plan_round import plan_round
-from scheduler.simulator.begun import Begun, jobs_of
-from scheduler.simulator.engine import simulate
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.begun import Begun, jobs_of
 from tests.examples import tried
 from tests.strategies import snapshots
 

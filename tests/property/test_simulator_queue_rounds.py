@@ -11,13 +11,13 @@ from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
-from scheduler.simulator.columns import Columns
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.incremental.planning import WholeRounds
 from scheduler.simulator.incremental.queue_rounds import QueueRounds, queue_rounds
 from scheduler.simulator.incremental.replay_plan import planner_of
 from scheduler.simulator.jobs import Failure, SimJob
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.outcome import Outcome
 from tests.examples import tried
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
 from tests.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of

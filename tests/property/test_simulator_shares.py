@@ -11,10 +11,10 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from scheduler.simulator.costs import Manager, ReconfigurationCosts
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
+from scheduler.simulator.state.outcome import Outcome
 from tests.elastic import afs_profile
 from tests.examples import tried
 

@@ -14,12 +14,12 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import FillsGroups, Steady
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
-from scheduler.simulator.columns import Columns
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
 from scheduler.simulator.incremental.single_queue_rounds import ShortRounds, short_rounds
 from scheduler.simulator.jobs import Failure, SimJob
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.outcome import Outcome
 from tests.examples import tried
 from tests.strategies import GIB, QueueRow, ServerRow, snapshot_of
 

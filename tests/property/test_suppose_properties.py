@@ -11,8 +11,8 @@ from scheduler.choices import build_config
 from scheduler.core.model.tables import JobTable, Placements, Snapshot, only_jobs
 from scheduler.core.round.hypothetical import could_run, first_that_starts, most_gpus, seats_of, with_job, with_job_as
 from scheduler.core.round.plan_round import plan_round
-from scheduler.simulator.begun import Begun, jobs_of
-from scheduler.simulator.engine import simulate
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.begun import Begun, jobs_of
 from tests.examples import tried
 from tests.strategies import snapshots
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
-from scheduler.simulator.traces import READERS, csv, parquet, read_trace
+from scheduler.simulator.traces import READERS, read_trace
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.readers import csv, parquet
 from scheduler.simulator.traces.trace import Trace, at_load, offered_load, window
 from tests.examples import tried
 

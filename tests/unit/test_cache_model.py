@@ -15,7 +15,7 @@ from scheduler.core.performance.cache_model import (
     run_s,
     stalls,
 )
-from scheduler.simulator.cache import MinIo, Shop, epoch_by_items_s
+from scheduler.simulator.speeds.cache import MinIo, Shop, epoch_by_items_s
 
 GB = 1e9
 IMAGENET_BYTES = 146 * GB

@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.introspection.slicing import Slicing
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from tests.strategies import ServerRow, snapshot_of
 from tests.turns import introspective
 

@@ -16,8 +16,8 @@ from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.round.config import ChangesBySelf
 from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from tests.spaces import counts, gang_of, space_of
 from tests.strategies import JobRow, ServerRow, job_table, snapshot_of
 

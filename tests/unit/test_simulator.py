@@ -12,13 +12,13 @@ from scheduler.choices import build_config
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, parse_profile
 from scheduler.core.operations.failures import RetryRules
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 from scheduler.simulator.jobs import Failure, SimJob
-from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.retries import ByRules
-from scheduler.simulator.saving import UnusableStateError
-from scheduler.simulator.summary import summarize
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.saving import UnusableStateError
+from scheduler.simulator.replay.summary import summarize
+from scheduler.simulator.state.outcome import Outcome
+from scheduler.simulator.state.retries import ByRules
 from tests.strategies import QueueRow, ServerRow, snapshot_of
 
 PROFILES = {

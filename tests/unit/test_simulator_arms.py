@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.policies.las import Las
-from scheduler.simulator.arms import Arm, parse_arms, parse_options, short_names
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.study.arms import Arm, parse_arms, parse_options, short_names
 
 BASE = Arm(policy="las", locality="any", mechanism="proportional", policy_options={"queue_limits_gpu_s": 60})
 

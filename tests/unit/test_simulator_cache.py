@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.performance.cache_model import lru_hit_frac
-from scheduler.simulator.cache import Lru, MinIo, Partitioned, Source, misses, misses_by_epoch
 from scheduler.simulator.coordinated import Coordinated
 from scheduler.simulator.draws import Draws
+from scheduler.simulator.speeds.cache import Lru, MinIo, Partitioned, Source, misses, misses_by_epoch
 
 orders = st.integers(1, 40).flatmap(lambda size: st.lists(st.permutations(range(size)), min_size=2, max_size=6))
 

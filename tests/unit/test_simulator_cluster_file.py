@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from scheduler.core.model.tables import NO_ROW
-from scheduler.simulator.cluster import Cluster, ServerGroup, queue_table, server_table
-from scheduler.simulator.cluster_file import read_cluster
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.study.cluster import Cluster, ServerGroup, queue_table, server_table
+from scheduler.simulator.study.cluster_file import read_cluster
 
 GOOD = """
 servers:

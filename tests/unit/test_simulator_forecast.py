@@ -8,9 +8,9 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.core.model.tables import QueueTable, Snapshot
-from scheduler.simulator.forecast import Forecast, forecast, wait_quantiles
-from scheduler.simulator.futures import Submitted
-from scheduler.simulator.run_times import Ended
+from scheduler.simulator.forecasts.futures import Submitted
+from scheduler.simulator.forecasts.quota_forecast import Forecast, forecast, wait_quantiles
+from scheduler.simulator.forecasts.run_times import Ended
 from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 HOUR_S = 3600.0

@@ -10,10 +10,10 @@ import pytest
 from scheduler.choices import build_config
 from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.engine import simulate
-from scheduler.simulator.futures import Submitted, outlook, quantile
-from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.run_times import LEAST_ENDED, Ended, RunTimes
+from scheduler.simulator.forecasts.futures import Submitted, outlook, quantile
+from scheduler.simulator.forecasts.run_times import LEAST_ENDED, Ended, RunTimes
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.traces import open_trace
 from tests.estimates_replay import DAY_S, QUEUES, SERVERS, bounds_said, look, state_at, told, waits_of, workload
 from tests.strategies import JobRow, ServerRow, snapshot_of
@@ -140,7 +140,7 @@ def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: 
         assert until_started
         return simulate(*given, **named)
 
-    monkeypatch.setattr("scheduler.simulator.futures.simulate", whole)
+    monkeypatch.setattr("scheduler.simulator.forecasts.futures.simulate", whole)
 
     assert np.array_equal(short, [seen(none, None), seen(ended, lately)])
     assert np.isfinite(short).all()

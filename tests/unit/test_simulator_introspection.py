@@ -10,9 +10,9 @@ from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Outcome
 from tests.strategies import ServerRow, snapshot_of
 from tests.turns import introspective
 

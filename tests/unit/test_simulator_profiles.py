@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.model.profile import Profile, demand, sensitivity
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.profiles import (
+from scheduler.simulator.speeds.profiles import (
     CLASSES,
     assign_profiles,
     synergy_iteration_s,

@@ -9,8 +9,8 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.maxmin import Maxmin
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 
 CURVE = Profile(scaling=((1.0, 1.0), (2.0, 1.8), (4.0, 3.0), (8.0, 4.0)))
 

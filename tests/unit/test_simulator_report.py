@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.simulator.outcome import Outcome, Stays
-from scheduler.simulator.report import (
+from scheduler.simulator.report.curves import (
     CURVE_POINTS,
     INTERVALS,
     MOST_BARS,
@@ -15,6 +14,7 @@ from scheduler.simulator.report import (
     room_share,
     waits_by_gang,
 )
+from scheduler.simulator.state.outcome import Outcome, Stays
 from tests.outcomes import outcome_of, records_of, series_of, stays_of
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from scheduler.core.operations.failures import PHILLY, RetryRules
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import Failure, SimJob
-from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.retries import ByRules, with_smoke_runs
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Outcome
+from scheduler.simulator.state.retries import ByRules, with_smoke_runs
 from tests.strategies import ServerRow, snapshot_of
 from tests.turns import introspective
 

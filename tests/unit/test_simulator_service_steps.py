@@ -9,9 +9,9 @@ from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.config import Policy, StepsByService
 from scheduler.policies.gittins import Gittins
 from scheduler.policies.las import Las
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.incremental.service_steps import Steps
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.state.columns import Columns
 from tests.strategies import QueueRow, ServerRow, snapshot_of
 
 POLICIES = [

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from scheduler.simulator.arms import Arm
-from scheduler.simulator.outcome import Summary
-from scheduler.simulator.study import Result
-from scheduler.simulator.summary import summarize
-from scheduler.simulator.summary_text import as_json, mean_of, table, time_unit
+from scheduler.simulator.replay.summary import summarize
+from scheduler.simulator.report.summary_text import as_json, mean_of, table, time_unit
+from scheduler.simulator.state.outcome import Summary
+from scheduler.simulator.study.arms import Arm
+from scheduler.simulator.study.study import Result
 from tests.outcomes import outcome_of, records_of
 
 

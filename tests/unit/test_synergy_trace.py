@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from scheduler.choices import build_config
-from scheduler.simulator.engine import simulate
-from scheduler.simulator.outcome import Records
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.traces import read_trace
 from tests.strategies import ServerRow, snapshot_of
 

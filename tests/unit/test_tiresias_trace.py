@@ -16,8 +16,8 @@ from scheduler.choices import build_config
 from scheduler.core.model.tables import FloatArray, Snapshot
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.engine import simulate
-from scheduler.simulator.outcome import Outcome
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.outcome import Outcome
 from tests.replays import job, server
 from tests.strategies import QueueRow, snapshot_of
 

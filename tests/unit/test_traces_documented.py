@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.simulator.traces import READERS, csv
+from scheduler.simulator.traces import READERS
+from scheduler.simulator.traces.readers import csv
 from scheduler.simulator.workloads import GENERATORS
 from tests.traces import trace_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.core.model.profile import locality, packed, scaling
-from scheduler.simulator.measured import gavel_models, gavel_pairs, gavel_profile
+from scheduler.simulator.speeds.measured import gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.traces import PROFILES, read_trace
 from tests.traces import refusal_of, trace_of
 

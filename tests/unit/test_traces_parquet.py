@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.traces import parquet
+from scheduler.simulator.traces.readers import parquet
 from tests.traces import refusal_of, trace_of
 
 

@@ -6,8 +6,8 @@ from statistics import fmean
 import pytest
 
 from scheduler.core.model.profile import Profile, scaling
-from scheduler.simulator.measured import afs_profiles
-from scheduler.simulator.profiles import CLASSES, SYNERGY_CPUS_PER_GPU, synergy_profiles
+from scheduler.simulator.speeds.measured import afs_profiles
+from scheduler.simulator.speeds.profiles import CLASSES, SYNERGY_CPUS_PER_GPU, synergy_profiles
 from scheduler.simulator.traces import PROFILES, open_trace
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.trace import offered_load

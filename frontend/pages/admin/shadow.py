@@ -21,7 +21,7 @@ from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.shadow import job_names, shadow_document, shadow_rounds
 from scheduler.services.settings import cluster_row
 from scheduler.services.shadow import shadow_choose, shadow_end, shadow_row
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.study.variants import ARM_FIELDS
 
 ROUNDS_SHOWN = 30
 JOBS_SHOWN = 6

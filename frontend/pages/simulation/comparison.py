@@ -8,8 +8,8 @@ import numpy as np
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import duration, number, percent, significant
 from frontend.pages.simulation.scales import log_time_axis
-from scheduler.simulator.figures import Figures
-from scheduler.simulator.report import Curve
+from scheduler.simulator.report.curves import Curve
+from scheduler.simulator.report.figures import Figures
 
 # Shorter waits are drawn as this long: a log scale has no 0.
 _LEAST_WAIT_S = 60.0

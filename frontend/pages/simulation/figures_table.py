@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from frontend.components.formats import MINUS, NBSP, digits_of, number, percent
 from frontend.pages.simulation.comparison import Stroke
-from scheduler.simulator.figures import Figures
-from scheduler.simulator.summary_text import METRICS, Metric, time_unit
+from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.summary_text import METRICS, Metric, time_unit
 
 TIMES = "\u00d7"
 TITLES = {

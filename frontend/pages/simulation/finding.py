@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from frontend.components.formats import duration, percent
-from scheduler.simulator.outcome import Summary
+from scheduler.simulator.state.outcome import Summary
 
 
 def in_question(summaries: Sequence[Summary]) -> int:

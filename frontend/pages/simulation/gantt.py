@@ -7,8 +7,8 @@ import numpy as np
 from frontend.components.charts import Chart, Json, count_axis, layout, line, plain, token
 from frontend.components.formats import counted, duration, number
 from frontend.pages.simulation.scales import elapsed_axis
-from scheduler.simulator.figures import Figures
-from scheduler.simulator.report import Gantt
+from scheduler.simulator.report.curves import Gantt
+from scheduler.simulator.report.figures import Figures
 
 _BELOW_PX = 90
 # One line over bars and utilization at the moment under the pointer.

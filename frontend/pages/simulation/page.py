@@ -13,9 +13,9 @@ from frontend.pages.simulation.comparison import jct_chart, rho_chart, strokes, 
 from frontend.pages.simulation.figures_table import figure_rows, heads
 from frontend.pages.simulation.finding import finding, in_question
 from frontend.pages.simulation.single import arm_charts
-from scheduler.simulator.arms import short_names
-from scheduler.simulator.figures import figures_of
-from scheduler.simulator.study import Prepared, Result
+from scheduler.simulator.report.figures import figures_of
+from scheduler.simulator.study.arms import short_names
+from scheduler.simulator.study.study import Prepared, Result
 
 _STATIC = Path(settings.BASE_DIR) / "frontend"
 _STYLES = ("tokens.css", "frame.css", "components.css", "parts.css")

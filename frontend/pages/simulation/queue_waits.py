@@ -6,7 +6,7 @@ from frontend.components.charts import Chart, Json, layout, plain, token
 from frontend.components.formats import duration, number
 from frontend.pages.simulation.comparison import Stroke, legend
 from frontend.pages.simulation.scales import log_time_axis
-from scheduler.simulator.figures import Figures
+from scheduler.simulator.report.figures import Figures
 
 _LEAST_S = 60.0  # shorter waits are drawn as this long: a log scale has no 0
 _MOST_QUEUES = 14

@@ -8,9 +8,9 @@ from frontend.components.charts import Chart, Json, LegendEntry, area, count_axi
 from frontend.components.formats import counted, number, percent
 from frontend.pages.simulation.scales import elapsed_axis
 from scheduler.core.model.tables import FloatArray
-from scheduler.simulator.figures import Figures
-from scheduler.simulator.narrowed import OTHERS
-from scheduler.simulator.report import Course
+from scheduler.simulator.report.curves import Course
+from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.narrowed import OTHERS
 
 _MOST_QUEUES = 14
 

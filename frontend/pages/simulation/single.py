@@ -11,9 +11,9 @@ from frontend.pages.simulation.gantt import gantt_chart
 from frontend.pages.simulation.quota import quota_charts
 from frontend.pages.simulation.scales import elapsed_axis
 from scheduler.core.model.tables import FloatArray
-from scheduler.simulator.figures import Figures
-from scheduler.simulator.narrowed import OTHERS
-from scheduler.simulator.report import Course
+from scheduler.simulator.report.curves import Course
+from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.narrowed import OTHERS
 
 _MOST_QUEUES = 8
 _OTHERS = "q0"

@@ -13,7 +13,7 @@ from frontend.pages.simulation.single import arm_charts
 from frontend.pages.whatif.title import best_variant, title_of
 from scheduler.models import Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
-from scheduler.simulator.figures import Figures, figures_from_json
+from scheduler.simulator.report.figures import Figures, figures_from_json
 
 Row = dict[str, Any]  # selectors.whatif
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frontend.components.formats import duration, percent, significant
-from scheduler.simulator.figures import Figures
+from scheduler.simulator.report.figures import Figures
 
 Row = Mapping[str, Any]  # selectors.whatif, one metric
 # A drawback is told from here on; below it is no news.

@@ -31,7 +31,7 @@ from scheduler.services.settings import FIELDS, cluster_row, settings_change
 from scheduler.services.whatif import scenario_cancel, scenario_create, scenario_delete
 from scheduler.services.whatif_checks import VARIANTS
 from scheduler.services.whatif_files import trace_file_create
-from scheduler.simulator.variants import ARM_FIELDS
+from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS
 
 ON_A_PAGE = 50

@@ -12,9 +12,9 @@ from scheduler.core.model.changes import Changes
 from scheduler.core.model.tables import BoolArray
 from scheduler.core.round.config import Leases
 from scheduler.policies.math import leases
-from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns, cells
+from scheduler.simulator.state.world import World
 
 # Times of rounds are sums of floats.
 _DUST_S = 1e-3

@@ -14,14 +14,14 @@ from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTa
 from scheduler.core.packing.cpu_memory_ledger import Shelf
 from scheduler.core.round.config import ChangesBySelf, Leases, Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.incremental.lease_order import LeasedOrder
 from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.queue_rounds import Glance
 from scheduler.simulator.incremental.single_queue_walk import Moves
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.world import World
 
 _STRIDE = 16  # running jobs handed out at once; doubles in a round
 

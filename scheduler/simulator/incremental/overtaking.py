@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.round.config import ChangesBySelf, Policy, Steady
-from scheduler.simulator.world import World
+from scheduler.simulator.state.world import World
 
 _DUST = 1e-9
 # Of two that are level it takes a while to tell who is ahead.

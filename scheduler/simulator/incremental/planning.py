@@ -15,10 +15,10 @@ from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTab
 from scheduler.core.packing.cpu_memory_ledger import Shelf
 from scheduler.core.round.config import ChangesBySelf, Promotes, SchedulerConfig, SharePolicy
 from scheduler.core.round.plan_round import plan_round
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.world import World
 
 
 class Planner(Protocol):

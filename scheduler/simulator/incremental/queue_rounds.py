@@ -32,10 +32,10 @@ from scheduler.core.round.config import (
 )
 from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
 from scheduler.core.round.seat_jobs import attempts
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.world import World
 
 
 def queue_rounds(

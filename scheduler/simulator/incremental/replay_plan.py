@@ -4,12 +4,12 @@ from scheduler.core.model.changes import Changes
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.incremental.planning import Planner, WholeRounds
 from scheduler.simulator.incremental.queue_rounds import queue_rounds
 from scheduler.simulator.incremental.share_rounds import short_shares
 from scheduler.simulator.incremental.single_queue_rounds import short_rounds
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.world import World
 
 
 class Compared:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from scheduler.core.model.tables import FloatArray
-from scheduler.simulator.columns import Columns, cells
+from scheduler.simulator.state.columns import Columns, cells
 
 # Policies round up to whole seconds, so a job may be past its step up to a second before.
 _EARLY_S = 1.0

@@ -29,8 +29,8 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
 from scheduler.core.packing.free_gpus import Fits, Site, Space
 from scheduler.core.round.config import ChangesBySelf, GrantsByServer, LooksAtSizes, SchedulerConfig, SharePolicy
-from scheduler.simulator.columns import Columns
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.world import World
 
 _NO_SHARE = (str(PreemptRule.NO_SHARE), NO_ROW)
 

@@ -29,14 +29,14 @@ from scheduler.core.round.config import (
     StepsByService,
 )
 from scheduler.core.round.feasibility import gangs_of, shapes_of
-from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.incremental.group_filling_walk import FillingWalk
 from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.service_steps import Steps
 from scheduler.simulator.incremental.single_queue_walk import ShortWalk
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns, cells
+from scheduler.simulator.state.world import World
 
 # So many rows are looked at one by one sooner than as columns.
 _FEW_ROWS = 64

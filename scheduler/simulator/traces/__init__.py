@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from scheduler.simulator.traces import (
+from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.readers import (
     csv,
     gavel,
     helios,
@@ -23,7 +24,6 @@ from scheduler.simulator.traces import (
     synergy,
     tiresias,
 )
-from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
 from scheduler.simulator.workloads import PREFIX, generate

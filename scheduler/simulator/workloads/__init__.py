@@ -11,8 +11,8 @@ from typing import get_args
 from urllib.parse import parse_qsl
 
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.measured import afs_profiles
-from scheduler.simulator.profiles import SYNERGY_CPUS_PER_GPU, synergy_profiles
+from scheduler.simulator.speeds.measured import afs_profiles
+from scheduler.simulator.speeds.profiles import SYNERGY_CPUS_PER_GPU, synergy_profiles
 from scheduler.simulator.workloads.elastic import elastic
 from scheduler.simulator.workloads.philly import Kind, philly_like, philly_quotas
 from scheduler.simulator.workloads.search import CONFIGURATIONS, LENGTH_S, searches

@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.core.model.profile import Profile
 from scheduler.simulator.draws import Draws, arrivals, milliseconds
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.profiles import DEFAULT_MIX, assign_profiles
+from scheduler.simulator.speeds.profiles import DEFAULT_MIX, assign_profiles
 from scheduler.simulator.workloads.philly import SIMPLE_GANGS, SIMPLE_MINUTES, check_sizes, draw_gangs, power_minutes_s
 
 # The shorter jobs of the trace with 100 jobs that the deployment ran.

@@ -11,8 +11,8 @@ from scheduler.live.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job
 from scheduler.models.job import AttemptState
 from scheduler.services.settings import cluster_row
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
 from tests.world import World
 
 ROUND_S = 10

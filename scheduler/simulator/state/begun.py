@@ -11,10 +11,10 @@ import numpy as np
 
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import NO_ROW, FloatArray, Placements, Snapshot
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import UNKNOWN, SimJob
-from scheduler.simulator.tally import Tally
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.tally import Tally
+from scheduler.simulator.state.world import World
 
 # A job that is as good as done still takes a moment to end.
 _LEAST_S = 1.0

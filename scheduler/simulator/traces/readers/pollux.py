@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scheduler.core.model.profile import Profile
-from scheduler.simulator.measured import iteration_s, pollux_models, pollux_profile
+from scheduler.simulator.speeds.measured import iteration_s, pollux_models, pollux_profile
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.row import rows_of
 from scheduler.simulator.traces.source import Source

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 
 from scheduler.core.round.config import SharePolicy
-from scheduler.simulator.arms import Arm
-from scheduler.simulator.study import Prepared, Result, Study, prepare, replay
+from scheduler.simulator.study.arms import Arm
+from scheduler.simulator.study.study import Prepared, Result, Study, prepare, replay
 
 Tell = Callable[[Result], None]
 

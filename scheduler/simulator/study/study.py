@@ -7,18 +7,18 @@ from pathlib import Path
 
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.model.tables import QueueTable, ServerTable
-from scheduler.simulator.arms import Arm
-from scheduler.simulator.cluster import GB, Cluster, QueueSpec, queue_table, server_table
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome, Summary
-from scheduler.simulator.profiles import assign_profiles, synergy_profiles
-from scheduler.simulator.summary import summarize
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.summary import summarize
+from scheduler.simulator.speeds.profiles import assign_profiles, synergy_profiles
+from scheduler.simulator.state.outcome import Outcome, Summary
+from scheduler.simulator.state.world import Costs, Retries
+from scheduler.simulator.study.arms import Arm
+from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, queue_table, server_table
 from scheduler.simulator.traces import PROFILES, open_trace
 from scheduler.simulator.traces import trace as cut
 from scheduler.simulator.traces.trace import Trace
-from scheduler.simulator.world import Costs, Retries
 
 # Machines for which the profiles were published.
 _MEASURED_CPUS_PER_GPU = range(3, 7)

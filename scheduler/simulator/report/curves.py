@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.core.model.tables import FloatArray, IntArray
 from scheduler.core.operations.metrics import percentile
-from scheduler.simulator.outcome import Outcome, Records, Series, Stays
+from scheduler.simulator.state.outcome import Outcome, Records, Series, Stays
 
 CURVE_POINTS = 240
 INTERVALS = 480

@@ -5,8 +5,8 @@ import numpy as np
 from scheduler.core.model.changes import Grant
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import IntArray, ServerTable
-from scheduler.simulator.outcome import Series, Stays
-from scheduler.simulator.waits import Waits
+from scheduler.simulator.state.outcome import Series, Stays
+from scheduler.simulator.state.waits import Waits
 
 
 class Tally:

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from scheduler.simulator.profiles import SYNERGY_CPUS_PER_GPU, synergy_iteration_s, synergy_name, synergy_profiles
+from scheduler.simulator.speeds.profiles import (
+    SYNERGY_CPUS_PER_GPU,
+    synergy_iteration_s,
+    synergy_name,
+    synergy_profiles,
+)
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.row import MOST_SECONDS, rows_of
 from scheduler.simulator.traces.source import Source

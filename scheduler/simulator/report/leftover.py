@@ -3,7 +3,7 @@
 import numpy as np
 
 from scheduler.core.model.tables import BoolArray
-from scheduler.simulator.study import Result
+from scheduler.simulator.study.study import Result
 
 _WORDS = {
     "queue_quota": "their queue holds its quota and may not borrow",

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.core.model.tables import FloatArray
-from scheduler.simulator.outcome import Summary
-from scheduler.simulator.report import (
+from scheduler.simulator.report.curves import (
     Bar,
     Course,
     Curve,
@@ -22,7 +21,8 @@ from scheduler.simulator.report import (
     waits_by_gang,
     waits_by_queue,
 )
-from scheduler.simulator.study import Prepared, Result
+from scheduler.simulator.state.outcome import Summary
+from scheduler.simulator.study.study import Prepared, Result
 
 GANTT_SERVERS = 4
 

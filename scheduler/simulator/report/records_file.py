@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.study import Prepared, Result
+from scheduler.simulator.study.study import Prepared, Result
 
 # Column name to a list or array of one value a row.
 Columns = dict[str, Any]

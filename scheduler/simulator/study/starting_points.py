@@ -13,16 +13,16 @@ import numpy as np
 
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
-from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.forecasts.run_times import RunTimes, ended_of
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.run_times import RunTimes, ended_of
-from scheduler.simulator.study import Prepared
+from scheduler.simulator.state.begun import Begun, jobs_of
+from scheduler.simulator.study.study import Prepared
+from scheduler.simulator.study.variants import Variant, at_rate, queues_with, servers_with
 from scheduler.simulator.traces import open_trace
 from scheduler.simulator.traces import trace as cut
 from scheduler.simulator.traces.trace import Trace
-from scheduler.simulator.variants import Variant, at_rate, queues_with, servers_with
 
 Json = dict[str, Any]  # a JSON object
 _INTS = frozenset({"server_id", "num_gpus", "rack", "queue_id", "parent", "quota_gpus", "max_gpus", "user_max_gpus"})

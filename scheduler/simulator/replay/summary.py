@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.core.model.tables import FloatArray
 from scheduler.core.operations.metrics import jain_index, percentile
-from scheduler.simulator.outcome import Outcome, Summary
+from scheduler.simulator.state.outcome import Outcome, Summary
 
 
 def summarize(outcome: Outcome) -> Summary:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from scheduler.simulator.traces import csv
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.readers import csv
 from scheduler.simulator.traces.row import Row
 from scheduler.simulator.traces.source import Source, header_of
 from scheduler.simulator.traces.trace import Trace

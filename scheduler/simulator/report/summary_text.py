@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.simulator.arms import short_names
-from scheduler.simulator.outcome import Summary
-from scheduler.simulator.study import Result
+from scheduler.simulator.state.outcome import Summary
+from scheduler.simulator.study.arms import short_names
+from scheduler.simulator.study.study import Result
 
 # Two-sided 95 % quantiles of Student's t for 1, 2, ... degrees of freedom; beyond the last the normal one.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)

@@ -4,9 +4,9 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, FloatArray
 from scheduler.core.operations.metrics import isolated_time_s
-from scheduler.simulator.columns import Columns
-from scheduler.simulator.outcome import Records
-from scheduler.simulator.waits import Waits
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.outcome import Records
+from scheduler.simulator.state.waits import Waits
 
 
 def records_of(columns: Columns, now_s: float, *, num_gpus: int, waits: Waits | None) -> Records:

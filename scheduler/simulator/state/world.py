@@ -13,9 +13,9 @@ import numpy as np
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.profile import Profile, packed, speed
 from scheduler.core.model.tables import DEFAULT_ROUND_S, NO_ROW, Placements
-from scheduler.simulator.columns import Columns, cells
 from scheduler.simulator.jobs import UNKNOWN, SimJob
-from scheduler.simulator.tally import Tally
+from scheduler.simulator.state.columns import Columns, cells
+from scheduler.simulator.state.tally import Tally
 
 
 class Costs(Protocol):

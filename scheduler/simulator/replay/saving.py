@@ -12,10 +12,10 @@ import numpy as np
 from scheduler.core.model.changes import placements
 from scheduler.core.model.tables import Placements, QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.waits import Waits
-from scheduler.simulator.world import World
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.world import World
 
 _COLUMNS = (
     *("since_s", "ready_s", "rate", "held_gpus", "work_s", "attained_gpu_s", "executed_s", "waited_s", "held_at_s"),

@@ -13,11 +13,11 @@ import numpy as np
 
 from scheduler.core.model.tables import FloatArray, IntArray, Snapshot
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.engine import simulate
+from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.run_times import Ended, RunTimes
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.begun import Begun, jobs_of
 
 # Fewer submissions tell nothing of how many will follow.
 LEAST_SUBMITTED = 5

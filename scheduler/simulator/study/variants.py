@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from scheduler.core.model.tables import QueueTable, ServerTable
-from scheduler.simulator.arms import Arm, short_names
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.study.arms import Arm, short_names
 
 ARM_FIELDS = (
     *("policy", "policy_options", "locality", "locality_options", "mechanism", "mechanism_options"),

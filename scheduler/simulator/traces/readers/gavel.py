@@ -7,7 +7,7 @@ arrival time in seconds.
 from pathlib import Path
 
 from scheduler.core.model.profile import Profile
-from scheduler.simulator.measured import GavelModel, gavel_models, gavel_pairs, gavel_profile
+from scheduler.simulator.speeds.measured import GavelModel, gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.row import MOST_SECONDS, Row

@@ -11,17 +11,17 @@ import numpy as np
 
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.begun import Begun
-from scheduler.simulator.columns import Columns
 from scheduler.simulator.incremental.planning import DUST_S, Planner, WholeRounds
 from scheduler.simulator.incremental.replay_plan import planner_of
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.outcome import Outcome
-from scheduler.simulator.records import records_of
-from scheduler.simulator.saving import Setting, load, save, setting_of
-from scheduler.simulator.tally import Tally
-from scheduler.simulator.waits import Waits
-from scheduler.simulator.world import Costs, Retries, World
+from scheduler.simulator.replay.records import records_of
+from scheduler.simulator.replay.saving import Setting, load, save, setting_of
+from scheduler.simulator.state.begun import Begun
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.outcome import Outcome
+from scheduler.simulator.state.tally import Tally
+from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.world import Costs, Retries, World
 
 # Rounds planned between two calls of ``progress``, or looks at the clock.
 _PROGRESS_EVERY = 256

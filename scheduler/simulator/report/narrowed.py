@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.simulator.figures import Figures
-from scheduler.simulator.report import Course, Gantt
+from scheduler.simulator.report.curves import Course, Gantt
+from scheduler.simulator.report.figures import Figures
 
 OTHERS = "other queues"
 

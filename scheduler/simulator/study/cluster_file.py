@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from scheduler.simulator.cluster import GB, MOST_SERVERS, Cluster, QueueSpec, ServerGroup
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.study.cluster import GB, MOST_SERVERS, Cluster, QueueSpec, ServerGroup
 
 _LARGEST_FILE_BYTES = 4 * 10**6
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.begun import Begun, jobs_of
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.engine import simulate
-from scheduler.simulator.futures import Submitted, coming_jobs, like_whom
+from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, like_whom
+from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.run_times import Ended, RunTimes
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.begun import Begun, jobs_of
 
 # Replays plan a round whenever something changes. Where that takes too long they plan one every so many seconds: from
 # so many jobs of the snapshot on.
