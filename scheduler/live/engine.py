@@ -1,250 +1,151 @@
-"""One round of the live cluster: read, plan, write in one transaction, tell the servers.
+"""The engine between rounds: takes reports, keeps leases alive, gives silent servers up, sends frames and samples.
 
-Decides nothing itself: ``plan_round`` does. Nothing slow happens inside the transaction, and two schedulers cannot both
-apply a round on top of the same state: the counter of rounds is moved by a guarded update.
+Who is silent is judged by the moment at which it last began to listen: what was said before that has been taken since,
+however long the machine, the database or the process itself stood still meanwhile.
+
+It has no thread and no sleep, so that tests and the fault harness drive it on a virtual clock; ``worker.py`` runs it.
 """
 
 import logging
-import math
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-from django.db import transaction
-from django.db.models import F
+from django.conf import settings
+from django.db import DataError, IntegrityError
 
-from scheduler.choices import build_config
-from scheduler.core.model.errors import PlanInvariantError
-from scheduler.core.model.plan import Plan, WaitReason
-from scheduler.core.model.tables import Snapshot
-from scheduler.core.round.config import Promotes, SchedulerConfig
-from scheduler.core.round.plan_round import plan_round
-from scheduler.introspection.slicing import Slicing
-from scheduler.live.apply import Applied, RoundOvertaken, plan_apply, round_claim
-from scheduler.live.decisions import decisions_of, keys_of, shortened
-from scheduler.live.desired import desired_send
-from scheduler.live.gangs import gangs_forming
-from scheduler.live.handover import shadow_offer
-from scheduler.live.job_table import plannable
-from scheduler.live.loans import loans_record
-from scheduler.live.snapshot import LiveSnapshot, snapshot_read
-from scheduler.live.trials import Tried, trials_write
-from scheduler.live.wants import wants_apply
-from scheduler.models import Cluster, Event, Job, Round
+from scheduler.core.model.errors import InvalidTransition, JobChanged
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.live.observed.early_stop import EVERY_S, early_check
+from scheduler.live.observed.fairness import Fairness
+from scheduler.live.observed.idle import Idle
+from scheduler.live.observed.searches import searches_step
+from scheduler.live.observed.smoke import smoke_check
+from scheduler.live.reports.frames import Frames
+from scheduler.live.reports.intake import Taken, refusals_record, reports_open
+from scheduler.live.reports.report import report_apply
+from scheduler.live.reports.telemetry import Telemetry, job_values
+from scheduler.live.rounds.desired import desired_send
+from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
+from scheduler.live.servers.suspects import suspects_check
+from scheduler.live.servers.watch import Watch
+from scheduler.models import Cluster, Job, Server
+from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
-from scheduler.services.job_state import Wait, job_waits_record
-from scheduler.services.settings import cluster_row
 
 log = logging.getLogger(__name__)
 
-# What has not formed by then may never: its turn ends as any other.
-FORMING_MOST_S = 120.0
+CHECK_EVERY_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    """What a round knows before it plans."""
+class Engine:
+    """All that the scheduler does between two rounds. One thread calls ``turn``."""
 
-    cluster: Cluster
-    live: LiveSnapshot
-    config: SchedulerConfig
-    trigger: str
-    at: datetime
-    mono_s: float
+    def __init__(self, ports: Ports) -> None:
+        self.ports = ports
+        self.watch = Watch()
+        self.telemetry = Telemetry()
+        self.frames = Frames(ports.frames)
+        self.idle = Idle()
+        self.fairness = Fairness()
+        self._checked_s = self._renewed_s = self._settled_s = -1e18
 
+    def server_ids(self) -> list[str]:
+        """Return the servers whose reports are to be fetched."""
+        return list(Server.objects.order_by("number").values_list("pk", flat=True))
 
-def round_run(ports: Ports, trigger: str) -> Round | None:
-    """Decide and apply one round.
-
-    Args:
-        trigger: Why now: beat, submit, end, server, settings, ...
-
-    Returns:
-        The round; None when scheduling is paused or another scheduler was faster.
-    """
-    at, mono_s = ports.clock.now(), ports.clock.mono_s()
-    tell = wants_apply(at=at)
-    cluster = cluster_row()
-    round_: Round | None = None
-    live: LiveSnapshot | None = None
-    if cluster.paused:
-        _hold_all(cluster, at=at)
-    else:
-        config = _config(cluster)
-        live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
-        begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
+    def turn(self, server_ids: Sequence[str], *, timeout_s: float) -> None:
+        """Take what arrives within ``timeout_s`` seconds, then do what is due; without a broker, too."""
+        listened_s = self.ports.clock.mono_s()
         try:
-            round_, applied = _decide(begun, ports)
-            tell |= applied.tell
-        except RoundOvertaken as error:
-            log.info("round_overtaken", extra={"trigger": trigger, "round": str(error)})
-    desired_send(tell, transport=ports.transport, at=at)
-    if live is not None and round_ is not None and not round_.error:
-        shadow_offer(live.tables, number=round_.number, at=at)
-    return round_
+            messages = self.ports.transport.receive_reports(server_ids, timeout_s=timeout_s)
+            self.frames.touch(self.ports.transport.take_touched())
+            if messages:
+                self.take(messages)
+        finally:
+            self.tick(listened_s=listened_s)
 
+    def take(self, messages: Iterable[tuple[str, str]]) -> None:
+        """Apply what has arrived from the agents."""
+        at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
+        intake = reports_open(messages, at=at)
+        # Those that are heard get their renewals. No lease follows from this: nothing new is acknowledged.
+        silent = intake.old - self._present(now_s=now_s)
+        tell = {server_id for server_id in silent if self.watch.may_resend(server_id, now_s=now_s)}
+        for taken in intake.taken:
+            try:
+                tell |= self._apply(taken, intake.refuse, now_s=now_s)
+            except (JobChanged, InvalidTransition) as error:
+                # A user was faster. The next report says the same and meets the job as it is then.
+                log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
+            except (IntegrityError, DataError, ValueError) as error:
+                log.warning("report_inconsistent", extra={"server": taken.server_id, "error": str(error)})
+                intake.refuse(taken.server_id, "inconsistent")
+        refusals_record(intake.refused, watch=self.watch, at=at, now_s=now_s)
+        self._tell(tell)
 
-def _config(cluster: Cluster) -> SchedulerConfig:
-    """Return the settings of this round; a change by an admin counts from the next one on."""
-    return build_config(
-        policy=cluster.policy,
-        policy_options=cluster.policy_options,
-        locality=cluster.locality,
-        locality_options=cluster.locality_options,
-        mechanism=cluster.mechanism,
-        mechanism_options=cluster.mechanism_options,
-        introspection=cluster.introspection,
-        introspection_options=cluster.introspection_options,
-    )
+    def _apply(self, taken: Taken, refuse: Callable[[str, str], None], *, now_s: float) -> set[str]:
+        """Apply one report; return the servers to tell."""
+        at = self.ports.clock.now()
+        applied = report_apply(taken, at=at)
+        if applied.is_stale:
+            return set()
+        server_id = taken.server_id
+        self.watch.heard[server_id] = now_s
+        self.watch.sequences[server_id] = (taken.stamp.epoch, taken.stamp.sequence)
+        self.watch.note_missing(applied.missing, of=set(applied.job_of), now_s=now_s)
+        for why in applied.refused.elements():
+            refuse(server_id, why)
+        job_of = applied.job_of
+        self.telemetry.take(server_id, taken.report, job_of, at=at)
+        own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
+        self.idle.take(own, job_of, now_s=now_s)
+        self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})
+        touch_cluster()
+        if (applied.is_behind or applied.missing) and self.watch.may_resend(server_id, now_s=now_s):
+            applied.tell.add(server_id)
+        return applied.tell
 
+    def tick(self, *, listened_s: float | None = None) -> None:
+        """Do what is due: checks each second, renewals and samples by the monotonic clock, rounds by the wall clock.
 
-def _hold_all(cluster: Cluster, *, at: datetime) -> None:
-    """Say why nothing starts while an admin has paused scheduling. What runs goes on."""
-    waiting = Job.objects.filter(plannable(at), state="queued").order_by("number").values_list("pk", flat=True)
-    waits = [Wait(job_id=pk, reason=WaitReason.POLICY_PAUSED, evidence={}, position=None) for pk in waiting]
-    job_waits_record(waits=waits, round_number=cluster.round_number, at=at)
-    Cluster.objects.filter(pk=1).update(round_finished_at=at)
+        Args:
+            listened_s: Until when all that was said has been taken, monotonic; None: until now.
+        """
+        at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
+        listened_s = now_s if listened_s is None else listened_s
+        if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
+            request_round("introspection")
+        if now_s - self._checked_s >= CHECK_EVERY_S:
+            self._checked_s = now_s
+            try:
+                self._tell(lost_check(self.watch, at=at, now_s=listened_s))
+                self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s))
+                self._tell(smoke_check(at=at))
+                suspects_check(at=at)
+                searches_step(at=at, ids=self.ports.ids)
+            except (JobChanged, InvalidTransition) as error:
+                log.info("check_postponed", extra={"error": str(error)})
+            if Job.objects.filter(
+                state=JobState.QUEUED, wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at
+            ).exists():
+                request_round("backoff")
+        if now_s - self._settled_s >= EVERY_S:
+            self._settled_s = now_s
+            self._tell(early_check(at=at))
+        self.idle.check(at=at, now_s=now_s)
+        self.fairness.check(at=at, now_s=now_s)
+        if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
+            self._renewed_s = now_s
+            self._tell(self._present(now_s=listened_s))
+        if self.telemetry.flush(at=at, now_s=now_s):
+            touch_cluster()
 
+    def _present(self, *, now_s: float) -> set[str]:
+        """Return the servers that are heard; a silent one gets no renewal, so its leases run out."""
+        return {server_id for server_id, heard in self.watch.heard.items() if now_s - heard < lost_after_s()}
 
-def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
-    """Let jobs that waited long enough begin again at the top, where the policy knows such a thing."""
-    tables = with_promotions(live.tables, config)
-    if tables is live.tables:
-        return live
-    promoted = np.flatnonzero(tables.jobs.attained_gpu_s != live.tables.jobs.attained_gpu_s)
-    pks = [live.job_pks[row] for row in promoted.tolist()]
-    Job.objects.filter(pk__in=pks).update(promoted_gpu_s=F("attained_gpu_s"))
-    return replace(live, tables=tables)
-
-
-def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
-    """Let no turn end while a gang still forms, for a while: it cannot be parked then, and would begin anew each time.
-
-    Gangs that start longer than a quantum lasts would otherwise never train.
-    """
-    tables = live.tables
-    young = tables.now_s - tables.jobs.held_at_s < FORMING_MOST_S
-    gangs = {live.attempt_pks[row]: row for row in live.gangs if young[row] and row in live.attempt_pks}
-    if not _takes_turns(config) or not gangs:
-        return live
-    preemptible = tables.jobs.preemptible.copy()
-    preemptible[[gangs[pk] for pk in gangs_forming(gangs)]] = False
-    return replace(live, tables=replace(tables, jobs=replace(tables.jobs, preemptible=preemptible)))
-
-
-def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
-    """Return the tables with the service of jobs that are due to begin again at the top counted from now on."""
-    promoted = config.policy.promoted(tables.jobs) if isinstance(config.policy, Promotes) else np.zeros(0, np.bool_)
-    if not promoted.any():
-        return tables
-    jobs = tables.jobs
-    again = replace(
-        jobs,
-        attained_gpu_s=np.where(promoted, 0.0, jobs.attained_gpu_s),
-        executed_s=np.where(promoted, 0.0, jobs.executed_s),
-        waited_s=np.where(promoted, 0.0, jobs.waited_s),
-    )
-    return replace(tables, jobs=again)
-
-
-def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
-    try:
-        plan = plan_round(begun.live.tables, begun.config)
-    except PlanInvariantError as error:
-        return _refused(begun, error, ports), Applied()
-    keys = keys_of(begun.live, plan, begun.config)
-    with transaction.atomic():
-        number = round_claim(begun.live, at=ports.clock.now())
-        applied = plan_apply(
-            begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=_takes_turns(begun.config)
-        )
-        loans_record(begun.live, plan)
-        tried = _remember(begun, plan, round_number=number)
-        round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
-        if "same_as" not in round_.decisions:
-            round_.decisions = {**round_.decisions, "keys": keys}
-        if tried:
-            round_.decisions = {**round_.decisions, "trials": tried}
-        round_.save(force_insert=True)
-    log.info(
-        "round_finished",
-        extra={
-            "round": number,
-            "trigger": begun.trigger,
-            "duration_s": round(round_.duration_s, 4),
-            "jobs": round_.num_jobs,
-            "launched": round_.num_launched,
-            "preempted": round_.num_preempted,
-        },
-    )
-    return round_, applied
-
-
-def _takes_turns(config: SchedulerConfig) -> bool:
-    return any(isinstance(part, Slicing) for part in config.introspection)
-
-
-def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
-    """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
-    tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
-    again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
-    if again_at != begun.cluster.again_at:
-        Cluster.objects.filter(pk=1).update(again_at=again_at)
-    return tried
-
-
-def _round_row(begun: _Begun, plan: Plan, applied: Applied, *, number: int, duration_s: float) -> Round:
-    jobs, servers = begun.live.tables.jobs, begun.live.tables.servers
-    return Round(
-        number=number,
-        num_running=len(plan.kept | plan.resized) + len(applied.launched) + len(applied.continued),
-        num_launched=len(applied.launched),
-        num_preempted=len(applied.preempted) + len(applied.parked),
-        num_waiting=len(plan.waiting) + len(applied.deferred),
-        num_gpus_granted=int(plan.grants.num_gpus.sum()),
-        plan_hash=plan.plan_hash,
-        decisions=shortened(decisions_of(begun.live, plan, applied), round_number=number),
-        num_jobs=len(jobs),
-        num_gpus=int(servers.num_gpus.sum()),
-        **_row_start(begun, duration_s=duration_s),
-    )
-
-
-def _row_start(begun: _Begun, *, duration_s: float) -> dict[str, object]:
-    cluster = begun.cluster
-    return {
-        "epoch": begun.live.epoch,
-        "trigger": begun.trigger[:40],
-        "started_at": begun.at,
-        "duration_s": max(0.0, duration_s),
-        "policy": cluster.policy,
-        "policy_options": cluster.policy_options,
-        "locality": cluster.locality,
-        "mechanism": cluster.mechanism,
-        "snapshot_hash": begun.live.digest(),
-    }
-
-
-def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
-    """Keep a plan that broke a rule as a round with an error; nothing of it is applied."""
-    log.error("plan_refused", extra={"error": str(error), "snapshot": begun.live.digest()})
-    with transaction.atomic():
-        number = round_claim(begun.live, at=ports.clock.now())
-        round_ = Round(
-            number=number,
-            num_jobs=len(begun.live.tables.jobs),
-            num_running=0,
-            num_launched=0,
-            num_preempted=0,
-            num_waiting=0,
-            num_gpus=int(begun.live.tables.servers.num_gpus.sum()),
-            num_gpus_granted=0,
-            plan_hash="",
-            error=str(error)[:300],
-            **_row_start(begun, duration_s=ports.clock.mono_s() - begun.mono_s),
-        )
-        round_.save(force_insert=True)
-        Event.objects.create(
-            at=begun.at, kind="plan_refused", actor="scheduler", reason="invariant", data={"round": number}
-        )
-    return round_
+    def _tell(self, server_ids: set[str]) -> None:
+        if not server_ids:
+            return
+        desired_send(server_ids, transport=self.ports.transport, at=self.ports.clock.now())
+        self.watch.sent |= dict.fromkeys(server_ids, self.ports.clock.mono_s())

@@ -4,7 +4,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from scheduler.live.loop import Engine
+from scheduler.live.engine import Engine
 from scheduler.notify import use_bell
 from scheduler.ports import Bell, Ports, live_bell, live_ports
 from scheduler.worker_step import RepeatingThreads, WorkerStep

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
-from scheduler.live.snapshot import snapshot_read
+from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Scenario
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.settings import cluster_row

@@ -18,7 +18,7 @@ from django.db.models import Max
 from scheduler.choices import build_config
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.start_calibration import bound_s
-from scheduler.live.snapshot import LiveSnapshot, snapshot_read
+from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
 from scheduler.ports import Ports
 from scheduler.simulator.draws import Draws

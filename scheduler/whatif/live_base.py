@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
-from scheduler.live.snapshot import LiveSnapshot, snapshot_read
+from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.errors import BadInput

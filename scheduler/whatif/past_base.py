@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Count, Q
 
 from scheduler.core.operations.metrics import percentile
-from scheduler.live.snapshot import snapshot_read
+from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.errors import BadInput

@@ -17,10 +17,10 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.spec.spec import JobSpec
-from scheduler.live.engine import with_promotions
-from scheduler.live.job_table import COLUMNS, table_of
-from scheduler.live.smoke import smoke_sized
-from scheduler.live.snapshot import LiveSnapshot, snapshot_read
+from scheduler.live.observed.smoke import smoke_sized
+from scheduler.live.rounds.job_table import COLUMNS, table_of
+from scheduler.live.rounds.live_round import with_promotions
+from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job
 from scheduler.services.settings import cluster_row
 from scheduler.simulator.forecasts.futures import Outlook, outlook, quantile

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.choices import build_config
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.core.model.tables import QueueTable
-from scheduler.live.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
+from scheduler.live.rounds.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.times import iso

@@ -6,8 +6,8 @@ from random import Random
 
 from django.db import connection
 
-from scheduler.live.engine import round_run
-from scheduler.live.loop import Engine
+from scheduler.live.engine import Engine
+from scheduler.live.rounds.live_round import round_run
 from scheduler.ports import Ports
 from tests.fakes import RecordingFrames, SequentialIds
 from tests.faults.network import Network

@@ -10,9 +10,13 @@ from agents.executor import Executor
 from agents.protocol import Stamp
 from agents.supervision import Supervision
 from scheduler.core.model.lifecycle import EndCause
-from scheduler.live import apply, attempts, lost, reports, wants
-from scheduler.live.intake import Taken
-from scheduler.live.retry import Ending
+from scheduler.live.attempts import attempt as attempts
+from scheduler.live.attempts import wants
+from scheduler.live.attempts.retry import Ending
+from scheduler.live.reports import report as reports
+from scheduler.live.reports.intake import Taken
+from scheduler.live.rounds import apply
+from scheduler.live.servers import lost
 from scheduler.models import Attempt, Job, Server
 from scheduler.models.job import AttemptState
 from scheduler.services.job_state import job_transition

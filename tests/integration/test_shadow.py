@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.handover import MOST_WAITING, shadow_offer, snapshot_pack, snapshot_unpack
-from scheduler.live.snapshot import snapshot_read
+from scheduler.live.rounds.handover import MOST_WAITING, shadow_offer, snapshot_pack, snapshot_unpack
+from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Event, Job, Lease, Shadow, ShadowRound, ShadowScore
 from scheduler.services.settings import cluster_row, settings_change
 from scheduler.services.shadow import shadow_choose, shadow_end, shadow_row

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import MACHINE, FailureClass
-from scheduler.live.retry import Ending, Outcome, outcome_of
+from scheduler.live.attempts.retry import Ending, Outcome, outcome_of
 
 
 def failed(failure: FailureClass, line: str = "", *, run_s: float = 600.0) -> Ending:

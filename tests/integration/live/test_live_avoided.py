@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.avoided import avoided_read
+from scheduler.live.rounds.avoided import avoided_read
 from scheduler.models import Event, Job, Server
 from tests.world import World
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.fairness import EVERY_S, LEAST_JOBS, Fairness
+from scheduler.live.observed.fairness import EVERY_S, LEAST_JOBS, Fairness
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.notices import OF_A_QUEUE, notice_of

@@ -11,8 +11,8 @@ from django.test import override_settings
 
 from scheduler.broker import ChannelFrames
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.frames import EVERY_S, ROWS_MOST
-from scheduler.live.rollup import samples_roll_up
+from scheduler.live.reports.frames import EVERY_S, ROWS_MOST
+from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.models import Sample
 from tests import factories
 from tests.fakes import START, SentFrame

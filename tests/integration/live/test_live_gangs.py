@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.live.engine import FORMING_MOST_S
+from scheduler.live.rounds.live_round import FORMING_MOST_S
 from scheduler.models import Event, GangMember, Job, Lease, LeaseGpu
 from tests.fakes import FakeAgent
 from tests.live_gangs import BROKEN, follow, processes, running

@@ -11,7 +11,7 @@ from agents.profiler.record import Measured
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.profile import parse_profile
-from scheduler.live.snapshot import snapshot_read
+from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Event, Job, Measurement, Profile
 from scheduler.selectors.profiles import profile_detail, profile_list
 from scheduler.services.profiles import profile_measure_again

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.live.watch import UNCONFIRMED_AFTER_S
+from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S
 from scheduler.models import Event, Gpu, Job, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.servers import server_drain
@@ -79,7 +79,7 @@ def test_server_that_lost_its_memory_comes_back(world: World, silent_s: int) -> 
 
 def test_new_scheduler_grants_a_silent_server_one_full_period(world: World) -> None:
     """What the scheduler remembered is gone with it; it never gives a server up for time it did not watch."""
-    from scheduler.live.loop import Engine
+    from scheduler.live.engine import Engine
 
     world.server("alpha", slots=1)
     world.pass_time(SILENCE_S - 5, silent=("alpha",))
@@ -186,7 +186,7 @@ def test_launch_that_no_agent_confirms_is_taken_back(world: World) -> None:
 
 def test_two_schedulers_do_not_lose_a_server_that_one_of_them_hears(world: World) -> None:
     """A scheduler that hears nothing believes the other one's notes in the database."""
-    from scheduler.live.loop import Engine
+    from scheduler.live.engine import Engine
 
     world.server("alpha", slots=1)
     deaf = Engine(world.ports)

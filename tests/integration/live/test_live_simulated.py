@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.core.model.lifecycle import TERMINAL
-from scheduler.live.snapshot import snapshot_read
+from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job
 from scheduler.models.job import AttemptState
 from scheduler.services.settings import cluster_row

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.suspects import Incident, suspected
+from scheduler.live.servers.suspects import Incident, suspected
 from scheduler.models import Event, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.services.servers import server_undrain

@@ -13,12 +13,12 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.live.attempts import attempt_close, attempt_stop
-from scheduler.live.gang_ends import members_lost
-from scheduler.live.gangs import attempts_of
-from scheduler.live.inventory import WAS_DRAINING, server_move
-from scheduler.live.retry import Ending
-from scheduler.live.watch import UNCONFIRMED_AFTER_S, Watch
+from scheduler.live.attempts.attempt import attempt_close, attempt_stop
+from scheduler.live.attempts.retry import Ending
+from scheduler.live.gangs.ends import members_lost
+from scheduler.live.gangs.gang import attempts_of
+from scheduler.live.servers.inventory import WAS_DRAINING, server_move
+from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, Watch
 from scheduler.models import Attempt, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.job_state import job_transition

@@ -9,7 +9,7 @@ from datetime import datetime
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.early_stop import is_settled
-from scheduler.live.lost import attempt_ask
+from scheduler.live.servers.lost import attempt_ask
 from scheduler.models import Attempt, Job
 from scheduler.models.event import SampleScope
 from scheduler.models.job import AttemptKind

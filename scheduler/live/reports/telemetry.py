@@ -9,7 +9,7 @@ from django.db.models import Count, Sum
 
 from agents.protocol import AttemptReport, ServerReport
 from scheduler.core.model.lifecycle import HOLDING, JobState
-from scheduler.live.use import Use
+from scheduler.live.reports.use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
 from scheduler.selectors.overview import CLUSTER_VALUES, cluster_now, used_gpus

@@ -20,13 +20,13 @@ from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.model.tables import NO_ROW
-from scheduler.live.attempts import Opening, Part, attempt_open, attempt_stop, generations_raise
-from scheduler.live.gang_shares import GangShare, Target, gang_reshare, keeps_leader
-from scheduler.live.gangs import gang_open, is_settled
-from scheduler.live.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
-from scheduler.live.room import ServerRoom, room_read
-from scheduler.live.smoke import GPUS as SMOKE_GPUS
-from scheduler.live.snapshot import LiveSnapshot
+from scheduler.live.attempts.attempt import Opening, Part, attempt_open, attempt_stop, generations_raise
+from scheduler.live.attempts.free_capacity import ServerRoom, room_read
+from scheduler.live.gangs.gang import gang_open, is_settled
+from scheduler.live.gangs.shares import GangShare, Target, gang_reshare, keeps_leader
+from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
+from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
+from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Cluster, Job, Lease, LeaseGpu
 from scheduler.notify import touch_cluster
 from scheduler.services.job_state import Wait, job_transition, job_waits_record

@@ -13,7 +13,7 @@ from typing import Any
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.spec.units import parse_size_bytes
-from scheduler.live.lost import attempt_ask
+from scheduler.live.servers.lost import attempt_ask
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptKind
 from scheduler.services.settings import cluster_row

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from scheduler.core.model.lifecycle import INFRASTRUCTURE
 from scheduler.core.operations.failures import MACHINE
-from scheduler.live.inventory import server_move
+from scheduler.live.servers.inventory import server_move
 from scheduler.models import Event, Lease, Server
 from scheduler.models.server import ServerState
 

@@ -18,8 +18,8 @@ from typing import Any
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.live.apply import Applied
-from scheduler.live.snapshot import LiveSnapshot
+from scheduler.live.rounds.apply import Applied
+from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Round
 
 WAITING_MOST = 2_000

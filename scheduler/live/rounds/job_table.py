@@ -17,9 +17,9 @@ from django.db.models import Q
 from scheduler.core.model.lifecycle import PLANNABLE, JobState
 from scheduler.core.model.profile import Profile as Curves
 from scheduler.core.model.tables import NO_ROW, JobTable, OptionalColumns, optional_columns
-from scheduler.live.demand import UNKNOWN, curves_read, job_demand
-from scheduler.live.retry import BACKOFF_MOST_S
-from scheduler.live.smoke import smoke_sized
+from scheduler.live.attempts.retry import BACKOFF_MOST_S
+from scheduler.live.observed.smoke import smoke_sized
+from scheduler.live.rounds.demand import UNKNOWN, curves_read, job_demand
 from scheduler.models import Job, Lease, LeaseGpu
 
 COLUMNS = (

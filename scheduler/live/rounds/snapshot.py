@@ -15,9 +15,9 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from scheduler.core.model.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
-from scheduler.live.avoided import avoided_read
-from scheduler.live.job_table import HeldLease, held_leases, job_table
-from scheduler.live.trials import trials_read
+from scheduler.live.rounds.avoided import avoided_read
+from scheduler.live.rounds.job_table import HeldLease, held_leases, job_table
+from scheduler.live.rounds.trials import trials_read
 from scheduler.models import Cluster, GangMember, Queue, Server
 from scheduler.models.server import ServerState
 

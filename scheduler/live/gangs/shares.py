@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.ports import Ids
-from scheduler.live.attempts import Part, generations_raise, leases_open, seconds_between
-from scheduler.live.room import ServerRoom
+from scheduler.live.attempts.attempt import Part, generations_raise, leases_open, seconds_between
+from scheduler.live.attempts.free_capacity import ServerRoom
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round

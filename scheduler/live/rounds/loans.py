@@ -4,7 +4,7 @@ Decides nothing: the core lends, and takes back.
 """
 
 from scheduler.core.model.plan import Plan
-from scheduler.live.snapshot import LiveSnapshot
+from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt
 
 

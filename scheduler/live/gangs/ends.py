@@ -13,10 +13,10 @@ from django.db import transaction
 from agents.protocol import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
-from scheduler.live.attempts import attempt_close, attempt_stop
-from scheduler.live.gang_shares import gpu_give_back, member_leaves
-from scheduler.live.gangs import members_on
-from scheduler.live.retry import Ending
+from scheduler.live.attempts.attempt import attempt_close, attempt_stop
+from scheduler.live.attempts.retry import Ending
+from scheduler.live.gangs.gang import members_on
+from scheduler.live.gangs.shares import gpu_give_back, member_leaves
 from scheduler.models import Attempt, Gang, GangMember, Server
 from scheduler.services.job_state import job_event, job_transition
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduler.live.telemetry import queue_values
+from scheduler.live.reports.telemetry import queue_values
 from scheduler.models import Attempt, Event, Job, Lease, Queue
 from scheduler.ports import FrameSink
 from scheduler.selectors.jobs import event_row, job_row

@@ -16,7 +16,7 @@ from django.db.models import F
 from scheduler.core.model.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.failures import MACHINE, FailureClass, class_of
-from scheduler.live.retry import Ending, Outcome, outcome_of
+from scheduler.live.attempts.retry import Ending, Outcome, outcome_of
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster

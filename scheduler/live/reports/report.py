@@ -16,13 +16,13 @@ from django.db.models.functions import Greatest
 from agents.protocol import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
-from scheduler.live.attempts import attempt_close
-from scheduler.live.gang_ends import gang_done, member_end
-from scheduler.live.gangs import is_whole, members_on, peak_of
-from scheduler.live.intake import Taken
-from scheduler.live.inventory import inventory_update, server_is_back
-from scheduler.live.parking import attempt_parked
-from scheduler.live.retry import Ending
+from scheduler.live.attempts.attempt import attempt_close
+from scheduler.live.attempts.retry import Ending
+from scheduler.live.gangs.ends import gang_done, member_end
+from scheduler.live.gangs.gang import is_whole, members_on, peak_of
+from scheduler.live.reports.intake import Taken
+from scheduler.live.rounds.parking import attempt_parked
+from scheduler.live.servers.inventory import inventory_update, server_is_back
 from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import touch_job

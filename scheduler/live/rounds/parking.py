@@ -14,9 +14,16 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts import Part, attempt_stop, generations_raise, leases_open, seconds_between, servers_of
-from scheduler.live.gangs import gang_seat, peak_of
-from scheduler.live.snapshot import LiveSnapshot
+from scheduler.live.attempts.attempt import (
+    Part,
+    attempt_stop,
+    generations_raise,
+    leases_open,
+    seconds_between,
+    servers_of,
+)
+from scheduler.live.gangs.gang import gang_seat, peak_of
+from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round, touch_cluster
