@@ -31,8 +31,8 @@ from scheduler.models import (
 from scheduler.models.job import AttemptState
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
-from scheduler.services.job_state import job_transition
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.state import job_transition
 
 AT = datetime(2026, 3, 7, 14, 32, tzinfo=UTC)  # a Saturday
 GIB = 2**30

@@ -12,7 +12,7 @@ from frontend.pages.jobs.tabs import TABS
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif import child
 from scheduler.whatif.bases import base_read
 from tests.factories import job_make, sample_make

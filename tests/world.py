@@ -13,8 +13,8 @@ from scheduler.live.rounds.live_round import round_run
 from scheduler.models import Attempt, Job, Queue, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
-from scheduler.services.jobs import job_check, job_submit
-from scheduler.services.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import cluster_row, settings_change
+from scheduler.services.jobs.actions import job_check, job_submit
 from tests import factories
 from tests.fakes import FakeAgent, MemoryBell, memory_ports
 

@@ -16,7 +16,7 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Server
 from scheduler.selectors.servers import servers_in_short
 from scheduler.selectors.visibility import Access, access_of
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 
 UNDER_WAY = sorted(set(JobState) - TERMINAL)  # few among many: an index finds them, but not what they are not
 

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 
 from scheduler.models import ApiToken
 from scheduler.ports import live_ports
-from scheduler.services.tokens import token_user
+from scheduler.services.accounts.tokens import token_user
 
 # What else a scope lets its token do. A token with ``admin`` may do all that its user may.
 IMPLIED = {

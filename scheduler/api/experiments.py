@@ -15,8 +15,8 @@ from scheduler.api.view import ApiView
 from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports
 from scheduler.selectors.experiments import experiment_detail, experiment_row, experiments_visible, require_experiment
-from scheduler.services.experiments import experiment_cancel, experiment_submit
-from scheduler.services.suggestions import SAMPLERS
+from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
+from scheduler.services.jobs.suggestions import SAMPLERS
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 EXAMPLE = {

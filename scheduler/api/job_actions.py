@@ -14,7 +14,7 @@ from scheduler.api.permissions import WRITE_JOBS
 from scheduler.api.view import ApiView
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
-from scheduler.services.job_bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
+from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
 
 
 class ActionsBody(Body):

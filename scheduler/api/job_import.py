@@ -11,7 +11,7 @@ from scheduler.api.bodies import Body, read_body
 from scheduler.api.documents import Shape, text, word
 from scheduler.api.permissions import READ
 from scheduler.api.view import ApiView
-from scheduler.services.spec_import import MAX_CHARS, spec_import
+from scheduler.services.jobs.spec_import import MAX_CHARS, spec_import
 
 
 class ImportBody(Body):

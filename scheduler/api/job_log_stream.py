@@ -26,7 +26,7 @@ from scheduler.models.job import AttemptState
 from scheduler.ports import live_ports
 from scheduler.selectors.logs import LogChunk, log_from
 from scheduler.selectors.visibility import Actor, require_job
-from scheduler.services.tokens import token_user
+from scheduler.services.accounts.tokens import token_user
 
 log = logging.getLogger(__name__)
 

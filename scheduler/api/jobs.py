@@ -27,11 +27,11 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
-from scheduler.services.job_change import job_change
-from scheduler.services.job_check import job_check_dry
-from scheduler.services.job_priority import job_reprioritise
-from scheduler.services.job_restore import job_restore
-from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.change import job_change
+from scheduler.services.jobs.check import job_check_dry
+from scheduler.services.jobs.priority import job_reprioritise
+from scheduler.services.jobs.restore import job_restore
 from scheduler.whatif.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.

@@ -14,7 +14,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from scheduler.api.errors import BodyTooLarge
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 MOST_BODY_BYTES = 2 * 1024 * 1024
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # an escape that stands for half of a character

@@ -13,7 +13,7 @@ from scheduler.api.profile_documents import ProfileDocument, ProfilePage
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
 from scheduler.selectors.profiles import profile_detail, profile_list
-from scheduler.services.profiles import profile_measure_again
+from scheduler.services.jobs.profiles import profile_measure_again
 
 
 class Profiles(ApiView):

@@ -25,8 +25,8 @@ from scheduler.models.queue import Role
 from scheduler.ports import live_ports
 from scheduler.selectors.queues import queue_detail, queue_list
 from scheduler.selectors.visibility import require_queue
-from scheduler.services.queue_idle import AFTER_S, queue_set_idle
-from scheduler.services.queues import (
+from scheduler.services.queues.idle import AFTER_S, queue_set_idle
+from scheduler.services.queues.quotas import (
     Move,
     Quota,
     membership_remove,

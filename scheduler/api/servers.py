@@ -16,7 +16,7 @@ from scheduler.api.view import ApiView
 from scheduler.models import Server
 from scheduler.ports import live_ports
 from scheduler.selectors.servers import server_detail, server_list
-from scheduler.services.servers import server_drain, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_undrain
 
 
 class DrainBody(Body):

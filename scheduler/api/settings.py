@@ -14,7 +14,7 @@ from scheduler.api.view import ApiView
 from scheduler.choices import choices
 from scheduler.models import Cluster
 from scheduler.ports import live_ports
-from scheduler.services.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import cluster_row, settings_change
 
 FIELDS = (
     "policy",

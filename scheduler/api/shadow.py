@@ -16,7 +16,7 @@ from scheduler.api.view import ApiView
 from scheduler.models import Shadow
 from scheduler.ports import live_ports
 from scheduler.selectors.shadow import shadow_document, shadow_round_row, shadow_rounds
-from scheduler.services.shadow import shadow_choose, shadow_end, shadow_row
+from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 
 NEWEST_FIRST = Order(name="-number", column="number", tie="number")
 

@@ -6,7 +6,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 EXAMPLE = "curl -F spec=@job.yaml -F file=@train.py"
 

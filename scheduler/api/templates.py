@@ -18,7 +18,7 @@ from scheduler.api.permissions import READ, WRITE_JOBS
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
 from scheduler.selectors.saved import template_row, templates_visible
-from scheduler.services.saved import NAME_CHARS, template_create, template_delete
+from scheduler.services.queues.saved import NAME_CHARS, template_create, template_delete
 
 BY_NAME = Order(name="name", column="name", tie="id")
 

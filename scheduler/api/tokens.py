@@ -17,7 +17,7 @@ from scheduler.api.view import ApiView
 from scheduler.models import ApiToken
 from scheduler.ports import live_ports
 from scheduler.selectors.times import iso
-from scheduler.services.tokens import SCOPES, token_create, token_revoke
+from scheduler.services.accounts.tokens import SCOPES, token_create, token_revoke
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 

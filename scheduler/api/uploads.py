@@ -17,8 +17,8 @@ from django.core.handlers.asgi import ASGIRequest
 from scheduler.api.authentication import bearer_text
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, may_ask_what_if
-from scheduler.services.tokens import token_user
-from scheduler.services.whatif_files import most_bytes
+from scheduler.services.accounts.tokens import token_user
+from scheduler.services.whatif.files import most_bytes
 
 PATHS = frozenset({"/api/v1/whatif/traces", "/whatif/new", "/whatif/traces"})
 # Boundaries and the other fields of a form.

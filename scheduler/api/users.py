@@ -18,8 +18,8 @@ from scheduler.api.view import ApiView
 from scheduler.models import ApiToken
 from scheduler.ports import live_ports
 from scheduler.selectors.users import require_user, tokens_of, user_list, user_row
-from scheduler.services.tokens import token_revoke
-from scheduler.services.users import user_change, user_create, user_set_active
+from scheduler.services.accounts.tokens import token_revoke
+from scheduler.services.accounts.users import user_change, user_create, user_set_active
 
 BY_NAME = Order(name="username", column="username", tie="id")
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")

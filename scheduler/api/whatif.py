@@ -23,7 +23,7 @@ from scheduler.core.model.errors import NotAllowed
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import may_ask_what_if, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import run_detail, scenario_detail, scenario_row
-from scheduler.services.whatif import scenario_cancel, scenario_create, scenario_delete
+from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 Json = dict[str, Any]  # JSON of an answer

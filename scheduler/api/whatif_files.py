@@ -19,7 +19,7 @@ from scheduler.api.whatif import refuse_others
 from scheduler.api.whatif_documents import TraceFilePage, TraceFileRow
 from scheduler.ports import live_ports
 from scheduler.selectors.whatif import trace_file_row, trace_files_visible
-from scheduler.services.whatif_files import most_bytes, trace_file_create, trace_file_delete
+from scheduler.services.whatif.files import most_bytes, trace_file_create, trace_file_delete
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 

@@ -17,9 +17,9 @@ from django.db import DatabaseError, connection, connections
 from django.db.models import F
 
 from scheduler.models import Cluster, Job, Queue
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.events import event_record
 from scheduler.services.permission import OPERATOR
-from scheduler.services.settings import cluster_row
 
 LIVE_FOR_ROUNDS = 3
 

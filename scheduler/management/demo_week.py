@@ -21,8 +21,8 @@ from scheduler.live.rounds.live_round import round_run
 from scheduler.management.virtual_doors import VirtualBell, virtual_ports
 from scheduler.models import Job
 from scheduler.notify import use_bell
-from scheduler.services.experiments import experiment_submit
-from scheduler.services.jobs import job_cancel, job_submit
+from scheduler.services.jobs.actions import job_cancel, job_submit
+from scheduler.services.jobs.experiments import experiment_submit
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.philly import philly_like
 

@@ -33,7 +33,7 @@ class Job(models.Model):
     preemptible = models.BooleanField(default=True)
     max_attempts = models.PositiveIntegerField(default=5)  # 1 + retries for causes of the job's own
     profile = models.ForeignKey("scheduler.Profile", null=True, on_delete=models.SET_NULL)
-    # State. Written by services/job_state.py alone.
+    # State. Written by services/jobs/state.py alone.
     state = models.CharField(max_length=12, choices=STATES, default=JobState.QUEUED)
     state_changed_at = models.DateTimeField()
     event_count = models.PositiveIntegerField(default=0)  # number of the newest event; leaves no gaps

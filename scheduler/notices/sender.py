@@ -21,7 +21,7 @@ from django.db.models import F
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
 from scheduler.notices.door import Network, Refused, post, target_of
-from scheduler.services.webhooks import webhook_secret
+from scheduler.services.accounts.webhooks import webhook_secret
 
 log = logging.getLogger(__name__)
 

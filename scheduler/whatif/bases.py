@@ -15,7 +15,7 @@ from django.conf import settings
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Scenario
 from scheduler.selectors.whatif import trace_file_path
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json, servers_from

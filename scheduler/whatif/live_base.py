@@ -7,7 +7,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.report.narrowed import unnamed
 from scheduler.simulator.study.starting_points import columns_to_json, snapshot_to_json

@@ -16,7 +16,7 @@ from django.db.models import Count, Q
 from scheduler.core.operations.metrics import percentile
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.whatif.live_base import queues_json, servers_json
 

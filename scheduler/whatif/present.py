@@ -22,7 +22,7 @@ from scheduler.live.rounds.job_table import COLUMNS, table_of
 from scheduler.live.rounds.live_round import with_promotions
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.forecasts.futures import Outlook, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS

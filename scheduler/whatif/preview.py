@@ -21,8 +21,8 @@ from scheduler.selectors.estimates import WHY_UNKNOWN
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
-from scheduler.services.job_check import Checked
-from scheduler.services.profiles import profile_known
+from scheduler.services.jobs.check import Checked
+from scheduler.services.jobs.profiles import profile_known
 from scheduler.whatif.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
 from scheduler.whatif.late_bounds import stretch_now
 from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read

@@ -19,8 +19,8 @@ from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
-from scheduler.services.queues import Move, Quota, quota_problems
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.queues.quotas import Move, Quota, quota_problems
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS

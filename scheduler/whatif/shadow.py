@@ -27,7 +27,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.live.rounds.handover import snapshot_unpack
 from scheduler.models import Job, Round, Shadow, ShadowRound, ShadowScore
 from scheduler.ports import Ports
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.children import Child, base_file

@@ -15,7 +15,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of, queues_submittable
-from scheduler.services.job_change import Change, spec_changed
+from scheduler.services.jobs.change import Change, spec_changed
 from scheduler.whatif.present import Present, asked_values, stored_values
 
 MOST_QUEUES = 4

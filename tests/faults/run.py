@@ -16,7 +16,7 @@ from scheduler.live.rounds import live_round as engine
 from scheduler.models import Cluster
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from tests import factories
 from tests.faults.checkers import Checkers
 from tests.faults.control import Control

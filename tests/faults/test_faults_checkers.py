@@ -19,7 +19,7 @@ from scheduler.live.rounds import apply
 from scheduler.live.servers import lost
 from scheduler.models import Attempt, Job, Server
 from scheduler.models.job import AttemptState
-from scheduler.services.job_state import job_transition
+from scheduler.services.jobs.state import job_transition
 from tests.faults.run import STRIKE_S, FaultRun, clean_database
 from tests.faults.supervising import SimSupervisor
 from tests.faults.virtual import Violation

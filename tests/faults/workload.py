@@ -8,9 +8,9 @@ from scheduler.core.model.errors import Conflict, SchedulerError
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job, Queue, Server
 from scheduler.models.server import ServerState
-from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
-from scheduler.services.servers import server_drain, server_undrain
-from scheduler.services.settings import cluster_row, settings_change
+from scheduler.services.cluster.servers import server_drain, server_undrain
+from scheduler.services.cluster.settings import cluster_row, settings_change
+from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
 from tests import factories
 from tests.faults.control import Control, committed
 from tests.faults.virtual import START, Trace

@@ -10,7 +10,7 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Server
 from scheduler.models.queue import Role
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from tests.factories import job_make, member_make, queue_make, round_make, sample_make, server_make, user_make
 
 ROLES = ("outsider", "viewer", "member", "lead", "org lead", "admin")

@@ -10,8 +10,8 @@ from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS,
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row, ratios_lately
-from scheduler.services.job_check import spec_check
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.check import spec_check
 from scheduler.whatif.estimates import estimates_close, estimates_make
 from scheduler.whatif.preview import job_preview
 from tests.factories import AT, attempt_make, full_cluster, job_make, job_move, server_make

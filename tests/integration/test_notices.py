@@ -20,8 +20,7 @@ from scheduler.notices import sender
 from scheduler.notices.outbox import Outbox
 from scheduler.notices.sender import deliver, due
 from scheduler.notices.worker import Notices
-from scheduler.services.servers import server_drain
-from scheduler.services.webhooks import (
+from scheduler.services.accounts.webhooks import (
     mail_choose,
     webhook_create,
     webhook_renew_secret,
@@ -29,6 +28,7 @@ from scheduler.services.webhooks import (
     webhook_secret,
     webhook_test,
 )
+from scheduler.services.cluster.servers import server_drain
 from tests.factories import AT, job_make, member_make, queue_make, server_make, user_make
 from tests.fakes import MemoryBell
 from tests.notices import HERE, Receiver, delivery_make, webhook_make

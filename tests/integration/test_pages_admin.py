@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from scheduler import notify
 from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, StartEstimate, Webhook
-from scheduler.services.settings import cluster_row
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
+from scheduler.services.cluster.settings import cluster_row
 from tests.factories import AT, job_make, queue_make, user_make
 from tests.fakes import MemoryBell
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from scheduler.models import Membership, Queue, Server
 from scheduler.models.queue import Role
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from tests.factories import user_make
 from tests.integration.pages_frame_world import World, world_make
 

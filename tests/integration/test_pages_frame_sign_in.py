@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from scheduler.models import ApiToken
-from scheduler.services.tokens import token_user
+from scheduler.services.accounts.tokens import token_user
 from tests.factories import AT
 
 pytestmark = pytest.mark.django_db

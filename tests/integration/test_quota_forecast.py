@@ -13,8 +13,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Actor
-from scheduler.services.queues import Move, Quota, queue_change_quota
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
 from scheduler.whatif.quota_forecast import quota_forecast
 from tests.factories import job_make, member_make, queue_make, server_make, user_make
 

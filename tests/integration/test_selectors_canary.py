@@ -30,8 +30,8 @@ from scheduler.selectors.visibility import (
     jobs_visible,
     queues_visible,
 )
-from scheduler.services.job_state import Wait, job_waits_record
-from scheduler.services.queues import membership_set
+from scheduler.services.jobs.state import Wait, job_waits_record
+from scheduler.services.queues.quotas import membership_set
 from tests.factories import (
     AT,
     job_make,

@@ -27,8 +27,8 @@ from scheduler.selectors.jobs import (
     job_timeline,
 )
 from scheduler.selectors.visibility import require_job
-from scheduler.services.job_state import Wait, job_waits_record
-from scheduler.services.jobs import job_cancel, job_suspend
+from scheduler.services.jobs.actions import job_cancel, job_suspend
+from scheduler.services.jobs.state import Wait, job_waits_record
 from tests.factories import (
     AT,
     attempt_make,

@@ -12,7 +12,7 @@ from scheduler.core.model.lifecycle import TERMINAL, TRANSITIONS, WAITING, JobSt
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job
 from scheduler.notify import use_bell
-from scheduler.services.job_state import Wait, job_event, job_transition, job_waits_record
+from scheduler.services.jobs.state import Wait, job_event, job_transition, job_waits_record
 from tests.factories import AT, job_make, queue_make, user_make
 from tests.fakes import MemoryBell
 

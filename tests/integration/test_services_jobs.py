@@ -12,7 +12,7 @@ from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Event, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
-from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
 from tests.factories import (
     AT,
     GIB,

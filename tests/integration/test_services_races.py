@@ -21,11 +21,11 @@ from scheduler.core.model.lifecycle import TRANSITIONS, JobState
 from scheduler.models import Event, IdempotencyKey, Job, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
+from scheduler.services.cluster.servers import server_register
 from scheduler.services.idempotency import idempotent
-from scheduler.services.job_state import job_transition
-from scheduler.services.jobs import job_cancel, job_submit, job_suspend
-from scheduler.services.queues import queue_change_quota
-from scheduler.services.servers import server_register
+from scheduler.services.jobs.actions import job_cancel, job_submit, job_suspend
+from scheduler.services.jobs.state import job_transition
+from scheduler.services.queues.quotas import queue_change_quota
 from tests.factories import AT, SerialIds, job_make, member_make, queue_make, spec_make, user_make
 from tests.fakes import MemoryBell
 

@@ -30,11 +30,11 @@ from scheduler.selectors.visibility import (
     require_queue,
     role_in,
 )
-from scheduler.services.jobs import job_cancel, job_check, job_resume, job_submit, job_suspend
-from scheduler.services.queues import membership_remove, membership_set, queue_change_quota, queue_create
-from scheduler.services.servers import server_drain, server_register, server_undrain
-from scheduler.services.settings import settings_change
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
+from scheduler.services.cluster.servers import server_drain, server_register, server_undrain
+from scheduler.services.cluster.settings import settings_change
+from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
 from tests.factories import (
     AT,
     SerialIds,

@@ -12,8 +12,8 @@ from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Event, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
+from scheduler.services.cluster.servers import agent_config, server_drain, server_register, server_undrain
 from scheduler.services.permission import OPERATOR
-from scheduler.services.servers import agent_config, server_drain, server_register, server_undrain
 from tests.factories import AT, server_make, user_make
 from tests.fakes import MemoryBell
 

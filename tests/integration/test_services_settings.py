@@ -9,7 +9,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
-from scheduler.services.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import cluster_row, settings_change
 from tests.factories import AT, user_make
 from tests.fakes import MemoryBell
 

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken, Event
-from scheduler.services.tokens import MOST_TOKENS, token_create, token_revoke, token_user
+from scheduler.services.accounts.tokens import MOST_TOKENS, token_create, token_revoke, token_user
 from tests.factories import AT, user_make
 
 pytestmark = pytest.mark.django_db

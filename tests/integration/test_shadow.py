@@ -13,8 +13,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.live.rounds.handover import MOST_WAITING, shadow_offer, snapshot_pack, snapshot_unpack
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Event, Job, Lease, Shadow, ShadowRound, ShadowScore
-from scheduler.services.settings import cluster_row, settings_change
-from scheduler.services.shadow import shadow_choose, shadow_end, shadow_row
+from scheduler.services.cluster.settings import cluster_row, settings_change
+from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 from scheduler.whatif.shadow import ShadowPlanner, rounds_plan, scoring_begin
 from tests.factories import AT, job_make, queue_make, round_make, server_make, user_make
 

@@ -13,8 +13,8 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
-from scheduler.services.job_check import spec_check
-from scheduler.services.queues import queue_limit_users
+from scheduler.services.jobs.check import spec_check
+from scheduler.services.queues.quotas import queue_limit_users
 from scheduler.whatif.preview import job_preview
 from tests.factories import AT, member_make, spec_make
 from tests.world import World

@@ -10,7 +10,7 @@ from django.test import Client
 
 from scheduler.models import Job, Scenario
 from scheduler.notify import use_bell
-from scheduler.services.whatif import scenario_create
+from scheduler.services.whatif.scenarios import scenario_create
 from tests.e2e.stack import wait_for
 from tests.lived import Lived, workload
 from tests.scenarios import scenario_body

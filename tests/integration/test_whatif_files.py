@@ -17,9 +17,9 @@ from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import TraceFile
 from scheduler.models.queue import Role
 from scheduler.selectors.whatif import trace_file_path
-from scheduler.services import trace_checks
-from scheduler.services.tokens import token_create
-from scheduler.services.whatif_files import trace_file_create, trace_file_delete
+from scheduler.services.accounts.tokens import token_create
+from scheduler.services.whatif import trace_checks
+from scheduler.services.whatif.files import trace_file_create, trace_file_delete
 from scheduler.simulator.traces import read_trace
 from tests.factories import AT, member_make, queue_make, user_make
 from tests.fakes import MemoryBell

@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Profile, Queue
 from scheduler.models.queue import Role
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.next_gpu import next_gpu
 from tests.factories import AT, job_make, member_make, queue_make, server_make
 

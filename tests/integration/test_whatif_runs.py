@@ -25,8 +25,8 @@ from scheduler.models import Attempt, Job, Scenario, ScenarioRun
 from scheduler.models.queue import Role
 from scheduler.models.scenario import AS_IT_WAS, RunState, ScenarioState
 from scheduler.selectors.whatif import scenario_metrics, scenario_progress
-from scheduler.services.whatif import scenario_cancel, scenario_create
-from scheduler.services.whatif_files import trace_file_create
+from scheduler.services.whatif.files import trace_file_create
+from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create
 from scheduler.simulator.study.cluster import Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json
 from scheduler.whatif.bases import unpacked

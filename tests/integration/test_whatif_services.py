@@ -17,9 +17,9 @@ from scheduler.models import Event, Job, Membership, Queue, Scenario
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
-from scheduler.services.settings import cluster_row
-from scheduler.services.whatif import MOST_OPEN_OF_USER, scenario_create, scenario_delete
-from scheduler.services.whatif_files import trace_file_create
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.whatif.files import trace_file_create
+from scheduler.services.whatif.scenarios import MOST_OPEN_OF_USER, scenario_create, scenario_delete
 from tests.factories import AT, job_make, member_make, queue_make, server_make, user_make
 from tests.fakes import MemoryBell
 from tests.scenarios import TRACE, scenario_body, scenario_make

@@ -8,7 +8,7 @@ from django.core.cache import cache
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job
 from scheduler.selectors.times import iso
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.unblock import job_unblockers
 from tests.factories import AT, job_make, member_make, queue_make, server_make
 

@@ -9,7 +9,7 @@ from scheduler.core.spec.foreign.kubernetes import from_kubernetes
 from scheduler.core.spec.foreign.sbatch import from_sbatch
 from scheduler.core.spec.foreign.translation import Translation
 from scheduler.core.spec.spec import JobSpec
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name="train resnet"   # a comment

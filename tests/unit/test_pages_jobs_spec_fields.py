@@ -10,7 +10,7 @@ from frontend.pages.jobs.spec_fields import field_of, fields_of_spec, files_of_s
 from frontend.pages.jobs.spec_yaml import line_of, spec_as_yaml
 from frontend.pages.jobs.workloads import TEMPLATES
 from scheduler.core.spec.spec import JobSpec
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\t\n"), min_size=1, max_size=30)
 LINES = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=30)

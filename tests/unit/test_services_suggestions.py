@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from scheduler.core.spec.search_space import read_space
-from scheduler.services.suggestions import Tried, suggest
+from scheduler.services.jobs.suggestions import Tried, suggest
 
 SPACE = read_space(
     {"x": {"low": 0.0, "high": 1.0}, "kind": {"choices": ["a", "b"]}, "n": {"low": 1, "high": 9, "integer": True}}

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.spec.spec import JobSpec
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 YAML = """\
 apiVersion: v1

@@ -19,8 +19,8 @@ from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Job, Shadow, ShadowRound
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.shadow import job_names, shadow_document, shadow_rounds
-from scheduler.services.settings import cluster_row
-from scheduler.services.shadow import shadow_choose, shadow_end, shadow_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 from scheduler.simulator.study.variants import ARM_FIELDS
 
 ROUNDS_SHOWN = 30

@@ -16,7 +16,7 @@ from scheduler.models import Event
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.servers import server_list
 from scheduler.selectors.visibility import is_admin
-from scheduler.services.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import cluster_row, settings_change
 
 AUDIT_MOST = 30
 # Everything that a person changes for others; what they do with jobs stands in the jobs' own events.

@@ -36,7 +36,7 @@ from scheduler.selectors.overview import cluster_series, gpu_map
 from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
 from scheduler.selectors.servers import server_detail
 from scheduler.selectors.visibility import is_admin
-from scheduler.services.servers import server_drain, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_undrain
 
 VIEWS = ("utilization", "queue", "job", "temperature", "table")
 HEAT_SPAN = timedelta(minutes=30)

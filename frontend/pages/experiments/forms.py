@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 Json = dict[str, Any]  # the body of ``POST /api/v1/experiments``
 NUMBERS = {

@@ -25,8 +25,8 @@ from scheduler.selectors.experiments import (
     require_experiment,
 )
 from scheduler.selectors.visibility import queues_submittable
-from scheduler.services.experiments import experiment_cancel, experiment_submit
-from scheduler.services.suggestions import SAMPLERS
+from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
+from scheduler.services.jobs.suggestions import SAMPLERS
 
 ON_A_PAGE = 50
 Row = dict[str, Any]  # selectors.experiments

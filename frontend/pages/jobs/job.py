@@ -18,9 +18,9 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.logs import log_open
-from scheduler.services.job_restore import job_restore
-from scheduler.services.jobs import job_cancel, job_resume, job_suspend
-from scheduler.services.profiles import profile_measure_again
+from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.profiles import profile_measure_again
+from scheduler.services.jobs.restore import job_restore
 
 SERVICES: dict[str, tuple[Callable[..., Job], str]] = {  # the three have one signature
     "cancel": (job_cancel, "is cancelled"),

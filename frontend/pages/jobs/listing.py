@@ -33,7 +33,7 @@ from scheduler.selectors.jobs import JobFilters, job_list, job_row
 from scheduler.selectors.saved import views_of
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
-from scheduler.services.job_bulk import MOST_JOBS, Outcome, jobs_act
+from scheduler.services.jobs.bulk import MOST_JOBS, Outcome, jobs_act
 
 MOST_GROUPS = 50
 

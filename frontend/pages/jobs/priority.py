@@ -14,8 +14,8 @@ from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFou
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.policies.priority import Priority
 from scheduler.ports import live_ports
-from scheduler.services.job_priority import job_reprioritise as reprioritise
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.priority import job_reprioritise as reprioritise
 
 
 class PriorityForm(forms.Form):

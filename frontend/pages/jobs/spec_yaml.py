@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from scheduler.core.model.errors import SpecInvalid
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 EXAMPLE = """\
 apiVersion: v1

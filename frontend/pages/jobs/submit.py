@@ -34,10 +34,10 @@ from scheduler.selectors.saved import template_visible, templates_offered
 from scheduler.selectors.servers import device_kinds
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
-from scheduler.services.jobs import job_check, job_submit
-from scheduler.services.saved import template_create
-from scheduler.services.spec_import import spec_import
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.actions import job_check, job_submit
+from scheduler.services.jobs.spec_import import spec_import
+from scheduler.services.jobs.spec_text import spec_from_text
+from scheduler.services.queues.saved import template_create
 
 ROUTE = "page /jobs/new"
 ORIGINS = {

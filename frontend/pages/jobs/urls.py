@@ -8,7 +8,7 @@ from frontend.pages.jobs.priority import job_reprioritise
 from frontend.pages.jobs.saved import template_remove, view_keep, view_remove
 from frontend.pages.jobs.submit import job_new
 from frontend.pages.jobs.unblock import job_unblock
-from scheduler.services.job_bulk import ACTIONS
+from scheduler.services.jobs.bulk import ACTIONS
 
 urlpatterns = [
     path("jobs", jobs, name="jobs"),

@@ -9,7 +9,7 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.operations.idle import IdleAction
 from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
-from scheduler.services.queue_idle import AFTER_S
+from scheduler.services.queues.idle import AFTER_S
 
 
 class ReasonedForm(forms.Form):

@@ -17,8 +17,8 @@ from scheduler.models import Event, Queue
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues import queue_siblings
 from scheduler.selectors.visibility import Actor
-from scheduler.services.queue_idle import queue_set_idle
-from scheduler.services.queues import Move, Quota, queue_change_quota, queue_limit_users
+from scheduler.services.queues.idle import queue_set_idle
+from scheduler.services.queues.quotas import Move, Quota, queue_change_quota, queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 CHANGES_SHOWN = 10

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
-from scheduler.services.tokens import SCOPES
+from scheduler.services.accounts.tokens import SCOPES
 
 LIFETIMES = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "1 year"}
 SCOPE_WORDS = {

@@ -26,7 +26,7 @@ from joserfc.errors import JoseError
 from clusterweb.oidc import Oidc
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import NotAllowed
-from scheduler.services.identities import Claims, identity_sign_in, strongest
+from scheduler.services.accounts.identities import Claims, identity_sign_in, strongest
 
 log = logging.getLogger(__name__)
 

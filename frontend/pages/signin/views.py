@@ -21,9 +21,9 @@ from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
 from scheduler.selectors.notices import NOTICES, OF_A_JOB
 from scheduler.selectors.webhooks import mail_notices
-from scheduler.services.tokens import token_create, token_revoke
-from scheduler.services.users import password_change, sign_in_record
-from scheduler.services.webhooks import mail_choose
+from scheduler.services.accounts.tokens import token_create, token_revoke
+from scheduler.services.accounts.users import password_change, sign_in_record
+from scheduler.services.accounts.webhooks import mail_choose
 
 YEAR_S = 31_536_000
 

@@ -17,7 +17,7 @@ from scheduler.models.queue import Role
 from scheduler.selectors.notices import NOTICES
 from scheduler.selectors.visibility import access_of, require_queue
 from scheduler.selectors.webhooks import delivery_counts, require_webhook, webhooks_visible
-from scheduler.services.webhooks import webhook_create, webhook_renew_secret, webhook_revoke, webhook_test
+from scheduler.services.accounts.webhooks import webhook_create, webhook_renew_secret, webhook_revoke, webhook_test
 
 LOG_MOST = 100
 TONES = {"waiting": ("warn", "clock"), "delivered": ("ok", "check"), "failed": ("bad", "x")}

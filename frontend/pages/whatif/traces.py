@@ -11,7 +11,7 @@ from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import Conflict, NotFound, SpecInvalid
 from scheduler.selectors.visibility import may_ask_what_if
 from scheduler.selectors.whatif import trace_files_visible
-from scheduler.services.whatif_files import trace_file_create, trace_file_delete
+from scheduler.services.whatif.files import trace_file_create, trace_file_delete
 
 
 @page

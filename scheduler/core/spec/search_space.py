@@ -1,6 +1,6 @@
 """Search spaces of experiments: which parameters vary, over what, and how a job's spec becomes that of a configuration.
 
-Pure. Which values are tried next is chosen in ``services/suggestions.py``.
+Pure. Which values are tried next is chosen in ``services/jobs/suggestions.py``.
 """
 
 import math

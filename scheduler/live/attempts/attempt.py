@@ -20,8 +20,8 @@ from scheduler.live.attempts.retry import Ending, Outcome, outcome_of
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
-from scheduler.services.job_state import job_transition
-from scheduler.services.profiles import measurement_begin, profile_refine
+from scheduler.services.jobs.profiles import measurement_begin, profile_refine
+from scheduler.services.jobs.state import job_transition
 
 CAUSE_OF_STOP = {
     "park": EndCause.PREEMPTED,

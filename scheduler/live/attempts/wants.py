@@ -9,7 +9,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.live.attempts.attempt import attempt_stop
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptState
-from scheduler.services.job_state import job_transition
+from scheduler.services.jobs.state import job_transition
 
 
 def wants_apply(*, at: datetime) -> set[str]:

@@ -18,7 +18,7 @@ from scheduler.live.attempts.retry import Ending
 from scheduler.live.gangs.gang import members_on
 from scheduler.live.gangs.shares import gpu_give_back, member_leaves
 from scheduler.models import Attempt, Gang, GangMember, Server
-from scheduler.services.job_state import job_event, job_transition
+from scheduler.services.jobs.state import job_event, job_transition
 
 # Exit code of a process of ours that ends because another one is gone; see ``agents/runtime/gang.py``.
 EXIT_BROKEN = 76

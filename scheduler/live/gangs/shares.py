@@ -20,7 +20,7 @@ from scheduler.live.attempts.free_capacity import ServerRoom
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round
-from scheduler.services.job_state import job_event
+from scheduler.services.jobs.state import job_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
 from scheduler.models import Job, Lease
 from scheduler.notify import request_round, touch_job
-from scheduler.services.job_state import job_event
+from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from scheduler.core.operations.multijob import Promise, chance_of_reaching, feed
 from scheduler.models import Configuration, Experiment, Gpu, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.server import ServerState
-from scheduler.services.experiments import configuration_end, configurations_add, experiment_end
-from scheduler.services.job_state import job_event
+from scheduler.services.jobs.experiments import configuration_end, configurations_add, experiment_end
+from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
 

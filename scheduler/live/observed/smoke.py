@@ -16,7 +16,7 @@ from scheduler.core.spec.units import parse_size_bytes
 from scheduler.live.servers.lost import attempt_ask
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptKind
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 
 GPUS = 1
 BOUNDS = ("min_gpus", "max_gpus", "max_servers")  # one GPU is on one server

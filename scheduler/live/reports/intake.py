@@ -15,7 +15,7 @@ from django.db.models import F
 from agents.protocol import Envelope, ProtocolError, ServerReport, Stamp, unseal
 from scheduler.live.servers.watch import Watch
 from scheduler.models import Event, Server
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 
 log = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from scheduler.live.servers.inventory import inventory_update, server_is_back
 from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import touch_job
-from scheduler.services.job_state import job_transition
+from scheduler.services.jobs.profiles import measurement_end
+from scheduler.services.jobs.state import job_transition
 from scheduler.services.many_rows import Change, rows_update
-from scheduler.services.profiles import measurement_end
 
 Row = Attempt | GangMember | Job
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.

@@ -29,7 +29,7 @@ from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_ro
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Cluster, Job, Lease, LeaseGpu
 from scheduler.notify import touch_cluster
-from scheduler.services.job_state import Wait, job_transition, job_waits_record
+from scheduler.services.jobs.state import Wait, job_transition, job_waits_record
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from scheduler.live.gangs.gang import gang_order, members_on, membership_of
 from scheduler.models import Attempt, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import Tried, trials_write
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
-from scheduler.services.job_state import Wait, job_waits_record
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.state import Wait, job_waits_record
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round, touch_cluster
-from scheduler.services.job_state import job_transition
+from scheduler.services.jobs.state import job_transition
 
 # Of a server's memory, what parked jobs may keep together; whoever would make it more checkpoints and ends.
 PARKED_MOST_FRAC = 0.5

@@ -17,7 +17,7 @@ from scheduler.core.model.tables import JobTable
 from scheduler.core.model.trial import NOTES, TrialKind, Verdict
 from scheduler.core.model.trial import Trial as CoreTrial
 from scheduler.models import Job, Server, Trial
-from scheduler.services.job_state import job_event
+from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from scheduler.live.servers.inventory import WAS_DRAINING, server_move
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, Watch
 from scheduler.models import Attempt, Lease, Server
 from scheduler.models.server import ServerState
-from scheduler.services.job_state import job_transition
+from scheduler.services.jobs.state import job_transition
 
 log = logging.getLogger(__name__)
 

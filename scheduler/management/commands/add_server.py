@@ -13,8 +13,8 @@ from scheduler.core.model.errors import SchedulerError
 from scheduler.management.broker_users import user_make
 from scheduler.models import Server
 from scheduler.ports import live_ports
+from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.permission import OPERATOR
-from scheduler.services.servers import agent_config, server_register
 
 
 def write_private(path: Path, data: dict[str, Any]) -> None:

@@ -20,11 +20,11 @@ from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.ports import Ports, live_ports
-from scheduler.services.jobs import job_submit
-from scheduler.services.queues import membership_set, queue_create
-from scheduler.services.servers import agent_config, server_register
-from scheduler.services.settings import settings_change
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
+from scheduler.services.cluster.servers import agent_config, server_register
+from scheduler.services.cluster.settings import settings_change
+from scheduler.services.jobs.actions import job_submit
+from scheduler.services.queues.quotas import membership_set, queue_create
 
 SCOPES = ["jobs:read", "jobs:write"]
 ADMIN_SCOPES = [*SCOPES, "queues:admin", "admin"]

@@ -32,10 +32,10 @@ from scheduler.models import Cluster, Lease, Queue, Sample, UsageHour
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.ports import live_ports
-from scheduler.services.queues import membership_set, queue_create
-from scheduler.services.servers import agent_config, server_register
-from scheduler.services.settings import settings_change
-from scheduler.services.whatif import scenario_create
+from scheduler.services.cluster.servers import agent_config, server_register
+from scheduler.services.cluster.settings import settings_change
+from scheduler.services.queues.quotas import membership_set, queue_create
+from scheduler.services.whatif.scenarios import scenario_create
 
 # Queue, its quota, and the numbers of those who submit to it beside ``demo.USERS``.
 QUEUES = (("language", 14, range(1, 5)), ("vision", 12, range(5, 8)), ("speech", 6, range(8, 10)))

@@ -29,7 +29,7 @@ from scheduler.models import (
 )
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
 from tests.experiments import experiment_make
 from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.fakes import MemoryBell

@@ -9,7 +9,7 @@ from django.test import Client
 
 from scheduler.models import ApiToken, Queue
 from scheduler.models.queue import Role
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
 from tests.factories import member_make
 from tests.integration.api.conftest import World
 

@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
 from scheduler.models import Job, Queue
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
 from tests.factories import server_make
 from tests.integration.api.conftest import World, world_make
 

@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from scheduler.api.schemas import openapi_document
-from scheduler.services.tokens import SCOPES
+from scheduler.services.accounts.tokens import SCOPES
 from tests.examples import tried
 from tests.integration.api.conftest import World
 from tests.integration.api.routes import Route, api_routes, call_of

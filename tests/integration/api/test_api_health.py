@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler.api import health
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, UsageHour
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from tests.factories import job_make
 from tests.integration.api.conftest import World
 

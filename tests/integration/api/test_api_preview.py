@@ -11,7 +11,7 @@ from scheduler.live.rounds.live_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Lease, Queue
 from scheduler.models.server import ServerState
 from scheduler.ports import Ports
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from tests.factories import job_make, server_make
 from tests.fakes import memory_ports
 from tests.integration.api.conftest import World, spec

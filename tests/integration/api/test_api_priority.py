@@ -9,7 +9,7 @@ from django.test import Client
 
 from scheduler.live.rounds.live_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Queue
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from tests.fakes import memory_ports
 from tests.integration.api.conftest import World, spec
 

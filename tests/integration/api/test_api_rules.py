@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from scheduler.api.permissions import DenyUnlessAllowed
 from scheduler.api.view import ApiView
-from scheduler.services.servers import server_drain
+from scheduler.services.cluster.servers import server_drain
 from tests.factories import job_make
 from tests.integration.api.conftest import ROLES, World, spec
 from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of

@@ -14,7 +14,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from clusterweb.cli.main import main
 from scheduler.models import Job
-from scheduler.services.tokens import token_create
+from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
 
 SCRIPT = "print('ä')\nprint(2)\n"

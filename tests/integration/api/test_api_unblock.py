@@ -19,7 +19,7 @@ from scheduler.live.rounds.live_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.ports import Ports
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.present import look, present_read
 from tests.factories import job_make, member_make, queue_make, server_make, user_make
 from tests.fakes import memory_ports

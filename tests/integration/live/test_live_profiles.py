@@ -14,8 +14,8 @@ from scheduler.core.model.profile import parse_profile
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Event, Job, Measurement, Profile
 from scheduler.selectors.profiles import profile_detail, profile_list
-from scheduler.services.profiles import profile_measure_again
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.profiles import profile_measure_again
 from tests import factories
 from tests.fakes import GIB, FakeAgent
 from tests.world import World

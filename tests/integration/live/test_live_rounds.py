@@ -11,7 +11,7 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.live.rounds.apply import RoundOvertaken, round_claim
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
-from scheduler.services.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import cluster_row, settings_change
 from tests.fakes import GIB
 from tests.world import World
 
@@ -206,7 +206,7 @@ def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> No
     from scheduler.choices import build_config
     from scheduler.core.round.plan_round import plan_round
     from scheduler.live.rounds.apply import plan_apply
-    from scheduler.services.jobs import job_cancel
+    from scheduler.services.jobs.actions import job_cancel
 
     world.server("alpha", slots=2)
     gone, stays = world.submit(), world.submit()

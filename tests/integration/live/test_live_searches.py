@@ -8,8 +8,8 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.search_space import read_space
 from scheduler.models import Configuration, Event, Experiment, Job
-from scheduler.services.experiments import experiment_cancel, experiment_submit
-from scheduler.services.suggestions import suggest
+from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
+from scheduler.services.jobs.suggestions import suggest
 from tests.world import World
 
 BODY: dict[str, Any] = {

@@ -10,7 +10,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S
 from scheduler.models import Event, Gpu, Job, Lease, Server
 from scheduler.models.server import ServerState
-from scheduler.services.servers import server_drain
+from scheduler.services.cluster.servers import server_drain
 from tests.world import World
 
 SILENCE_S = int(settings.LEASE_TTL_S + settings.LOST_GRACE_S)

@@ -10,7 +10,7 @@ from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job
 from scheduler.models.job import AttemptState
-from scheduler.services.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from tests.world import World

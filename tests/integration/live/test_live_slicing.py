@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Attempt, Event, Job, Lease, LeaseGpu, Server
-from scheduler.services.jobs import job_cancel, job_suspend
-from scheduler.services.servers import server_drain
+from scheduler.services.cluster.servers import server_drain
+from scheduler.services.jobs.actions import job_cancel, job_suspend
 from tests.world import World
 
 QUANTUM_S = 5

@@ -8,7 +8,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.live.servers.suspects import Incident, suspected
 from scheduler.models import Event, Job, Server
 from scheduler.models.server import ServerState
-from scheduler.services.servers import server_undrain
+from scheduler.services.cluster.servers import server_undrain
 from tests.factories import AT
 from tests.world import World
 

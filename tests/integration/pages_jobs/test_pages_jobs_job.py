@@ -12,7 +12,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Attempt, Cluster, Job, Server
 from scheduler.models.server import ServerState
-from scheduler.services.job_state import Wait, job_waits_record
+from scheduler.services.jobs.state import Wait, job_waits_record
 from tests.factories import attempt_make, job_make, job_move, server_make
 from tests.integration.pages_jobs.conftest import (
     TABS,

@@ -10,7 +10,7 @@ from frontend.pages.jobs.filters import PAGE_JOBS
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job
-from scheduler.services.job_state import Wait, job_waits_record
+from scheduler.services.jobs.state import Wait, job_waits_record
 from tests.factories import job_make
 from tests.integration.pages_jobs.conftest import Page, World, job_in
 

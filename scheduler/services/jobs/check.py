@@ -19,7 +19,7 @@ from scheduler.core.spec.units import format_size
 from scheduler.models import Job, Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
-from scheduler.services.profiles import AUTO_PREFIX
+from scheduler.services.jobs.profiles import AUTO_PREFIX
 
 NAMES_SHOWN = 10
 

@@ -8,8 +8,8 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round
 from scheduler.selectors.visibility import Actor
-from scheduler.services.job_state import job_event
-from scheduler.services.jobs import job_locked, refuse_cancelled, refuse_ended
+from scheduler.services.jobs.actions import job_locked, refuse_cancelled, refuse_ended
+from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
 
 

@@ -20,8 +20,8 @@ from scheduler.core.model.lifecycle import PLANNABLE, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job, TraceFile
 from scheduler.selectors.whatif import trace_files_visible
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.inputs import Problems
-from scheduler.services.settings import cluster_row
 from scheduler.simulator.forecasts.run_times import LEAST_ENDED_OF_ALL
 from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.traces import READERS

@@ -19,12 +19,12 @@ from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.visibility import Actor, access_of
-from scheduler.services.job_check import spec_check
-from scheduler.services.job_state import job_event
-from scheduler.services.jobs import job_locked
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.actions import job_locked
+from scheduler.services.jobs.check import spec_check
+from scheduler.services.jobs.profiles import profile_for
+from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
-from scheduler.services.profiles import profile_for
-from scheduler.services.settings import cluster_row
 
 RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
 FIELDS = ("queue", *RESOURCES)

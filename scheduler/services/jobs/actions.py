@@ -17,11 +17,11 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Event, Job
 from scheduler.notify import request_round, touch_job, touch_queue
 from scheduler.selectors.visibility import Actor, may_act_on_job, require_job
-from scheduler.services.job_check import Checked, job_check, spec_check
-from scheduler.services.job_state import job_event, job_transition
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.jobs.check import Checked, job_check, spec_check
+from scheduler.services.jobs.profiles import profile_for
+from scheduler.services.jobs.state import job_event, job_transition
 from scheduler.services.permission import actor_name
-from scheduler.services.profiles import profile_for
-from scheduler.services.settings import cluster_row
 
 
 def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:

@@ -9,10 +9,10 @@ from django.db import transaction
 
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Shadow
+from scheduler.services.cluster.settings import CHOSEN, cluster_row, settings_checked, settings_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import REASON_CHARS, Problems
 from scheduler.services.permission import Doer, require_admin
-from scheduler.services.settings import CHOSEN, cluster_row, settings_checked, settings_of
 from scheduler.simulator.study.variants import ARM_FIELDS
 
 

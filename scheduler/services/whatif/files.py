@@ -22,7 +22,7 @@ from scheduler.selectors.visibility import Actor, may_ask_what_if
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
-from scheduler.services.trace_checks import head_checked, unpacked_checked
+from scheduler.services.whatif.trace_checks import head_checked, unpacked_checked
 
 # Files of one user together, in files of the largest size.
 MOST_FILES_OF_USER = 4

@@ -18,8 +18,8 @@ from scheduler.models import Identity, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import touch_cluster, touch_queue
 from scheduler.selectors.visibility import RANK
+from scheduler.services.accounts.users import NAME_CHARS, RESERVED, sign_in_record
 from scheduler.services.events import event_record
-from scheduler.services.users import NAME_CHARS, RESERVED, sign_in_record
 
 ADMIN = "admin"
 

@@ -19,10 +19,10 @@ from scheduler.models import Cluster, Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_cluster, touch_queue
 from scheduler.selectors.visibility import RANK, Access, access_of
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer, Operator, require_admin
-from scheduler.services.settings import cluster_row
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 NAME_CHARS = 120

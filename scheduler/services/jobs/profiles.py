@@ -22,7 +22,7 @@ from scheduler.models import Attempt, Job, Lease, Measurement, Profile, Sample
 from scheduler.models.event import SampleScope
 from scheduler.notify import request_round
 from scheduler.services.events import event_record
-from scheduler.services.job_state import job_event
+from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import Doer, require_admin
 
 AUTO_PREFIX = "auto-"

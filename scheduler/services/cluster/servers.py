@@ -14,10 +14,10 @@ from scheduler.core.model.errors import Conflict
 from scheduler.models import Cluster, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import request_round, touch_cluster
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer, require_admin
-from scheduler.services.settings import cluster_row
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 NAME_CHARS = 63

@@ -7,9 +7,9 @@ from datetime import datetime
 from scheduler.core.model.errors import SchedulerError
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, require_job
-from scheduler.services.job_priority import job_reprioritise
-from scheduler.services.job_restore import job_restore
-from scheduler.services.jobs import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.priority import job_reprioritise
+from scheduler.services.jobs.restore import job_restore
 
 MOST_JOBS = 200
 ACTIONS: Mapping[str, Callable[..., Job]] = {

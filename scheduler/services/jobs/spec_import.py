@@ -9,7 +9,7 @@ from scheduler.core.spec.foreign.kubernetes import from_kubernetes
 from scheduler.core.spec.foreign.sbatch import from_sbatch
 from scheduler.core.spec.foreign.translation import Translation, Unmapped
 from scheduler.core.spec.spec import JobSpec
-from scheduler.services.spec_text import spec_from_text
+from scheduler.services.jobs.spec_text import spec_from_text
 
 MAX_CHARS = 200_000
 EXAMPLES = "a batch script with lines that begin with #SBATCH, a Job of Kubernetes, or a task of SkyPilot or dstack"
