@@ -16,7 +16,7 @@ HERE = [ipaddress.ip_network("127.0.0.0/8")]
 
 def webhook_make(user: User, queue: Queue | None = None, **columns: Any) -> Webhook:
     """Return a webhook that is told of everything from the first event on."""
-    from scheduler.selectors.notices import NOTICES
+    from scheduler.selectors.accounts.notices import NOTICES
 
     defaults: dict[str, Any] = {
         "name": "chat",

@@ -14,7 +14,7 @@ from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Server
-from scheduler.selectors.servers import servers_in_short
+from scheduler.selectors.cluster.servers import servers_in_short
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.cluster.settings import cluster_row
 

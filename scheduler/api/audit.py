@@ -12,7 +12,7 @@ from scheduler.api.documents import Facts, Shape, moment, text
 from scheduler.api.pagination import PAGE, Order, Page, PageFields
 from scheduler.api.permissions import ADMIN
 from scheduler.api.view import ApiView
-from scheduler.selectors.audit import KINDS, audit_list, audit_row
+from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 

@@ -14,7 +14,12 @@ from scheduler.api.permissions import READ, WRITE_JOBS
 from scheduler.api.view import ApiView
 from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports
-from scheduler.selectors.experiments import experiment_detail, experiment_row, experiments_visible, require_experiment
+from scheduler.selectors.jobs.experiments import (
+    experiment_detail,
+    experiment_row,
+    experiments_visible,
+    require_experiment,
+)
 from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import SAMPLERS
 

@@ -12,7 +12,7 @@ from scheduler.api.documents import Moments, Numbers, Shape, real
 from scheduler.api.permissions import READ
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
-from scheduler.selectors.gpu_hours import gpu_hours
+from scheduler.selectors.cluster.gpu_hours import gpu_hours
 
 DAY_S = 86_400.0
 

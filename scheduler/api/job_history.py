@@ -12,8 +12,8 @@ from scheduler.api.permissions import READ
 from scheduler.api.text_ids import with_text_id
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
-from scheduler.selectors.datasets import job_bad_items
-from scheduler.selectors.jobs import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
+from scheduler.selectors.jobs.datasets import job_bad_items
+from scheduler.selectors.jobs.listing import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
 from scheduler.selectors.visibility import require_job
 from scheduler.whatif.unblock import job_unblockers
 

@@ -24,7 +24,7 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job
 from scheduler.models.job import AttemptState
 from scheduler.ports import live_ports
-from scheduler.selectors.logs import LogChunk, log_from
+from scheduler.selectors.jobs.logs import LogChunk, log_from
 from scheduler.selectors.visibility import Actor, require_job
 from scheduler.services.accounts.tokens import token_user
 

@@ -17,7 +17,7 @@ from scheduler.api.permissions import READ
 from scheduler.api.renderers import EventStream, PlainText
 from scheduler.api.view import ApiView
 from scheduler.models import Attempt, Job
-from scheduler.selectors.logs import log_from, log_tail
+from scheduler.selectors.jobs.logs import log_from, log_tail
 from scheduler.selectors.visibility import require_job
 
 MOST_LINES = 10_000

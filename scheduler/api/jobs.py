@@ -25,7 +25,7 @@ from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs import JobFilters, job_detail, job_list, job_row
+from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
 from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
 from scheduler.services.jobs.change import job_change

@@ -37,9 +37,9 @@ from scheduler.models import (
     UsageHour,
 )
 from scheduler.ports import live_ports
-from scheduler.selectors.fairness import mean_rho_by_queue
-from scheduler.selectors.overview import cluster_now
-from scheduler.selectors.usage import lent_now
+from scheduler.selectors.cluster.fairness import mean_rho_by_queue
+from scheduler.selectors.cluster.overview import cluster_now
+from scheduler.selectors.queues.usage import lent_now
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 WAIT_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)

@@ -16,7 +16,7 @@ from scheduler.api.permissions import READ, SIGNED_IN
 from scheduler.api.text_ids import with_text_id
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
-from scheduler.selectors.overview import (
+from scheduler.selectors.cluster.overview import (
     cluster_now,
     cluster_series,
     fairness,
@@ -25,7 +25,7 @@ from scheduler.selectors.overview import (
     jct_summary,
     queue_shares,
 )
-from scheduler.selectors.queues import queue_list
+from scheduler.selectors.queues.tree import queue_list
 from scheduler.selectors.times import iso
 
 FEED_ROWS = 50

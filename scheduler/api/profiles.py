@@ -12,7 +12,7 @@ from scheduler.api.permissions import ADMIN, READ
 from scheduler.api.profile_documents import ProfileDocument, ProfilePage
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
-from scheduler.selectors.profiles import profile_detail, profile_list
+from scheduler.selectors.jobs.profiles import profile_detail, profile_list
 from scheduler.services.jobs.profiles import profile_measure_again
 
 

@@ -23,7 +23,7 @@ from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.ports import live_ports
-from scheduler.selectors.queues import queue_detail, queue_list
+from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.visibility import require_queue
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
 from scheduler.services.queues.quotas import (

@@ -8,7 +8,7 @@ from scheduler.api.pagination import PAGE, Order, Page
 from scheduler.api.permissions import READ
 from scheduler.api.round_documents import RoundDocument, RoundPage
 from scheduler.api.view import ApiView
-from scheduler.selectors.rounds import round_detail, round_list, round_row
+from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
 
 NEWEST_FIRST = Order(name="-number", column="number", tie="number")
 

@@ -15,7 +15,7 @@ from scheduler.api.server_documents import ServerDocument, ServerPage
 from scheduler.api.view import ApiView
 from scheduler.models import Server
 from scheduler.ports import live_ports
-from scheduler.selectors.servers import server_detail, server_list
+from scheduler.selectors.cluster.servers import server_detail, server_list
 from scheduler.services.cluster.servers import server_drain, server_undrain
 
 

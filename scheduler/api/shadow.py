@@ -15,7 +15,7 @@ from scheduler.api.preconditions import etag, expected_version, guarded
 from scheduler.api.view import ApiView
 from scheduler.models import Shadow
 from scheduler.ports import live_ports
-from scheduler.selectors.shadow import shadow_document, shadow_round_row, shadow_rounds
+from scheduler.selectors.cluster.shadow import shadow_document, shadow_round_row, shadow_rounds
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 
 NEWEST_FIRST = Order(name="-number", column="number", tie="number")

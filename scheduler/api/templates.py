@@ -17,7 +17,7 @@ from scheduler.api.parsers import JsonBody, YamlBody
 from scheduler.api.permissions import READ, WRITE_JOBS
 from scheduler.api.view import ApiView
 from scheduler.ports import live_ports
-from scheduler.selectors.saved import template_row, templates_visible
+from scheduler.selectors.queues.saved import template_row, templates_visible
 from scheduler.services.queues.saved import NAME_CHARS, template_create, template_delete
 
 BY_NAME = Order(name="name", column="name", tie="id")

@@ -16,7 +16,7 @@ from scheduler.api.renderers import Csv
 from scheduler.api.view import ApiView
 from scheduler.core.model.errors import FieldError
 from scheduler.ports import live_ports
-from scheduler.selectors.usage import loan_ledger, usage
+from scheduler.selectors.queues.usage import loan_ledger, usage
 from scheduler.selectors.visibility import require_queue
 
 LATELY = timedelta(days=7)

@@ -17,7 +17,7 @@ from scheduler.api.tokens import TokenPage, token_row
 from scheduler.api.view import ApiView
 from scheduler.models import ApiToken
 from scheduler.ports import live_ports
-from scheduler.selectors.users import require_user, tokens_of, user_list, user_row
+from scheduler.selectors.accounts.users import require_user, tokens_of, user_list, user_row
 from scheduler.services.accounts.tokens import token_revoke
 from scheduler.services.accounts.users import user_change, user_create, user_set_active
 

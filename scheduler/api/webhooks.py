@@ -16,9 +16,9 @@ from scheduler.core.model.errors import FieldError, NotFound, SpecInvalid
 from scheduler.models import Queue
 from scheduler.models.webhook import DeliveryState
 from scheduler.ports import live_ports
-from scheduler.selectors.notices import NOTICES, TEST
+from scheduler.selectors.accounts.notices import NOTICES, TEST
+from scheduler.selectors.accounts.webhooks import delivery_row, require_webhook, webhook_row, webhooks_visible
 from scheduler.selectors.visibility import require_queue
-from scheduler.selectors.webhooks import delivery_row, require_webhook, webhook_row, webhooks_visible
 from scheduler.services.accounts.webhooks import webhook_create, webhook_renew_secret, webhook_revoke, webhook_test
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")

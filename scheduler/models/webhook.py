@@ -14,7 +14,7 @@ class Webhook(models.Model):
     name = models.CharField(max_length=80)
     queue = models.ForeignKey("scheduler.Queue", null=True, on_delete=models.CASCADE, related_name="webhooks")
     url = models.CharField(max_length=500)
-    notices = models.JSONField()  # names of ``scheduler.selectors.notices.NOTICES``
+    notices = models.JSONField()  # names of ``scheduler.selectors.accounts.notices.NOTICES``
     nonce = models.CharField(max_length=43)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="webhooks")
     created_at = models.DateTimeField()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from scheduler.models import Delivery, Event, MailChoice, Queue, Webhook
-from scheduler.selectors.notices import KINDS, notice_body, notice_of
+from scheduler.selectors.accounts.notices import KINDS, notice_body, notice_of
 
 SETTLED_AFTER = timedelta(seconds=30)
 MOST_EVENTS = 2_000  # of one look

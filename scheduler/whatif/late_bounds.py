@@ -7,7 +7,7 @@ from django.db import transaction
 
 from scheduler.core.operations.start_calibration import level_next, stretch
 from scheduler.models import Cluster, StartEstimate
-from scheduler.selectors.estimates import ratios_lately
+from scheduler.selectors.jobs.estimates import ratios_lately
 from scheduler.services.cluster.settings import cluster_row
 
 

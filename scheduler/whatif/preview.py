@@ -17,8 +17,8 @@ from scheduler.core.operations.start_calibration import bound_s
 from scheduler.core.round.hypothetical import Said, Seat, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
-from scheduler.selectors.estimates import WHY_UNKNOWN
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import Checked

@@ -15,7 +15,7 @@ from scheduler.management import demo_week
 from scheduler.models import Attempt, Experiment, Job, Lease, Round, Sample, Scenario, Server, UsageHour
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.scenario import ScenarioState
-from scheduler.selectors.overview import cluster_now
+from scheduler.selectors.cluster.overview import cluster_now
 from tests.factories import server_make, user_make
 
 URL = "http://127.0.0.1:8000"

@@ -9,7 +9,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS, STEP
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Job, Queue, StartEstimate
-from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row, ratios_lately
+from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row, ratios_lately
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.check import spec_check
 from scheduler.whatif.estimates import estimates_close, estimates_make

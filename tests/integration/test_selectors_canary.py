@@ -10,8 +10,11 @@ from django.contrib.auth.models import AnonymousUser, User
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Job, Server
 from scheduler.models.queue import Role
-from scheduler.selectors.fairness import fairness, jct_summary
-from scheduler.selectors.jobs import (
+from scheduler.selectors.cluster.fairness import fairness, jct_summary
+from scheduler.selectors.cluster.overview import cluster_now, feed, gpu_map, queue_shares
+from scheduler.selectors.cluster.rounds import round_detail, round_list
+from scheduler.selectors.cluster.servers import server_detail, server_list
+from scheduler.selectors.jobs.listing import (
     JobFilters,
     event_row,
     job_detail,
@@ -21,10 +24,7 @@ from scheduler.selectors.jobs import (
     job_row,
     job_timeline,
 )
-from scheduler.selectors.overview import cluster_now, feed, gpu_map, queue_shares
-from scheduler.selectors.queues import queue_detail, queue_list
-from scheduler.selectors.rounds import round_detail, round_list
-from scheduler.selectors.servers import server_detail, server_list
+from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.visibility import (
     Actor,
     jobs_visible,

@@ -10,7 +10,7 @@ import pytest
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
-from scheduler.selectors.datasets import MOST_ITEMS, job_bad_items
+from scheduler.selectors.jobs.datasets import MOST_ITEMS, job_bad_items
 from tests import factories
 
 pytestmark = pytest.mark.django_db

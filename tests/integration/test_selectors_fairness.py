@@ -8,8 +8,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
-from scheduler.selectors.fairness import quantile, rho_of
-from scheduler.selectors.overview import fairness
+from scheduler.selectors.cluster.fairness import quantile, rho_of
+from scheduler.selectors.cluster.overview import fairness
 from tests.factories import AT, job_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Attempt, Cluster, Event, Job, Queue, Sample
 from scheduler.models.queue import Role
-from scheduler.selectors.jobs import (
+from scheduler.selectors.jobs.listing import (
     ORDERINGS,
     JobFilters,
     event_row,

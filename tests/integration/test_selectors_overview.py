@@ -13,7 +13,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Event, Gpu, Queue
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
-from scheduler.selectors.overview import (
+from scheduler.selectors.cluster.overview import (
     cluster_now,
     cluster_series,
     fairness,
@@ -22,9 +22,9 @@ from scheduler.selectors.overview import (
     jct_summary,
     queue_shares,
 )
-from scheduler.selectors.queues import queue_detail, queue_list
-from scheduler.selectors.rounds import round_detail, round_list, round_row
-from scheduler.selectors.servers import server_detail, server_list
+from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
+from scheduler.selectors.cluster.servers import server_detail, server_list
+from scheduler.selectors.queues.tree import queue_detail, queue_list
 from tests.factories import AT, job_make, member_make, queue_make, round_make, sample_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db

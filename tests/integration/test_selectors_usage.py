@@ -16,8 +16,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports.use import Use
 from scheduler.models import Attempt, Job, Lease, Queue, UsageHour
 from scheduler.models.queue import Role
+from scheduler.selectors.queues.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
 from scheduler.selectors.times import iso
-from scheduler.selectors.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
 from scheduler.services.queues.quotas import queue_change_quota
 from tests.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
 

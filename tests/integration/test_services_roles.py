@@ -12,13 +12,13 @@ from django.db import transaction
 from scheduler.core.model.errors import SchedulerError
 from scheduler.models import Event, Job, Queue, Server
 from scheduler.models.queue import Role
-from scheduler.selectors.jobs import (
+from scheduler.selectors.cluster.rounds import round_detail
+from scheduler.selectors.cluster.servers import server_detail
+from scheduler.selectors.jobs.listing import (
     JobFilters,
     job_list,
 )
-from scheduler.selectors.queues import queue_detail, queue_list
-from scheduler.selectors.rounds import round_detail
-from scheduler.selectors.servers import server_detail
+from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.visibility import (
     Actor,
     groups_allowed,

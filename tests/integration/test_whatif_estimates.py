@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, StartEstimate
-from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row
+from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.estimates import Estimator, estimates_close, estimates_make
 from tests.factories import AT, attempt_make, full_cluster, job_make, job_move, queue_make, server_make

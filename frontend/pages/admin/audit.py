@@ -15,7 +15,7 @@ from frontend.components.errors import page
 from frontend.components.viewer import viewer_zone
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import NotFound
-from scheduler.selectors.audit import KINDS, audit_list, audit_row
+from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
 
 ON_A_PAGE = 50
 EXPORTED_MOST = 100_000

@@ -17,8 +17,8 @@ from frontend.pages.admin.settings_form import changes_from, sections
 from frontend.pages.admin.views import require_admin, sent_version
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Job, Shadow, ShadowRound
-from scheduler.selectors.servers import device_kinds
-from scheduler.selectors.shadow import job_names, shadow_document, shadow_rounds
+from scheduler.selectors.cluster.servers import device_kinds
+from scheduler.selectors.cluster.shadow import job_names, shadow_document, shadow_rounds
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 from scheduler.simulator.study.variants import ARM_FIELDS

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from frontend.components.formats import counted, duration, percent
 from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS
-from scheduler.selectors.estimates import estimate_error
+from scheduler.selectors.jobs.estimates import estimate_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

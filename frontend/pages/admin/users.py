@@ -10,8 +10,8 @@ from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
-from scheduler.selectors.audit import audit_list, audit_row
-from scheduler.selectors.users import require_user, tokens_of, user_list
+from scheduler.selectors.accounts.audit import audit_list, audit_row
+from scheduler.selectors.accounts.users import require_user, tokens_of, user_list
 from scheduler.services.accounts.tokens import token_revoke
 from scheduler.services.accounts.users import user_change, user_create, user_set_active
 

@@ -13,8 +13,8 @@ from frontend.pages.admin.settings_form import changes_from, sections
 from frontend.pages.admin.starts import starts_view
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Event
+from scheduler.selectors.cluster.servers import server_list
 from scheduler.selectors.events import event_row, events_joined
-from scheduler.selectors.servers import server_list
 from scheduler.selectors.visibility import is_admin
 from scheduler.services.cluster.settings import cluster_row, settings_change
 

@@ -30,11 +30,11 @@ from frontend.pages.overview.utilization import utilization
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Event, Server
 from scheduler.models.event import SampleScope
+from scheduler.selectors.cluster.gpu_hours import gpu_hours
+from scheduler.selectors.cluster.overview import cluster_series, gpu_map
+from scheduler.selectors.cluster.servers import server_detail
 from scheduler.selectors.events import event_row, events_joined
-from scheduler.selectors.gpu_hours import gpu_hours
-from scheduler.selectors.overview import cluster_series, gpu_map
 from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
-from scheduler.selectors.servers import server_detail
 from scheduler.selectors.visibility import is_admin
 from scheduler.services.cluster.servers import server_drain, server_undrain
 

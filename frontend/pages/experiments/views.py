@@ -17,7 +17,7 @@ from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInva
 from scheduler.models import Experiment
 from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports
-from scheduler.selectors.experiments import (
+from scheduler.selectors.jobs.experiments import (
     experiment_detail,
     experiment_row,
     experiments_visible,

@@ -12,7 +12,7 @@ from django.http import HttpRequest, QueryDict
 from frontend.pages.jobs.columns import columns_in, columns_text
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
-from scheduler.selectors.jobs import JobFilters, job_list
+from scheduler.selectors.jobs.listing import JobFilters, job_list
 
 PAGE_JOBS = 50
 MINE = "me"

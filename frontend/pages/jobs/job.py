@@ -17,7 +17,7 @@ from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged,
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
-from scheduler.selectors.logs import log_open
+from scheduler.selectors.jobs.logs import log_open
 from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.profiles import profile_measure_again
 from scheduler.services.jobs.restore import job_restore

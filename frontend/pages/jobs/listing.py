@@ -28,10 +28,10 @@ from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.models import Job
 from scheduler.ports import live_ports
-from scheduler.selectors.estimates import estimates_of
-from scheduler.selectors.jobs import JobFilters, job_list, job_row
-from scheduler.selectors.saved import views_of
-from scheduler.selectors.servers import device_kinds
+from scheduler.selectors.cluster.servers import device_kinds
+from scheduler.selectors.jobs.estimates import estimates_of
+from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
+from scheduler.selectors.queues.saved import views_of
 from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
 from scheduler.services.jobs.bulk import MOST_JOBS, Outcome, jobs_act
 

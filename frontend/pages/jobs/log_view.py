@@ -6,7 +6,7 @@ from frontend.components.formats import counted, data_size
 from frontend.pages.jobs.log_text import LogLine, log_lines
 from frontend.pages.jobs.subject import Subject
 from scheduler.models import Attempt
-from scheduler.selectors.logs import LogChunk, log_from, log_tail
+from scheduler.selectors.jobs.logs import LogChunk, log_from, log_tail
 
 TAIL_LINES = 1000
 SHORT_LINES = 12

@@ -17,7 +17,7 @@ from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.subject import in_words
 from scheduler.core.spec.spec import JobSpec
-from scheduler.selectors.servers import device_kinds
+from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.services.jobs.check import spec_check
 from scheduler.whatif.preview import job_preview
 

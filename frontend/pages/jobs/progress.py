@@ -10,7 +10,7 @@ from frontend.components.formats import clock, counted, data_size, duration, num
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.timeline import CAUSES, cause_words
 from scheduler.core.model.lifecycle import JobState
-from scheduler.selectors.fairness import rho_of
+from scheduler.selectors.cluster.fairness import rho_of
 
 FRESH_S = 60.0  # older progress gives no estimate
 RATE_SAMPLES = 60  # newest rates that an estimate rests on

@@ -14,9 +14,9 @@ from frontend.components.viewer import now_utc, viewer_zone
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
-from scheduler.selectors.jobs import job_detail, job_explain, job_series, job_timeline
-from scheduler.selectors.profiles import profile_detail
-from scheduler.selectors.servers import device_kinds, server_list
+from scheduler.selectors.cluster.servers import device_kinds, server_list
+from scheduler.selectors.jobs.listing import job_detail, job_explain, job_series, job_timeline
+from scheduler.selectors.jobs.profiles import profile_detail
 from scheduler.selectors.visibility import require_job
 
 Row = dict[str, Any]  # JSON of a selector

@@ -30,8 +30,8 @@ from scheduler.core.spec.foreign.translation import Unmapped
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SpecTemplate
 from scheduler.ports import live_ports
-from scheduler.selectors.saved import template_visible, templates_offered
-from scheduler.selectors.servers import device_kinds
+from scheduler.selectors.cluster.servers import device_kinds
+from scheduler.selectors.queues.saved import template_visible, templates_offered
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs.actions import job_check, job_submit

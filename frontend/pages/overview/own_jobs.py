@@ -10,7 +10,7 @@ from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc
 from scheduler.core.model.lifecycle import TERMINAL, JobState
-from scheduler.selectors.jobs import JobFilters, job_list, job_row
+from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
 from scheduler.selectors.visibility import Actor
 
 MOST = 6

@@ -16,7 +16,15 @@ from frontend.pages.overview.fairness import fairness_chart
 from frontend.pages.overview.own_jobs import own_jobs
 from frontend.pages.overview.utilization import utilization
 from frontend.pages.overview.words import SPANS, bar_scale, consequence, finding, shares_title, tiles
-from scheduler.selectors.overview import cluster_now, cluster_series, fairness, feed, gpu_map, jct_summary, queue_shares
+from scheduler.selectors.cluster.overview import (
+    cluster_now,
+    cluster_series,
+    fairness,
+    feed,
+    gpu_map,
+    jct_summary,
+    queue_shares,
+)
 from scheduler.selectors.visibility import queues_submittable, queues_visible
 
 POINTS = 120

@@ -11,7 +11,7 @@ from frontend.pages.queues.sent import Sent
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.models import Queue
 from scheduler.models.queue import Role
-from scheduler.selectors.queues import held_by_owner
+from scheduler.selectors.queues.tree import held_by_owner
 from scheduler.selectors.visibility import Actor
 from scheduler.services.queues.quotas import membership_remove, membership_set
 

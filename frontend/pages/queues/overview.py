@@ -9,11 +9,11 @@ from frontend.components.times import Range, series_in
 from frontend.pages.queues.figures import fairness_chart, share_chart
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Queue
+from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, fairness
 from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
-from scheduler.selectors.fairness import FAIR, UNFAIR, fairness
-from scheduler.selectors.jobs import JobFilters, job_list, job_row
-from scheduler.selectors.queues import names_below
-from scheduler.selectors.usage import loan_ledger, share_series
+from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
+from scheduler.selectors.queues.tree import names_below
+from scheduler.selectors.queues.usage import loan_ledger, share_series
 from scheduler.selectors.visibility import Actor
 
 POINTS = 120

@@ -15,7 +15,7 @@ from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import event_row, events_joined
-from scheduler.selectors.queues import queue_siblings
+from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota, queue_limit_users

@@ -7,7 +7,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.formats import iso, significant
 from frontend.components.times import Range
 from scheduler.models import Queue
-from scheduler.selectors.usage import loan_ledger, usage
+from scheduler.selectors.queues.usage import loan_ledger, usage
 from scheduler.selectors.visibility import Actor
 
 LEAST_GPU_HOURS = 1 / 3600

@@ -19,8 +19,8 @@ from frontend.pages.queues.use import usage_context
 from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Queue
 from scheduler.models.queue import Role
-from scheduler.selectors.queues import queue_detail, queue_list
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.cluster.servers import server_list
+from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.visibility import require_queue
 
 TABS = {"overview": "Overview", "quota": "Quota", "members": "Members", "usage": "Usage and loans"}

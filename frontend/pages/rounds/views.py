@@ -12,8 +12,8 @@ from frontend.components.option_fields import option_label, option_text
 from frontend.components.reason_names import reason_name
 from frontend.components.trials import trial_words
 from frontend.pages.rounds.words import pace, preemption_words, seat_words, trigger_words, wait_words, what_it_did
-from scheduler.selectors.rounds import round_detail, round_list, round_row
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
+from scheduler.selectors.cluster.servers import server_list
 
 ON_A_PAGE = 50
 SHOWN_MOST = 200

@@ -19,8 +19,8 @@ from frontend.pages.signin import failures
 from frontend.pages.signin.forms import PasswordForm, TokenForm
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
-from scheduler.selectors.notices import NOTICES, OF_A_JOB
-from scheduler.selectors.webhooks import mail_notices
+from scheduler.selectors.accounts.notices import NOTICES, OF_A_JOB
+from scheduler.selectors.accounts.webhooks import mail_notices
 from scheduler.services.accounts.tokens import token_create, token_revoke
 from scheduler.services.accounts.users import password_change, sign_in_record
 from scheduler.services.accounts.webhooks import mail_choose

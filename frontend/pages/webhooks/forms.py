@@ -3,7 +3,7 @@
 from django import forms
 
 from scheduler.models import Queue
-from scheduler.selectors.notices import NOTICES, OF_A_QUEUE
+from scheduler.selectors.accounts.notices import NOTICES, OF_A_QUEUE
 
 WHOLE_CLUSTER = ""
 

@@ -14,9 +14,9 @@ from frontend.pages.webhooks.forms import WHOLE_CLUSTER, WebhookForm
 from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Queue, Webhook
 from scheduler.models.queue import Role
-from scheduler.selectors.notices import NOTICES
+from scheduler.selectors.accounts.notices import NOTICES
+from scheduler.selectors.accounts.webhooks import delivery_counts, require_webhook, webhooks_visible
 from scheduler.selectors.visibility import access_of, require_queue
-from scheduler.selectors.webhooks import delivery_counts, require_webhook, webhooks_visible
 from scheduler.services.accounts.webhooks import webhook_create, webhook_renew_secret, webhook_revoke, webhook_test
 
 LOG_MOST = 100

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from scheduler.models import Event, Job, Queue
 from scheduler.notify import touch_queue
-from scheduler.selectors.fairness import FAIR, UNFAIR, mean_rho_by_queue
+from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, mean_rho_by_queue
 
 EVERY_S = 60.0
 LEAST_JOBS = 3  # one job alone says little about a queue

@@ -12,8 +12,8 @@ from typing import Any
 from scheduler.live.reports.telemetry import queue_values
 from scheduler.models import Attempt, Event, Job, Lease, Queue
 from scheduler.ports import FrameSink
-from scheduler.selectors.jobs import event_row, job_row
-from scheduler.selectors.overview import cluster_now
+from scheduler.selectors.cluster.overview import cluster_now
+from scheduler.selectors.jobs.listing import event_row, job_row
 
 EVERY_S = 0.5
 # In one frame; what is more follows with the next.

@@ -12,7 +12,7 @@ from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.live.reports.use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
-from scheduler.selectors.overview import CLUSTER_VALUES, cluster_now, used_gpus
+from scheduler.selectors.cluster.overview import CLUSTER_VALUES, cluster_now, used_gpus
 
 FLUSH_EVERY_S = 2.0
 

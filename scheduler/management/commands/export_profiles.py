@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from scheduler.selectors.profiles import profiles_measured
+from scheduler.selectors.jobs.profiles import profiles_measured
 
 
 class Command(BaseCommand):

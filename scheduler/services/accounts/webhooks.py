@@ -16,7 +16,7 @@ from django.db import transaction
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Delivery, Event, MailChoice, Queue, Webhook
 from scheduler.models.queue import Role
-from scheduler.selectors.notices import NOTICES, OF_A_JOB, OF_A_QUEUE, TEST
+from scheduler.selectors.accounts.notices import NOTICES, OF_A_JOB, OF_A_QUEUE, TEST
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record

@@ -12,7 +12,7 @@ from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.spec.search_space import filled, read_space
 from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
-from scheduler.selectors.experiments import may_end
+from scheduler.selectors.jobs.experiments import may_end
 from scheduler.selectors.visibility import Actor
 from scheduler.services.events import event_record
 from scheduler.services.jobs.actions import job_cancel, job_submit

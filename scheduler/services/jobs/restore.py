@@ -9,7 +9,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round, touch_queue
-from scheduler.selectors.restoring import UNDO_S, WAITED, restored_state
+from scheduler.selectors.jobs.restoring import UNDO_S, WAITED, restored_state
 from scheduler.selectors.visibility import Actor
 from scheduler.services.jobs.actions import job_locked
 from scheduler.services.jobs.check import spec_check

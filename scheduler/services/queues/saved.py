@@ -11,7 +11,7 @@ from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecIn
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SavedView, SpecTemplate
 from scheduler.models.queue import Role
-from scheduler.selectors.saved import template_visible
+from scheduler.selectors.queues.saved import template_visible
 from scheduler.selectors.visibility import Actor, access_of, require_queue
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems

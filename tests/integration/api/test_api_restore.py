@@ -10,7 +10,7 @@ from django.test import Client
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job
-from scheduler.selectors.restoring import UNDO_S
+from scheduler.selectors.jobs.restoring import UNDO_S
 from scheduler.services.queues.quotas import queue_limit_users
 from tests.factories import AT
 from tests.integration.api.conftest import World, spec

@@ -5,7 +5,7 @@ import pytest
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Attempt, Event, Job, Queue
-from scheduler.selectors.notices import notice_of
+from scheduler.selectors.accounts.notices import notice_of
 from scheduler.services.jobs.actions import job_cancel, job_resume
 from tests.world import World
 

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, LeaseGpu, Round, Trial
-from scheduler.selectors.servers import server_list
+from scheduler.selectors.cluster.servers import server_list
 from tests.world import World
 
 QUANTUM_S, TRIAL_S = 5, 10

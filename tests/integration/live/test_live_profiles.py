@@ -13,7 +13,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.profile import parse_profile
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Event, Job, Measurement, Profile
-from scheduler.selectors.profiles import profile_detail, profile_list
+from scheduler.selectors.jobs.profiles import profile_detail, profile_list
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.profiles import profile_measure_again
 from tests import factories

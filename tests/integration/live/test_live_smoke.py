@@ -5,7 +5,7 @@ import pytest
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Cluster, Job
 from scheduler.models.job import AttemptKind
-from scheduler.selectors.jobs import job_explain, job_timeline
+from scheduler.selectors.jobs.listing import job_explain, job_timeline
 from tests.world import World
 
 

@@ -9,7 +9,7 @@ from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Lease, Membership, Queue
 from scheduler.models.queue import Role
-from scheduler.selectors.overview import held_by_queue, jobs_by_queue
+from scheduler.selectors.cluster.overview import held_by_queue, jobs_by_queue
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
 

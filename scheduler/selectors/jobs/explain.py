@@ -15,7 +15,6 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
-from scheduler.selectors.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.selectors.evidence import (
     ANOTHER_JOB,
     ANOTHER_QUEUE,
@@ -26,7 +25,8 @@ from scheduler.selectors.evidence import (
     wait_evidence,
     wait_sentence,
 )
-from scheduler.selectors.job_history import job_timeline
+from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
+from scheduler.selectors.jobs.history import job_timeline
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Access, Actor, access_of
 

@@ -12,10 +12,10 @@ from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu, Queue, Server
 from scheduler.models.event import SampleScope
 from scheduler.models.server import ServerState
+from scheduler.selectors.cluster.fairness import fairness, jct_summary
+from scheduler.selectors.cluster.servers import gpu_map
 from scheduler.selectors.events import feed
-from scheduler.selectors.fairness import fairness, jct_summary
 from scheduler.selectors.samples import Series, series_mean
-from scheduler.selectors.servers import gpu_map
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 

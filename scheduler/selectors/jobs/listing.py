@@ -12,9 +12,9 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job, Queue
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import NOBODY, names_of, wait_evidence, wait_sentence
-from scheduler.selectors.job_explain import job_explain
-from scheduler.selectors.job_history import attempt_row, job_events, job_series, job_timeline
-from scheduler.selectors.restoring import restored_state
+from scheduler.selectors.jobs.explain import job_explain
+from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
+from scheduler.selectors.jobs.restoring import restored_state
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, jobs_visible, may_act_on_job
 

@@ -26,7 +26,7 @@ from scheduler.core.operations.ledger import (
 from scheduler.models import Attempt, Event, Gpu, Job, Lease, Queue, Round, UsageHour
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
-from scheduler.selectors.queues import names_below
+from scheduler.selectors.queues.tree import names_below
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 
