@@ -13,7 +13,7 @@ django_application = get_asgi_application()
 
 from clusterweb.body_limit import limit_body  # noqa: E402
 from frontend.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
-from scheduler.api.uploads import body_bytes_allowed  # noqa: E402
+from scheduler.api.http.uploads import body_bytes_allowed  # noqa: E402
 
 # Loads all pages and routes now: half a second that else the first request waits for.
 reverse("sign-in")

@@ -35,7 +35,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "clusterweb.middleware.RequestIdMiddleware",
-    "scheduler.api.request_times.RequestTimesMiddleware",
+    "scheduler.api.health.request_times.RequestTimesMiddleware",
     "clusterweb.middleware.ContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -160,14 +160,14 @@ FAIRNESS_LIMIT = ENV.fairness_limit  # mean finish-time fairness of a queue beyo
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "scheduler.api.authentication.BearerAuthentication",
+        "scheduler.api.http.authentication.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["scheduler.api.permissions.DenyUnlessAllowed"],
+    "DEFAULT_PERMISSION_CLASSES": ["scheduler.api.http.permissions.DenyUnlessAllowed"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "scheduler.api.errors.problem_response",
+    "EXCEPTION_HANDLER": "scheduler.api.http.errors.problem_response",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {

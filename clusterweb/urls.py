@@ -5,7 +5,7 @@ from django.urls import include, path
 handler500 = "frontend.components.errors.failed"
 
 urlpatterns = [
-    path("", include("scheduler.api.health_urls")),
+    path("", include("scheduler.api.health.urls")),
     path("api/v1/", include("scheduler.api.urls")),
     path("", include("frontend.urls")),
 ]

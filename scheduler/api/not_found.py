@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve
 from django.views.decorators.csrf import csrf_exempt
 
-from scheduler.api.errors import TITLES, Problem, render
+from scheduler.api.http.errors import TITLES, Problem, render
 
 
 def _other_spelling(path: str) -> str | None:

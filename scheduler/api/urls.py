@@ -2,32 +2,19 @@
 
 from django.urls import path, re_path
 
-from scheduler.api import (
-    audit,
-    experiments,
-    gpu_hours,
-    job_actions,
-    job_history,
-    job_import,
-    job_logs,
-    jobs,
-    overview,
-    profiles,
-    queues,
-    rounds,
-    schemas,
-    servers,
-    settings,
-    shadow,
-    templates,
-    tokens,
-    usage,
-    users,
-    webhooks,
-    whatif,
-    whatif_files,
-)
+from scheduler.api.admin import audit, settings, shadow, tokens, users, webhooks
+from scheduler.api.cluster import gpu_hours, overview, rounds, servers
+from scheduler.api.jobs import actions as job_actions
+from scheduler.api.jobs import experiments, profiles, schemas, templates
+from scheduler.api.jobs import history as job_history
+from scheduler.api.jobs import logs as job_logs
+from scheduler.api.jobs import spec_import as job_import
+from scheduler.api.jobs import views as jobs
 from scheduler.api.not_found import not_found
+from scheduler.api.queues import usage
+from scheduler.api.queues import views as queues
+from scheduler.api.whatif import files as whatif_files
+from scheduler.api.whatif import views as whatif
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view(), name="api-jobs"),

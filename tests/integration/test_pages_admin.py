@@ -116,7 +116,7 @@ def test_export_holds_no_formula_and_is_json_as_well(ada: Client) -> None:
 
 def test_audit_list_is_read_only() -> None:
     """There is no route by which an entry could be changed or deleted, for nobody."""
-    from scheduler.api.audit import Audit
+    from scheduler.api.admin.audit import Audit
 
     assert set(Audit.rules) == {"GET"}
     assert not [name for name in get_resolver().reverse_dict if isinstance(name, str) and name.startswith("api-audit-")]

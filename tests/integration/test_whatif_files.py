@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from scheduler import notify
-from scheduler.api.uploads import body_bytes_allowed
+from scheduler.api.http.uploads import body_bytes_allowed
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import TraceFile
 from scheduler.models.queue import Role

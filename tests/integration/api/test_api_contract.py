@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from scheduler.api.schemas import openapi_document
+from scheduler.api.jobs.schemas import openapi_document
 from scheduler.services.accounts.tokens import SCOPES
 from tests.examples import tried
 from tests.integration.api.conftest import World

@@ -7,7 +7,8 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from scheduler.api import overview, throttling
+from scheduler.api.cluster import overview
+from scheduler.api.http import throttling
 from tests.integration.api.conftest import World, spec
 
 KEYS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}

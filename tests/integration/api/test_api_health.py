@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.api import health
+from scheduler.api.health import views as health
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, UsageHour
 from scheduler.services.cluster.settings import cluster_row

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from scheduler.api import jobs
+from scheduler.api.jobs import views as jobs
 from scheduler.models import Job
 from scheduler.services.jobs.actions import job_submit
 from tests.integration.api.conftest import World, spec

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.test import AsyncClient
 
-from scheduler.api import job_log_stream
-from scheduler.api.job_log_stream import in_pool
+from scheduler.api.jobs import log_stream as job_log_stream
+from scheduler.api.jobs.log_stream import in_pool
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Membership
 from tests.factories import AT, attempt_make, job_move

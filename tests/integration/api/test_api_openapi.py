@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from scheduler.api.schemas import openapi_document
+from scheduler.api.jobs.schemas import openapi_document
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round
 from tests.factories import job_make, sample_make

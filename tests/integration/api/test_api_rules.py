@@ -10,8 +10,8 @@ from django.db import transaction
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from scheduler.api.permissions import DenyUnlessAllowed
-from scheduler.api.view import ApiView
+from scheduler.api.http.permissions import DenyUnlessAllowed
+from scheduler.api.http.view import ApiView
 from scheduler.services.cluster.servers import server_drain
 from tests.factories import job_make
 from tests.integration.api.conftest import ROLES, World, spec

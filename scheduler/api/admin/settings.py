@@ -1,0 +1,145 @@
+"""``/settings`` and ``/policies``: how the scheduler decides, and what there is to choose from."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.permissions import ADMIN, READ
+from scheduler.api.http.preconditions import etag, expected_version, guarded
+from scheduler.api.http.view import ApiView
+from scheduler.choices import choices
+from scheduler.models import Cluster
+from scheduler.ports import live_ports
+from scheduler.services.cluster.settings import cluster_row, settings_change
+
+FIELDS = (
+    "policy",
+    "policy_options",
+    "locality",
+    "locality_options",
+    "mechanism",
+    "mechanism_options",
+    "introspection",
+    "introspection_options",
+    "paused",
+    "smoke_run_s",
+)
+
+
+@extend_schema_field({"type": ["boolean", "number", "string", "array", "null"], "items": {"type": "number"}})
+class OptionValue(serializers.JSONField):
+    """A value of an option."""
+
+
+class OptionDocument(serializers.Serializer[Any]):  # documentation only
+    """One option of a policy, locality or mechanism."""
+
+    name = serializers.CharField()
+    type = serializers.ChoiceField(choices=["boolean", "integer", "number", "numbers", "choice"])
+    default = OptionValue(help_text="null stands for never (infinity).")
+    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty unless the type is choice.")
+    minimum = serializers.FloatField(allow_null=True)
+    maximum = serializers.FloatField(allow_null=True)
+    ordered = serializers.BooleanField(help_text="Whether a list of numbers has to rise.")
+    help = serializers.CharField(allow_blank=True)
+
+
+class ChoiceDocument(serializers.Serializer[Any]):  # documentation only
+    """A policy, locality or mechanism."""
+
+    name = serializers.CharField()
+    help = serializers.CharField()
+    parameters = OptionDocument(many=True)
+
+
+class ChoicesDocument(serializers.Serializer[Any]):  # documentation only
+    """Everything an admin can choose from."""
+
+    policies = ChoiceDocument(many=True)
+    localities = ChoiceDocument(many=True)
+    mechanisms = ChoiceDocument(many=True)
+    introspections = ChoiceDocument(many=True)
+
+
+class SettingsDocument(serializers.Serializer[Any]):  # documentation only
+    """How rounds decide."""
+
+    policy = serializers.CharField(help_text="Who runs first.")
+    policy_options = serializers.DictField()
+    locality = serializers.CharField(help_text="Which sets of servers a job may use.")
+    locality_options = serializers.DictField()
+    mechanism = serializers.CharField(help_text="How CPU and memory are given.")
+    mechanism_options = serializers.DictField()
+    introspection = serializers.ListField(
+        child=serializers.CharField(), help_text="What is tried on running jobs, in the order in which it acts."
+    )
+    introspection_options = serializers.DictField(child=serializers.DictField(), help_text="Options by name.")
+    paused = serializers.BooleanField(help_text="Whether nothing new starts.")
+    smoke_run_s = serializers.FloatField(help_text="Jobs of several GPUs run so long on one first; 0: they do not.")
+    version = serializers.IntegerField(help_text="The number in the ETag.")
+
+
+class SettingsBody(Body):
+    """A change; what is left out stays."""
+
+    policy = serializers.CharField(max_length=40, required=False)
+    policy_options = serializers.DictField(required=False)
+    locality = serializers.CharField(max_length=40, required=False)
+    locality_options = serializers.DictField(required=False)
+    mechanism = serializers.CharField(max_length=40, required=False)
+    mechanism_options = serializers.DictField(required=False)
+    introspection = serializers.ListField(child=serializers.CharField(max_length=40), max_length=20, required=False)
+    introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
+    paused = serializers.BooleanField(required=False)
+    smoke_run_s = serializers.FloatField(required=False)
+    reason = serializers.CharField(max_length=500, required=False, help_text="Why; kept in the audit list.")
+
+
+class Policies(ApiView):
+    """What there is to choose from."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="policy_list", summary="List policies", responses={200: ChoicesDocument})
+    def get(self, request: Request) -> Response:
+        """List every policy, locality and mechanism with its options."""
+        return Response(choices())
+
+
+def _answer(cluster: Cluster) -> Response:
+    body = {field: getattr(cluster, field) for field in FIELDS} | {"version": cluster.settings_version}
+    return Response(body, headers={"ETag": etag(cluster.settings_version)})
+
+
+class Settings(ApiView):
+    """How rounds decide."""
+
+    rules = {"GET": READ, "PATCH": ADMIN}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(operation_id="settings_read", summary="Read the settings", responses={200: SettingsDocument})
+    def get(self, request: Request) -> Response:
+        """Return how rounds decide now; the ETag is what a change needs."""
+        return _answer(cluster_row())
+
+    @extend_schema(
+        operation_id="settings_change",
+        summary="Change the settings",
+        request=SettingsBody,
+        responses={200: SettingsDocument},
+        examples=[OpenApiExample("Another policy", {"policy": "srtf"}, request_only=True)],
+    )
+    def patch(self, request: Request) -> Response:
+        """Change how rounds decide, from the next round on. A new policy begins with its default options."""
+        version = expected_version(request, present=cluster_row().settings_version)
+        changes = read_body(request, SettingsBody)
+        reason, at = changes.pop("reason", ""), live_ports().clock.now()
+        with guarded():
+            cluster = settings_change(
+                actor=request.user, changes=changes, expected_version=version, at=at, reason=reason
+            )
+        return _answer(cluster)

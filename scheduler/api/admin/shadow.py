@@ -1,0 +1,149 @@
+"""``/shadow``: a second configuration that plans every round and acts on none."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.documents import Facts, Shape, moment, real, text, whole
+from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.permissions import ADMIN
+from scheduler.api.http.preconditions import etag, expected_version, guarded
+from scheduler.api.http.view import ApiView
+from scheduler.models import Shadow
+from scheduler.ports import live_ports
+from scheduler.selectors.cluster.shadow import shadow_document, shadow_round_row, shadow_rounds
+from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
+
+NEWEST_FIRST = Order(name="-number", column="number", tie="number")
+
+
+class ShadowBody(Body):
+    """What differs from the settings in force; what is left out is taken from them."""
+
+    policy = serializers.CharField(max_length=40, required=False)
+    policy_options = serializers.DictField(required=False)
+    locality = serializers.CharField(max_length=40, required=False)
+    locality_options = serializers.DictField(required=False)
+    mechanism = serializers.CharField(max_length=40, required=False)
+    mechanism_options = serializers.DictField(required=False)
+    introspection = serializers.ListField(child=serializers.CharField(max_length=40), required=False)
+    introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
+    reason = serializers.CharField(max_length=500, required=False, help_text="Kept in the audit list.")
+
+
+class ScoreFigures(Shape):
+    """Figures of one replay."""
+
+    avg_jct_s = real()
+    avg_rho = real()
+    max_rho = real()
+    avg_queueing_s = real()
+
+
+class ScoreDocument(Shape):
+    """Both configurations, replayed on the jobs that had ended by then."""
+
+    at = moment(null=False)
+    since = moment(null=False)
+    num_jobs = whole()
+    live = ScoreFigures()
+    shadow = ScoreFigures()
+
+
+class ShadowDocument(Shape):
+    """The shadow policy and how it compares."""
+
+    chosen = Facts(allow_null=True, help_text="Fields as in /settings; null: there is no shadow.")
+    since = moment()
+    chosen_by = text(null=True)
+    version = whole("The number in the ETag.")
+    planned_rounds = whole("Rounds that it has planned.")
+    scores = ScoreDocument(many=True)
+
+
+@extend_schema_field({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})
+class Numbers(serializers.ListField):
+    """Job numbers with GPUs."""
+
+
+class ShadowRoundDocument(Shape):
+    """What it would have done in one round."""
+
+    round = whole()
+    at = moment(null=False)
+    planned_at = moment()
+    took_s = real(null=True)
+    error = text("Set when its plan broke a rule.")
+    num_same = whole("Jobs that run with as many GPUs under both.", null=True)
+    num_only_live = whole(null=True)
+    num_only_shadow = whole(null=True)
+    num_other_gpus = whole(null=True)
+    only_live = Numbers(help_text="[job number, GPUs], the first ones.")
+    only_shadow = Numbers(help_text="[job number, GPUs], the first ones.")
+    other_gpus = Numbers(help_text="[job number, GPUs live, GPUs shadow], the first ones.")
+
+
+class ShadowRoundPage(PageFields):
+    """A page of rounds."""
+
+    results = ShadowRoundDocument(many=True)
+
+
+def _answer(shadow: Shadow) -> Response:
+    return Response(shadow_document(shadow), headers={"ETag": etag(shadow.version)})
+
+
+class ShadowPolicy(ApiView):
+    """The shadow policy."""
+
+    rules = {"GET": ADMIN, "PATCH": ADMIN, "DELETE": ADMIN}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(operation_id="shadow_read", summary="Read the shadow policy", responses={200: ShadowDocument})
+    def get(self, request: Request) -> Response:
+        """Return the shadow with its scores. Each compares replays of both on what ended since it was chosen."""
+        return _answer(shadow_row())
+
+    @extend_schema(
+        operation_id="shadow_choose",
+        summary="Choose a shadow policy",
+        request=ShadowBody,
+        responses={200: ShadowDocument},
+        examples=[OpenApiExample("Another order", {"policy": "srtf"}, request_only=True)],
+    )
+    def patch(self, request: Request) -> Response:
+        """Let another configuration plan every round from the next one on, without acting."""
+        body: dict[str, Any] = read_body(request, ShadowBody)
+        reason = body.pop("reason", "")
+        version = expected_version(request, present=shadow_row().version)
+        at = live_ports().clock.now()
+        with guarded():
+            made = shadow_choose(actor=request.user, changes=body, expected_version=version, at=at, reason=reason)
+        return _answer(made)
+
+    @extend_schema(
+        operation_id="shadow_end",
+        summary="End the shadow policy",
+        responses={204: OpenApiResponse(description="No round is planned twice any more.")},
+    )
+    def delete(self, request: Request) -> Response:
+        """Have no shadow from the next round on."""
+        shadow_end(actor=request.user, expected_version=shadow_row().version, at=live_ports().clock.now())
+        return Response(status=204)
+
+
+class ShadowRounds(ApiView):
+    """Its rounds."""
+
+    rules = {"GET": ADMIN}
+    query = {"GET": PAGE}
+
+    @extend_schema(operation_id="shadow_rounds", summary="List its rounds", responses={200: ShadowRoundPage})
+    def get(self, request: Request) -> Response:
+        """List what it would have done in each round, newest first: who runs under one and not under the other."""
+        page = Page(rows=shadow_rounds(shadow_row()), order=NEWEST_FIRST, params=self.params)
+        return Response(page.body(request, shadow_round_row))

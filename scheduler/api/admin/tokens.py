@@ -1,0 +1,126 @@
+"""``/tokens``: the caller's own tokens. A token is shown once and cannot make a stronger or longer-lived one."""
+
+from datetime import datetime
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import NotFound, PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http.authentication import signed_in, token_of
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.permissions import OWN_ACCESS
+from scheduler.api.http.view import ApiView
+from scheduler.models import ApiToken
+from scheduler.ports import live_ports
+from scheduler.selectors.times import iso
+from scheduler.services.accounts.tokens import SCOPES, token_create, token_revoke
+
+NEWEST_FIRST = Order(name="-id", column="id", tie="id")
+
+
+class TokenBody(Body):
+    """A new token."""
+
+    name = serializers.CharField(max_length=80, help_text="What it is for, so that you can tell it apart.")
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(choices=SCOPES), allow_empty=False, help_text="What it may be used for."
+    )
+    expires_at = serializers.DateTimeField(allow_null=True, default=None, help_text="null: it does not expire.")
+
+
+class TokenDocument(serializers.Serializer[Any]):  # documentation only
+    """A token without its text."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    prefix = serializers.CharField(help_text="Its first letters.")
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+    revoked_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+
+
+class NewTokenDocument(TokenDocument):
+    """A token with its text, which is shown only here."""
+
+    token = serializers.CharField(help_text="Send it as `Authorization: Bearer <token>`. It is not kept.")
+
+
+class TokenPage(PageFields):
+    """A page of tokens."""
+
+    results = TokenDocument(many=True)
+
+
+def token_row(token: ApiToken) -> dict[str, Any]:  # JSON of the answer
+    """Return one token as the API shows it: never its text or hash."""
+    return {
+        "id": str(token.pk),
+        "name": token.name,
+        "prefix": token.prefix,
+        "scopes": token.scopes,
+        "created_at": iso(token.created_at),
+        "expires_at": iso(token.expires_at),
+        "revoked_at": iso(token.revoked_at),
+        "last_used_at": iso(token.last_used_at),
+    }
+
+
+def _refuse_longer_life(maker: ApiToken | None, expires_at: datetime | None) -> None:
+    if maker is None or maker.expires_at is None:
+        return
+    if expires_at is None or expires_at > maker.expires_at:
+        raise PermissionDenied(f"A token made with this one must expire by {maker.expires_at:%Y-%m-%dT%H:%M:%SZ}.")
+
+
+class Tokens(ApiView):
+    """Your own tokens."""
+
+    rules = {"GET": OWN_ACCESS, "POST": OWN_ACCESS}
+    query = {"GET": PAGE}
+
+    @extend_schema(operation_id="token_list", summary="List your tokens", responses={200: TokenPage})
+    def get(self, request: Request) -> Response:
+        """List your tokens, newest first, revoked and expired ones too."""
+        page = Page(rows=ApiToken.objects.filter(user=signed_in(request)), order=NEWEST_FIRST, params=self.params)
+        return Response(page.body(request, token_row))
+
+    @extend_schema(
+        operation_id="token_create",
+        summary="Make a token",
+        request=TokenBody,
+        responses={201: NewTokenDocument},
+        examples=[
+            OpenApiExample("For a script", {"name": "nightly", "scopes": ["jobs:write"]}, request_only=True),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        """Make a token of your own. Its text is in this answer and nowhere else, so no Idempotency-Key is taken."""
+        body = read_body(request, TokenBody)
+        _refuse_longer_life(token_of(request), body["expires_at"])
+        token, text = token_create(actor=request.user, at=live_ports().clock.now(), **body)
+        return Response({**token_row(token), "token": text}, status=201)
+
+
+class TokenDetail(ApiView):
+    """One of your own tokens."""
+
+    rules = {"DELETE": OWN_ACCESS}
+
+    @extend_schema(
+        operation_id="token_revoke",
+        summary="Revoke a token",
+        responses={204: OpenApiResponse(description="It is refused from now on.")},
+    )
+    def delete(self, request: Request, token: int) -> Response:
+        """End a token at once."""
+        found = ApiToken.objects.filter(user=signed_in(request), pk=token).first()
+        if found is None:
+            raise NotFound
+        token_revoke(actor=request.user, token=found, at=live_ports().clock.now())
+        return Response(status=204)

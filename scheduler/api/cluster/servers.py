@@ -1,0 +1,96 @@
+"""``/servers``: the machines, what they offer, and taking one out of use."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.cluster.server_documents import ServerDocument, ServerPage
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.idempotency import once
+from scheduler.api.http.pagination import whole_list
+from scheduler.api.http.permissions import ADMIN, READ
+from scheduler.api.http.view import ApiView
+from scheduler.models import Server
+from scheduler.ports import live_ports
+from scheduler.selectors.cluster.servers import server_detail, server_list
+from scheduler.services.cluster.servers import server_drain, server_undrain
+
+
+class DrainBody(Body):
+    """Why a server is taken out of use."""
+
+    reason = serializers.CharField(max_length=200, help_text="Shown beside the server.")
+
+
+class Servers(ApiView):
+    """All servers."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="server_list", summary="List servers", responses={200: ServerPage})
+    def get(self, request: Request) -> Response:
+        """List every server with its GPUs (or CPU slots, where a machine has no GPU)."""
+        return Response(whole_list(server_list(request.user)))
+
+
+class ServerDetail(ApiView):
+    """One server."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="server_read", summary="Read a server", responses={200: ServerDocument})
+    def get(self, request: Request, server: str) -> Response:
+        """Return one server by id or name."""
+        return Response(server_detail(request.user, server))
+
+
+def _row(request: Request, server: str) -> Server:
+    return Server.objects.get(pk=server_detail(request.user, server)["id"])
+
+
+class ServerDrain(ApiView):
+    """Take a server out of use."""
+
+    rules = {"POST": ADMIN}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="server_drain",
+        summary="Drain a server",
+        request=DrainBody,
+        responses={200: ServerDocument},
+        examples=[OpenApiExample("Repair", {"reason": "Fan of GPU 3 is replaced."}, request_only=True)],
+    )
+    def post(self, request: Request, server: str) -> Response:
+        """Move the server's jobs away and start nothing new on it."""
+
+        def make() -> tuple[int, Any, str]:
+            reason = read_body(request, DrainBody)["reason"]
+            at = live_ports().clock.now()
+            changed = server_drain(actor=request.user, server=_row(request, server), reason=reason, at=at)
+            return 200, server_detail(request.user, changed.pk), ""
+
+        return once(request, request.data, make)
+
+
+class ServerUndrain(ApiView):
+    """Take a server into use again."""
+
+    rules = {"POST": ADMIN}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="server_undrain", summary="Undrain a server", request=None, responses={200: ServerDocument}
+    )
+    def post(self, request: Request, server: str) -> Response:
+        """Offer a drained server to rounds again."""
+
+        def make() -> tuple[int, Any, str]:
+            at = live_ports().clock.now()
+            changed = server_undrain(actor=request.user, server=_row(request, server), at=at)
+            return 200, server_detail(request.user, changed.pk), ""
+
+        return once(request, None, make)

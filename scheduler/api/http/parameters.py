@@ -1,0 +1,166 @@
+"""Query parameters: declared once, parsed strictly, written into the OpenAPI document from the same declaration."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import OpenApiParameter
+
+from scheduler.api.http.errors import ParametersInvalid
+from scheduler.core.model.errors import FieldError
+
+MOST_TEXT = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One query parameter.
+
+    Attributes:
+        name: As in the URL.
+        description: One sentence for the documentation.
+        schema: JSON Schema of the value.
+        parse: Makes the value out of text; raises ValueError with what would be right.
+        default: Value when the parameter is absent.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]  # JSON Schema
+    parse: Callable[[str], object]
+    default: object = None
+
+    def document(self) -> OpenApiParameter:
+        """Return the parameter for the OpenAPI document."""
+        return OpenApiParameter(name=self.name, description=self.description, type=dict(self.schema))
+
+
+def integer(
+    name: str, description: str, *, least: int = 0, most: int = 2**53 - 1, default: int | None = None
+) -> Parameter:
+    """Return a whole number within bounds."""
+
+    def parse(text: str) -> int:
+        right = f"must be a whole number from {least} to {most}"
+        if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 18:
+            raise ValueError(right)
+        if not least <= int(text) <= most:
+            raise ValueError(right)
+        return int(text)
+
+    schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}  # JSON Schema
+    if default is not None:
+        schema["default"] = default
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+def number(name: str, description: str, *, least: float, most: float, default: float) -> Parameter:
+    """Return a finite number within bounds."""
+
+    def parse(text: str) -> float:
+        right = f"must be a number from {least:g} to {most:g}"
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(right) from None
+        if not math.isfinite(value) or not least <= value <= most:
+            raise ValueError(right)
+        return value
+
+    schema = {"type": "number", "minimum": least, "maximum": most, "default": default}
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+def instant(name: str, description: str) -> Parameter:
+    """Return a moment; without a zone it is taken as UTC."""
+
+    def parse(text: str) -> datetime:
+        right = "must be a time such as 2026-01-31T12:00:00Z"
+        try:
+            value = parse_datetime(text)
+        except ValueError:
+            value = None
+        if value is None:
+            raise ValueError(right)
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+    return Parameter(name=name, description=description, schema={"type": "string", "format": "date-time"}, parse=parse)
+
+
+def choice(name: str, description: str, options: Sequence[str], *, default: str | None = None) -> Parameter:
+    """Return one word of a closed list."""
+
+    def parse(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"must be one of {', '.join(options)}")
+        return text
+
+    schema: dict[str, Any] = {"type": "string", "enum": list(options)}  # JSON Schema
+    if default is not None:
+        schema["default"] = default
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+def choices(name: str, description: str, options: Sequence[str]) -> Parameter:
+    """Return several words of a closed list, separated by commas."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        words = tuple(dict.fromkeys(text.split(",")))
+        if not set(words) <= set(options):
+            raise ValueError(f"must be a comma-separated list of {', '.join(options)}")
+        return words
+
+    some = "|".join(options)
+    schema = {"type": "string", "pattern": f"^({some})(,({some}))*$"}
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=())
+
+
+def text(name: str, description: str, *, most: int = MOST_TEXT) -> Parameter:
+    """Return free text of bounded length."""
+
+    def parse(value: str) -> str:
+        if len(value) > most or "\x00" in value:
+            raise ValueError(f"must be text of at most {most} characters")
+        return value
+
+    return Parameter(
+        name=name, description=description, schema={"type": "string", "maxLength": most}, parse=parse, default=""
+    )
+
+
+def flag(name: str, description: str) -> Parameter:
+    """Return true or false; absent is false."""
+
+    def parse(value: str) -> bool:
+        if value not in {"true", "false"}:
+            raise ValueError("must be true or false")
+        return value == "true"
+
+    return Parameter(
+        name=name, description=description, schema={"type": "boolean", "default": False}, parse=parse, default=False
+    )
+
+
+def parse_parameters(query: QueryDict, known: Sequence[Parameter]) -> dict[str, Any]:  # each parser knows its type
+    """Return the value of every known parameter. Raises ParametersInvalid naming each that is wrong or unknown."""
+    by_name = {parameter.name: parameter for parameter in known}
+    values: dict[str, Any] = {parameter.name: parameter.default for parameter in known}
+    wrong: list[FieldError] = []
+    for name, given in query.lists():
+        if name not in by_name:
+            may = f" Known here: {', '.join(sorted(by_name))}." if by_name else " None is known here."
+            wrong.append(FieldError(pointer=f"?{name}", code="unknown", detail=f"{name} is no parameter.{may}"))
+        elif len(given) > 1:
+            wrong.append(FieldError(pointer=f"?{name}", code="repeated", detail=f"{name} may be given once."))
+        else:
+            try:
+                values[name] = by_name[name].parse(given[0])
+            except ValueError as error:
+                wrong.append(FieldError(pointer=f"?{name}", code="invalid", detail=f"{name} {error}."))
+    if wrong:
+        raise ParametersInvalid(wrong)
+    return values

@@ -1,0 +1,44 @@
+"""How large the body of a request may be, known before any of it is read: traces are large, and only from askers.
+
+Django keeps a whole body on disk before a view decides who may send it, so this asks for the user first.
+"""
+
+import io
+from collections.abc import MutableMapping
+from importlib import import_module
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AnonymousUser
+from django.core.handlers.asgi import ASGIRequest
+
+from scheduler.api.http.authentication import bearer_text
+from scheduler.ports import live_ports
+from scheduler.selectors.visibility import Actor, may_ask_what_if
+from scheduler.services.accounts.tokens import token_user
+from scheduler.services.whatif.files import most_bytes
+
+PATHS = frozenset({"/api/v1/whatif/traces", "/whatif/new", "/whatif/traces"})
+# Boundaries and the other fields of a form.
+FORM_BYTES = 1024 * 1024
+
+
+async def body_bytes_allowed(scope: MutableMapping[str, Any], usual: int) -> int:  # an ASGI scope
+    """Return how many bytes the body of a request may have; ``usual`` for everything but traces."""
+    if scope.get("method") != "POST" or scope.get("path") not in PATHS:
+        return usual
+    is_asker = await sync_to_async(lambda: may_ask_what_if(_user(scope)))()
+    return max(usual, most_bytes() + FORM_BYTES) if is_asker else usual
+
+
+def _user(scope: MutableMapping[str, Any]) -> Actor:
+    request = ASGIRequest(scope, io.BytesIO())
+    if (token := bearer_text(request.headers.get("Authorization", ""))) is not None:
+        found = token_user(token, live_ports().clock.now())
+        return found[0] if found else AnonymousUser()
+    engine = import_module(settings.SESSION_ENGINE)
+    request.session = engine.SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    user: Actor = get_user(request)
+    return user

@@ -1,0 +1,67 @@
+"""The base of every view of the API: deny by default, strict parameters, one error shape, one OpenAPI shape."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from django.http import HttpResponseBase
+from rest_framework.exceptions import ParseError
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from scheduler.api.http.openapi import ApiSchema
+from scheduler.api.http.parameters import Parameter, parse_parameters
+from scheduler.api.http.parsers import MOST_BODY_BYTES, JsonBody, refuse_large_body
+from scheduler.api.http.permissions import DenyUnlessAllowed, Rule
+from scheduler.api.http.throttling import MinuteThrottle
+
+
+class _ByAcceptHeader(DefaultContentNegotiation):
+    """The ``format`` query parameter of DRF means nothing here, so it is refused like any unknown one."""
+
+    settings = SimpleNamespace(URL_FORMAT_OVERRIDE=None)  # type: ignore[assignment]  # all that it reads
+
+
+class ApiView(APIView):
+    """One resource.
+
+    Attributes:
+        rules: Who may call each method; a method without a rule is refused.
+        query: Query parameters of each method; any other is refused.
+        repeatable: Methods that understand ``Idempotency-Key``; the others refuse it rather than ignore it.
+        versioned: Methods that need ``If-Match``.
+        most_body_bytes: A longer body is refused before it is read.
+    """
+
+    http_method_names = ["get", "post", "put", "patch", "delete", "head"]
+    schema = ApiSchema()
+    permission_classes = [DenyUnlessAllowed]
+    throttle_classes = [MinuteThrottle]
+    parser_classes = [JsonBody]
+    content_negotiation_class = _ByAcceptHeader
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    query: ClassVar[Mapping[str, Sequence[Parameter]]] = {}
+    repeatable: ClassVar[frozenset[str]] = frozenset()
+    versioned: ClassVar[frozenset[str]] = frozenset()
+    most_body_bytes: ClassVar[int] = MOST_BODY_BYTES
+    params: Mapping[str, Any]  # parsed query parameters; each parser knows its type
+
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        """Authenticate, check the rule, count the request, then read its query parameters."""
+        refuse_large_body(request, self.most_body_bytes)
+        super().initial(request, *args, **kwargs)
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if "Idempotency-Key" in request.headers and method not in self.repeatable:
+            raise ParseError("Idempotency-Key means nothing here: it is for POST requests that can be repeated.")
+        self.params = parse_parameters(request.query_params, self.query.get(method, ()))
+
+    def finalize_response(  # type: ignore[override]  # streams and problems are no DRF responses
+        self, request: Request, response: HttpResponseBase, *args: object, **kwargs: object
+    ) -> HttpResponseBase:
+        """Add the headers of the rate limit."""
+        allowance = getattr(request, "allowance", None)
+        for name, value in (allowance.headers() if allowance else {}).items():
+            response[name] = value
+        response.headers.setdefault("Cache-Control", "no-store")
+        return super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""``/jobs/actions``: the same thing done with several jobs."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.documents import STATES, Shape, text, word, yes
+from scheduler.api.http.idempotency import once
+from scheduler.api.http.permissions import WRITE_JOBS
+from scheduler.api.http.view import ApiView
+from scheduler.core.spec.limits import PRIORITY
+from scheduler.ports import live_ports
+from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
+
+
+class ActionsBody(Body):
+    """What to do, with which jobs."""
+
+    action = serializers.ChoiceField(choices=list(ACTIONS))
+    jobs = serializers.ListField(
+        child=serializers.CharField(max_length=40),
+        allow_empty=False,
+        max_length=MOST_JOBS,
+        help_text="Ids, numbers, or `J-` and the number.",
+    )
+    priority = serializers.IntegerField(
+        min_value=PRIORITY[0],
+        max_value=PRIORITY[1],
+        required=False,
+        help_text="The new one; needed for `reprioritise` and for nothing else.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Want a priority exactly where it is to be changed."""
+        if (attrs["action"] == "reprioritise") != ("priority" in attrs):
+            raise serializers.ValidationError({"priority": "reprioritise needs a priority, and nothing else has one."})
+        return attrs
+
+
+class OutcomeDocument(Shape):
+    """What came of it for one job."""
+
+    job = text("As it was named.")
+    id = text(null=True)
+    ok = yes()
+    state = word(STATES, "Afterwards; empty for a job that you may not see.", blank=True)
+    detail = text("Why nothing was done; empty when it was.")
+
+
+class OutcomesDocument(Shape):
+    """One outcome for each job that was named."""
+
+    results = OutcomeDocument(many=True)
+
+
+class JobActions(ApiView):
+    """Several jobs at once."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="job_actions",
+        summary="Cancel, suspend, resume, restore or reprioritise several jobs",
+        request=ActionsBody,
+        responses={200: OutcomesDocument},
+    )
+    def post(self, request: Request) -> Response:
+        """Do the same with up to 200 jobs; each is answered for itself, so that one that refuses stops no other."""
+        body = read_body(request, ActionsBody)
+
+        def make() -> tuple[int, Any, str]:
+            outcomes = jobs_act(
+                actor=request.user,
+                keys=body["jobs"],
+                action=body["action"],
+                at=live_ports().clock.now(),
+                priority=body.get("priority"),
+            )
+            return 200, {"results": [_row(outcome) for outcome in outcomes]}, ""
+
+        return once(request, body, make)
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:  # JSON of the answer
+    job = outcome.job
+    return {
+        "job": outcome.key,
+        "id": job.pk if job else None,
+        "ok": not outcome.refused,
+        "state": job.state if job else "",
+        "detail": outcome.refused,
+    }

@@ -1,0 +1,175 @@
+"""``/experiments``: searches over many configurations of one job."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.idempotency import once
+from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.permissions import READ, WRITE_JOBS
+from scheduler.api.http.view import ApiView
+from scheduler.models.experiment import ExperimentState
+from scheduler.ports import live_ports
+from scheduler.selectors.jobs.experiments import (
+    experiment_detail,
+    experiment_row,
+    experiments_visible,
+    require_experiment,
+)
+from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
+from scheduler.services.jobs.suggestions import SAMPLERS
+
+NEWEST_FIRST = Order(name="-id", column="id", tie="id")
+EXAMPLE = {
+    "job": {
+        "apiVersion": "v1",
+        "name": "resnet-lr",
+        "queue": "vision",
+        "command": ["python", "train.py", "--lr", "{lr}", "--width", "{width}"],
+    },
+    "space": {"lr": {"low": 1e-4, "high": 1, "log": True}, "width": {"choices": [16, 32, 64]}},
+    "sampler": "tpe",
+    "configurations": 100,
+    "total_steps": 4000,
+    "feedback_steps": 200,
+    "target_loss": 0.1,
+}
+
+
+class ExperimentBody(Body):
+    """A search over configurations of one job."""
+
+    job = serializers.DictField(help_text="Spec of every job, with `{name}` in command and env where parameters go.")
+    space = serializers.DictField(help_text="Parameters by name: `low` and `high` (`log`, `integer`), or `choices`.")
+    sampler = serializers.ChoiceField(choices=list(SAMPLERS), default="random")
+    seed = serializers.IntegerField(default=0)
+    configurations = serializers.IntegerField(help_text="How many are tried at most.")
+    total_steps = serializers.IntegerField(help_text="Mini-batches of one configuration from begin to end.")
+    feedback_steps = serializers.IntegerField(help_text="Each is judged after this many, then after twice as many, ...")
+    target_loss = serializers.FloatField(help_text="The search ends when one configuration reports no more than this.")
+
+
+class ConfigurationDocument(serializers.Serializer[Any]):  # documentation only
+    """One configuration."""
+
+    number = serializers.IntegerField()
+    values = serializers.DictField()
+    job = serializers.CharField(help_text="ULID of its job.")
+    job_number = serializers.IntegerField()
+    state = serializers.CharField(help_text="State of its job.")
+    step = serializers.IntegerField(allow_null=True)
+    loss = serializers.FloatField(allow_null=True)
+    weight = serializers.FloatField(help_text="Share of GPU time beside the others.")
+    promise = serializers.ChoiceField(choices=["promising", "opportunistic", "poor"])
+    chance = serializers.FloatField(allow_null=True, help_text="Of reaching the target; null before the first look.")
+    heading_for = serializers.FloatField(allow_null=True, help_text="Loss at its end by the fitted curve.")
+    gpu_hours = serializers.FloatField(help_text="Of leases that have ended.")
+    curve = serializers.ListField(child=serializers.ListField(child=serializers.FloatField()))
+
+
+class ExperimentRow(serializers.Serializer[Any]):  # documentation only
+    """One experiment in a list."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    queue = serializers.CharField()
+    color_slot = serializers.IntegerField(help_text="Colour of its queue on all pages.")
+    owner = serializers.CharField()
+    state = serializers.ChoiceField(choices=ExperimentState.values)
+    sampler = serializers.CharField()
+    configurations = serializers.IntegerField()
+    submitted = serializers.IntegerField(help_text="Configurations submitted so far.")
+    target_loss = serializers.FloatField()
+    best_loss = serializers.FloatField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+
+class ExperimentDocument(ExperimentRow):
+    """One experiment."""
+
+    space = serializers.DictField()
+    seed = serializers.IntegerField()
+    total_steps = serializers.IntegerField()
+    feedback_steps = serializers.IntegerField()
+    gpu_hours = serializers.FloatField(help_text="Of all its jobs, leases that have ended.")
+    members = ConfigurationDocument(many=True)
+
+
+class ExperimentPage(PageFields):
+    """A page of experiments."""
+
+    results = ExperimentRow(many=True)
+
+
+class Experiments(ApiView):
+    """All experiments."""
+
+    rules = {"GET": READ, "POST": WRITE_JOBS}
+    query = {"GET": PAGE}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(operation_id="experiment_list", summary="List experiments", responses={200: ExperimentPage})
+    def get(self, request: Request) -> Response:
+        """List the experiments of your queues, newest first."""
+        page = Page(rows=experiments_visible(request.user), order=NEWEST_FIRST, params=self.params)
+        return Response(page.body(request, experiment_row))
+
+    @extend_schema(
+        operation_id="experiment_submit",
+        summary="Begin an experiment",
+        request=ExperimentBody,
+        responses={201: OpenApiResponse(ExperimentDocument, description="Begun; read it at `Location`.")},
+        examples=[OpenApiExample("A search by TPE", EXAMPLE, request_only=True)],
+    )
+    def post(self, request: Request) -> Response:
+        """Submit many configurations of one job, which share GPU time by how promising they are.
+
+        They take turns, and so give feedback early, where the introspection `slicing` is chosen.
+        """
+        data = read_body(request, ExperimentBody)
+
+        def make() -> tuple[int, Any, str]:
+            ports = live_ports()
+            made = experiment_submit(actor=request.user, data=data, at=ports.clock.now(), ids=ports.ids)
+            return 201, experiment_detail(made), f"/api/v1/experiments/{made.pk}"
+
+        return once(request, data, make)
+
+
+class ExperimentDetail(ApiView):
+    """One experiment."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="experiment_read", summary="Read an experiment", responses={200: ExperimentDocument})
+    def get(self, request: Request, experiment: str) -> Response:
+        """Return one experiment with all its configurations."""
+        return Response(experiment_detail(require_experiment(request.user, experiment)))
+
+
+class ExperimentCancel(ApiView):
+    """End an experiment."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="experiment_cancel",
+        summary="Cancel an experiment",
+        request=None,
+        responses={200: ExperimentDocument},
+    )
+    def post(self, request: Request, experiment: str) -> Response:
+        """End an experiment and all its jobs."""
+
+        def make() -> tuple[int, Any, str]:
+            found = require_experiment(request.user, experiment)
+            done = experiment_cancel(actor=request.user, experiment=found, at=live_ports().clock.now())
+            return 200, experiment_detail(done), ""
+
+        return once(request, None, make)

@@ -1,0 +1,262 @@
+"""``/jobs``: submit, list, read, and what an owner or lead does with one job."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django.http import QueryDict
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http import parameters
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.idempotency import once
+from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.parsers import JsonBody, YamlBody
+from scheduler.api.http.permissions import READ, WRITE_JOBS
+from scheduler.api.http.view import ApiView
+from scheduler.api.jobs.documents import SUBMIT_EXAMPLES, JobDocument, JobPage, SpecDocument, SpecForm
+from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
+from scheduler.api.jobs.spec_form import spec_of_form
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.limits import PRIORITY
+from scheduler.core.spec.spec import JobSpec
+from scheduler.models import Job
+from scheduler.ports import live_ports
+from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
+from scheduler.selectors.visibility import require_job
+from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.change import job_change
+from scheduler.services.jobs.check import job_check_dry
+from scheduler.services.jobs.priority import job_reprioritise
+from scheduler.services.jobs.restore import job_restore
+from scheduler.whatif.preview import job_preview
+
+# What a list may be sorted by, and the column it means; every one also with ``-`` in front.
+COLUMNS = {
+    "number": "number",
+    "submitted_at": "submitted_at",
+    "state_changed_at": "state_changed_at",
+    "gpus": "num_gpus",
+    "priority": "priority",
+    "name": "name",
+}
+ORDERINGS = tuple(sign + name for name in COLUMNS for sign in ("", "-"))
+FILTERS = (
+    parameters.choices("state", "Only jobs in one of these states.", [state.value for state in JobState]),
+    parameters.text("queue", "Only jobs of this queue and the queues below it.", most=120),
+    parameters.text("owner", "Only jobs of this user.", most=150),
+    parameters.instant("submitted_after", "Only jobs submitted at this moment or later."),
+    parameters.instant("submitted_before", "Only jobs submitted before this moment."),
+    parameters.integer("gpus__gte", "Only jobs that ask for at least so many GPUs.", most=1_000_000),
+    parameters.integer("gpus__lte", "Only jobs that ask for at most so many GPUs.", most=1_000_000),
+    parameters.text("search", "Part of the name, or a job number with or without `J-`.", most=120),
+    parameters.flag("idle", "Only running jobs whose GPUs do nothing for longer than their queue allows."),
+    parameters.choice("ordering", "What comes first.", ORDERINGS, default="-number"),
+)
+
+
+def _checks(spec: JobSpec, preview: Mapping[str, Any]) -> list[dict[str, Any]]:  # JSON of the answer
+    """Return what was checked, in the order in which a job meets it."""
+    feasible = preview["feasible"]
+    return [
+        {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
+        {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
+        {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
+    ]
+
+
+class Jobs(ApiView):
+    """Jobs that you may see."""
+
+    rules = {"GET": READ, "POST": WRITE_JOBS}
+    query = {
+        "GET": (*PAGE, *FILTERS),
+        "POST": (parameters.flag("dry_run", "Say what would become of it, and store nothing."),),
+    }
+    repeatable = frozenset({"POST"})
+    parser_classes = [JsonBody, YamlBody, MultiPartParser]
+
+    @extend_schema(operation_id="job_list", summary="List jobs", responses={200: JobPage})
+    def get(self, request: Request) -> Response:
+        """List the jobs that you may see, newest first unless ordered otherwise."""
+        p = self.params
+        filters = JobFilters(
+            states=tuple(JobState(word) for word in p["state"]),
+            queue=p["queue"],
+            owner=p["owner"],
+            search=p["search"],
+            submitted_after=p["submitted_after"],
+            submitted_before=p["submitted_before"],
+            min_gpus=p["gpus__gte"],
+            max_gpus=p["gpus__lte"],
+            is_idle=p["idle"],
+        )
+        name = p["ordering"]
+        order = Order(name=name, column=COLUMNS[name.removeprefix("-")], tie="number")
+        return Response(Page(rows=job_list(request.user, filters), order=order, params=p).body(request, job_row))
+
+    @extend_schema(
+        operation_id="job_submit",
+        summary="Submit a job",
+        request={"application/json": SpecDocument, "application/yaml": SpecDocument, "multipart/form-data": SpecForm},
+        responses={
+            201: OpenApiResponse(JobDocument, description="Stored and queued; `Location` is its address."),
+            200: OpenApiResponse(DryRunDocument, description="With `dry_run=true`: what would become of it."),
+        },
+        examples=SUBMIT_EXAMPLES,
+    )
+    def post(self, request: Request) -> Response:
+        """Submit a job: JSON, YAML, or a form with a part `spec` and any number of parts `file`.
+
+        `curl -F spec=@job.yaml -F file=@train.py` lays the files into the working directory of the job.
+        """
+        data = spec_of_form(request.data) if isinstance(request.data, QueryDict) else request.data
+        if self.params["dry_run"]:
+            checked, too_large = job_check_dry(actor=request.user, data=data)
+            preview = job_preview(checked=checked, too_large=too_large, at=live_ports().clock.now())
+            spec = checked.spec
+            return Response({"spec": spec.to_json(), "checks": _checks(spec, preview), "preview": preview})
+
+        def submit() -> tuple[int, Any, str]:
+            spec = job_check(actor=request.user, data=data)
+            ports = live_ports()
+            job = job_submit(actor=request.user, spec=spec, at=ports.clock.now(), ids=ports.ids)
+            return 201, job_detail(request.user, job), f"/api/v1/jobs/{job.pk}"
+
+        return once(request, data, submit)
+
+
+class JobDetail(ApiView):
+    """One job."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="job_read", summary="Read a job", responses={200: JobDocument})
+    def get(self, request: Request, job: str) -> Response:
+        """Return everything about one job; `job` is its id, its number, or `J-` and its number."""
+        return Response(job_detail(request.user, require_job(request.user, job)))
+
+
+class _JobAction(ApiView):
+    """Something done with one job; answers with the job as it is afterwards."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+    service: ClassVar[Callable[..., Job]]  # job_cancel and its kin have one signature
+
+    def act(self, request: Request, job: str) -> Response:
+        """Call the service once and answer with the job."""
+
+        def make() -> tuple[int, Any, str]:
+            found = require_job(request.user, job)
+            changed = self.service(actor=request.user, job=found, at=live_ports().clock.now())
+            return 200, job_detail(request.user, changed), ""
+
+        return once(request, None, make)
+
+
+class JobCancel(_JobAction):
+    """End a job for good."""
+
+    service = staticmethod(job_cancel)
+
+    @extend_schema(operation_id="job_cancel", summary="Cancel a job", request=None, responses={200: JobDocument})
+    def post(self, request: Request, job: str) -> Response:
+        """End a job for good. A queued job is cancelled at once; a running one may write a last checkpoint first."""
+        return self.act(request, job)
+
+
+class JobSuspend(_JobAction):
+    """Pause a job."""
+
+    service = staticmethod(job_suspend)
+
+    @extend_schema(operation_id="job_suspend", summary="Suspend a job", request=None, responses={200: JobDocument})
+    def post(self, request: Request, job: str) -> Response:
+        """Pause a job until it is resumed; a running one checkpoints and gives its GPUs back."""
+        return self.act(request, job)
+
+
+class JobResume(_JobAction):
+    """Continue a paused job."""
+
+    service = staticmethod(job_resume)
+
+    @extend_schema(operation_id="job_resume", summary="Resume a job", request=None, responses={200: JobDocument})
+    def post(self, request: Request, job: str) -> Response:
+        """Put a suspended job back in its queue; it continues from its last checkpoint."""
+        return self.act(request, job)
+
+
+class JobRestore(_JobAction):
+    """Take a cancel back."""
+
+    service = staticmethod(job_restore)
+
+    @extend_schema(operation_id="job_restore", summary="Take a cancel back", request=None, responses={200: JobDocument})
+    def post(self, request: Request, job: str) -> Response:
+        """Take the cancel of a job that waited back, within 10 minutes; it keeps its number and its place."""
+        return self.act(request, job)
+
+
+class PriorityBody(Body):
+    """How urgent a job is from now on."""
+
+    priority = serializers.IntegerField(
+        min_value=PRIORITY[0], max_value=PRIORITY[1], help_text="Larger goes first where the policy looks at it."
+    )
+
+
+class JobReprioritise(ApiView):
+    """How urgent a job is."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="job_reprioritise",
+        summary="Change the priority of a job",
+        request=PriorityBody,
+        responses={200: JobDocument},
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Give a job that has not ended another priority; its spec shows it, and the next round looks at it."""
+        body = read_body(request, PriorityBody)
+
+        def make() -> tuple[int, Any, str]:
+            found = require_job(request.user, job)
+            at = live_ports().clock.now()
+            changed = job_reprioritise(actor=request.user, job=found, priority=body["priority"], at=at)
+            return 200, job_detail(request.user, changed), ""
+
+        return once(request, body, make)
+
+
+class JobUnblock(ApiView):
+    """Something else that a waiting job asks for."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="job_unblock",
+        summary="Change what a waiting job asks for",
+        request=ChangeBody,
+        responses={200: JobDocument},
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Let a waiting job ask for other GPUs, servers, cores or memory, or wait in another queue; it keeps its id.
+
+        The changes that were tried and would start it are in `unblock` of `GET /jobs/{id}/explain`.
+        """
+        change = read_body(request, ChangeBody)
+
+        def make() -> tuple[int, Any, str]:
+            found = require_job(request.user, job)
+            changed = job_change(actor=request.user, job=found, change=change, at=live_ports().clock.now())
+            return 200, job_detail(request.user, changed), ""
+
+        return once(request, change, make)

@@ -1,0 +1,345 @@
+"""``/queues``: who owns which quota, and who belongs to a queue."""
+
+from dataclasses import asdict, fields
+from typing import Any
+
+from django.contrib.auth.models import User
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.idempotency import once
+from scheduler.api.http.openapi import MEANING, ProblemDocument
+from scheduler.api.http.pagination import whole_list
+from scheduler.api.http.permissions import ADMIN, READ, WHAT_IF, WRITE_QUEUES
+from scheduler.api.http.preconditions import etag, expected_version, guarded
+from scheduler.api.http.text_ids import with_text_id
+from scheduler.api.http.view import ApiView
+from scheduler.api.queues.documents import ForecastDocument, MembersDocument, QueueDocument, QueuePage
+from scheduler.core.operations.idle import IdleAction
+from scheduler.models import Queue
+from scheduler.models.queue import Role
+from scheduler.ports import live_ports
+from scheduler.selectors.queues.tree import queue_detail, queue_list
+from scheduler.selectors.visibility import require_queue
+from scheduler.services.queues.idle import AFTER_S, queue_set_idle
+from scheduler.services.queues.quotas import (
+    Move,
+    Quota,
+    membership_remove,
+    membership_set,
+    queue_change_quota,
+    queue_create,
+    queue_limit_users,
+)
+from scheduler.whatif.quota_forecast import quota_forecast
+
+MOST_GPUS = 10_000_000
+RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle"})
+
+
+class QueueBody(Body):
+    """A new queue."""
+
+    name = serializers.CharField(max_length=120, help_text="Full name; below a parent it begins with the parent's.")
+    parent = serializers.CharField(  # type: ignore[assignment]  # a field; the class takes it from the attribute
+        max_length=120, allow_null=True, default=None, help_text="Name of the queue above; null for a queue at the top."
+    )
+    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, help_text="Guaranteed GPUs.")
+    max_gpus = serializers.IntegerField(
+        min_value=0, max_value=MOST_GPUS, allow_null=True, default=None, help_text="Most GPUs ever; null: no limit."
+    )
+    weight = serializers.FloatField(
+        min_value=0.01, max_value=1e6, default=1.0, help_text="Share of idle quota, relative to its siblings."
+    )
+    may_borrow = serializers.BooleanField(default=True, help_text="Whether it may use idle quota of others.")
+
+    def validate_name(self, value: str) -> str:
+        """Keep the word that follows a queue's name in our own paths out of the names."""
+        taken = sorted(RESERVED & set(value.split("/")[1:]))
+        if taken:
+            raise serializers.ValidationError(
+                f"{taken[0]} cannot be a part of the name below the first.", code="reserved"
+            )
+        return value
+
+
+class QuotaFields(Body):
+    """What a queue may hold; what is left out stays."""
+
+    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, required=False)
+    max_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, allow_null=True, required=False)
+    weight = serializers.FloatField(min_value=0.01, max_value=1e6, required=False)
+    may_borrow = serializers.BooleanField(required=False)
+    moves = serializers.DictField(
+        child=serializers.IntegerField(min_value=0, max_value=MOST_GPUS),
+        default=dict,
+        help_text="New quotas of queues beside it, by name, so that GPUs move from one to the other in one step.",
+    )
+
+
+class QuotaBody(QuotaFields):
+    """A change of what a queue may hold."""
+
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class LimitsBody(Body):
+    """What one user may have in a queue; what is left out stays."""
+
+    user_max_gpus = serializers.IntegerField(
+        min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Held at once; null: no limit."
+    )
+    user_max_queued = serializers.IntegerField(
+        min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Queued; null: no limit."
+    )
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class IdleBody(Body):
+    """What becomes of jobs that hold GPUs without using them; what is left out stays."""
+
+    idle_after_s = serializers.IntegerField(
+        min_value=AFTER_S[0],
+        max_value=AFTER_S[1],
+        allow_null=True,
+        required=False,
+        help_text="How long they may, seconds; null: nobody looks.",
+    )
+    idle_action = serializers.ChoiceField(
+        choices=list(IdleAction), required=False, help_text="What follows a grace after it was told."
+    )
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class MemberBody(Body):
+    """A role."""
+
+    role = serializers.ChoiceField(choices=Role.values)
+
+
+def _answer(request: Request, queue: Queue) -> Response:
+    return Response(with_text_id(queue_detail(request.user, queue)), headers={"ETag": etag(queue.version)})
+
+
+class Queues(ApiView):
+    """Queues that you may see."""
+
+    rules = {"GET": READ, "POST": ADMIN}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(operation_id="queue_list", summary="List queues", responses={200: QueuePage})
+    def get(self, request: Request) -> Response:
+        """List the queues in which you have a role, parents before children."""
+        return Response(whole_list([with_text_id(row) for row in queue_list(request.user)]))
+
+    @extend_schema(
+        operation_id="queue_create",
+        summary="Create a queue",
+        request=QueueBody,
+        responses={
+            201: QueueDocument,
+            (404, "application/problem+json"): OpenApiResponse(ProblemDocument, description=MEANING["404"]),
+        },
+        examples=[OpenApiExample("A team's queue", {"name": "vision", "quota_gpus": 16}, request_only=True)],
+    )
+    def post(self, request: Request) -> Response:
+        """Create a queue."""
+
+        def make() -> tuple[int, Any, str]:
+            body = read_body(request, QueueBody)
+            parent = require_queue(request.user, body.pop("parent")) if body["parent"] else None
+            body.pop("parent", None)
+            queue = queue_create(actor=request.user, parent=parent, at=live_ports().clock.now(), **body)
+            return 201, with_text_id(queue_detail(request.user, queue)), f"/api/v1/queues/{queue.name}"
+
+        return once(request, request.data, make)
+
+
+class QueueDetail(ApiView):
+    """One queue."""
+
+    rules = {"GET": READ, "PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(operation_id="queue_read", summary="Read a queue", responses={200: QueueDocument})
+    def get(self, request: Request, name: str) -> Response:
+        """Return one queue; its ETag is what a change of its quota needs."""
+        return _answer(request, require_queue(request.user, name))
+
+    @extend_schema(
+        operation_id="queue_change_quota",
+        summary="Change a quota",
+        request=QuotaBody,
+        responses={200: QueueDocument},
+        examples=[OpenApiExample("Two more", {"quota_gpus": 18, "reason": "New project starts."}, request_only=True)],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Change what the queue may hold, from the next round on. Admins, and leads of the queue above."""
+        queue = require_queue(request.user, name)
+        version = expected_version(request, present=queue.version)
+        body = read_body(request, QuotaBody)
+        with guarded():
+            queue = queue_change_quota(
+                actor=request.user,
+                queue=queue,
+                reason=body["reason"],
+                expected_version=version,
+                at=live_ports().clock.now(),
+                moves=_moves(request, body),
+                **asdict(_quota(queue, body)),
+            )
+        return _answer(request, queue)
+
+
+class QuotaForecast(ApiView):
+    """What another quota would do."""
+
+    rules = {"POST": WHAT_IF}
+
+    @extend_schema(
+        operation_id="queue_forecast",
+        summary="Ask what another quota would do",
+        request=QuotaFields,
+        responses={200: ForecastDocument},
+        examples=[OpenApiExample("Two more", {"quota_gpus": 18}, request_only=True)],
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Say what every queue is to expect in the next 24 h (6 h in a very large cluster), now and with another quota.
+
+        Nothing is stored. For leads of the queue, and admins. Other queues appear with their figures, never with their
+        jobs.
+        """
+        queue = require_queue(request.user, name)
+        body = read_body(request, QuotaFields)
+        after, moves = _quota(queue, body), _moves(request, body)
+        at = live_ports().clock.now()
+        return Response(quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=at))
+
+
+def _quota(queue: Queue, body: dict[str, Any]) -> Quota:
+    """Return the quota of a queue with what a body changes of it."""
+    return Quota(**{field.name: body.get(field.name, getattr(queue, field.name)) for field in fields(Quota)})
+
+
+def _moves(request: Request, body: dict[str, Any]) -> list[Move]:
+    return [Move(queue=require_queue(request.user, name), quota_gpus=gpus) for name, gpus in body["moves"].items()]
+
+
+class UserLimits(ApiView):
+    """What each user may have in a queue at most."""
+
+    rules = {"PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(
+        operation_id="queue_limit_users",
+        summary="Limit the users of a queue",
+        request=LimitsBody,
+        responses={200: QueueDocument},
+        examples=[OpenApiExample("At most 8", {"user_max_gpus": 8, "reason": "Deadline week."}, request_only=True)],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Limit what each user may hold and queue, from the next round on. Nothing is stopped. Leads of the queue."""
+        queue = require_queue(request.user, name)
+        version = expected_version(request, present=queue.version)
+        body = read_body(request, LimitsBody)
+        with guarded():
+            queue = queue_limit_users(
+                actor=request.user,
+                queue=queue,
+                user_max_gpus=body.get("user_max_gpus", queue.user_max_gpus),
+                user_max_queued=body.get("user_max_queued", queue.user_max_queued),
+                reason=body["reason"],
+                expected_version=version,
+                at=live_ports().clock.now(),
+            )
+        return _answer(request, queue)
+
+
+class IdleJobs(ApiView):
+    """What becomes of the jobs of a queue that hold GPUs without using them."""
+
+    rules = {"PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(
+        operation_id="queue_set_idle",
+        summary="Say what becomes of idle jobs",
+        request=IdleBody,
+        responses={200: QueueDocument},
+        examples=[
+            OpenApiExample(
+                "Suspend after two hours",
+                {"idle_after_s": 7200, "idle_action": "suspend", "reason": "Others wait."},
+                request_only=True,
+            )
+        ],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Say how long jobs may hold GPUs without using them, and what follows. Leads of the queue.
+
+        Their owners are told at once; a job that computes on its cores or makes steps is never stopped for it.
+        """
+        queue = require_queue(request.user, name)
+        version = expected_version(request, present=queue.version)
+        body = read_body(request, IdleBody)
+        with guarded():
+            queue = queue_set_idle(
+                actor=request.user,
+                queue=queue,
+                idle_after_s=body.get("idle_after_s", queue.idle_after_s),
+                idle_action=body.get("idle_action", queue.idle_action),
+                reason=body["reason"],
+                expected_version=version,
+                at=live_ports().clock.now(),
+            )
+        return _answer(request, queue)
+
+
+class Members(ApiView):
+    """Who has a role in a queue itself (roles given above it hold here as well)."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="member_list", summary="List members", responses={200: MembersDocument})
+    def get(self, request: Request, name: str) -> Response:
+        """List who was given a role in this queue."""
+        return Response(whole_list(queue_detail(request.user, require_queue(request.user, name))["members"]))
+
+
+class Member(ApiView):
+    """The role of one user in one queue."""
+
+    rules = {"PUT": WRITE_QUEUES, "DELETE": WRITE_QUEUES}
+
+    @extend_schema(
+        operation_id="member_set", summary="Give a role", request=MemberBody, responses={200: MembersDocument}
+    )
+    def put(self, request: Request, name: str, username: str) -> Response:
+        """Give a user a role, or another one. Leads of the queue."""
+        queue = require_queue(request.user, name)
+        role = Role(read_body(request, MemberBody)["role"])
+        membership_set(actor=request.user, queue=queue, user=_user(username), role=role, at=live_ports().clock.now())
+        return Response(whole_list(queue_detail(request.user, queue)["members"]))
+
+    @extend_schema(
+        operation_id="member_remove",
+        summary="Take a role away",
+        responses={204: OpenApiResponse(description="The user has no role of this queue's own any more.")},
+    )
+    def delete(self, request: Request, name: str, username: str) -> Response:
+        """Take a user's role in this queue away. Leads of the queue."""
+        queue = require_queue(request.user, name)
+        membership_remove(actor=request.user, queue=queue, user=_user(username), at=live_ports().clock.now())
+        return Response(status=204)
+
+
+def _user(username: str) -> User:
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise NotFound("There is no user of this name.")
+    return user

@@ -1,0 +1,92 @@
+"""``/whatif/traces``: trace files that scenarios start from."""
+
+import io
+from collections.abc import Mapping
+from typing import IO, Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.exceptions import NotFound
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from scheduler.api.http import parameters
+from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.permissions import WHAT_IF
+from scheduler.api.http.view import ApiView
+from scheduler.api.whatif.documents import TraceFilePage, TraceFileRow
+from scheduler.api.whatif.views import refuse_others
+from scheduler.ports import live_ports
+from scheduler.selectors.whatif import trace_file_row, trace_files_visible
+from scheduler.services.whatif.files import most_bytes, trace_file_create, trace_file_delete
+
+NEWEST_FIRST = Order(name="-id", column="id", tie="id")
+
+
+class RawBody(BaseParser):
+    """``application/octet-stream``: the file itself, which is read piece by piece."""
+
+    media_type = "application/octet-stream"
+
+    def parse(  # type: ignore[override]  # a body is a stream here
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> IO[bytes]:
+        """Return the stream."""
+        return stream
+
+
+class TraceFiles(ApiView):
+    """Uploaded traces."""
+
+    rules = {"GET": WHAT_IF, "POST": WHAT_IF}
+    query = {"GET": PAGE, "POST": (parameters.text("name", "What the file is called.", most=120),)}
+    parser_classes = [RawBody]
+    most_body_bytes = most_bytes()
+
+    @extend_schema(operation_id="trace_file_list", summary="List uploaded traces", responses={200: TraceFilePage})
+    def get(self, request: Request) -> Response:
+        """List the traces that you may use, newest first."""
+        refuse_others(request)
+        page = Page(rows=trace_files_visible(request.user), order=NEWEST_FIRST, params=self.params)
+        return Response(page.body(request, trace_file_row))
+
+    @extend_schema(
+        operation_id="trace_file_create",
+        summary="Upload a trace",
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses={201: TraceFileRow, 413: OpenApiResponse(description="It is larger than a trace may be.")},
+    )
+    def post(self, request: Request) -> Response:
+        """Keep a trace in any format that is read, plain, gzip or Parquet, up to `TRACE_MOST_MIB` (256 MiB).
+
+        The first rows are read at once, the others when a scenario starts from it; errors name the line.
+        """
+        found: Any = request.data  # the stream of ``RawBody``; without a body nothing was parsed
+        content: IO[bytes] = found if hasattr(found, "read") else io.BytesIO()
+        file = trace_file_create(
+            actor=request.user,
+            name=self.params["name"] or "trace",
+            content=content,
+            at=live_ports().clock.now(),
+        )
+        return Response(trace_file_row(file), status=201)
+
+
+class TraceFileDetail(ApiView):
+    """One uploaded trace."""
+
+    rules = {"DELETE": WHAT_IF}
+
+    @extend_schema(
+        operation_id="trace_file_delete",
+        summary="Delete a trace",
+        responses={204: OpenApiResponse(description="It is gone."), 409: OpenApiResponse(description="It is used.")},
+    )
+    def delete(self, request: Request, file: str) -> Response:
+        """Forget a trace that no scenario starts from."""
+        found = trace_files_visible(request.user).filter(pk=file.upper()).first() if len(file) == 26 else None
+        if found is None:
+            raise NotFound
+        trace_file_delete(actor=request.user, file=found, at=live_ports().clock.now())
+        return Response(status=204)
