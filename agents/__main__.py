@@ -4,8 +4,8 @@ import os
 import sys
 
 from agents.config import config_from_environment
-from agents.errors import AgentError
 from agents.loop import take_lock
+from agents.protocol.errors import AgentError
 
 
 def main() -> int:

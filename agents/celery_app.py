@@ -17,9 +17,9 @@ from celery.worker.consumer import Consumer
 from kombu.entity import Queue
 
 from agents.config import AgentConfig, config_from_environment
-from agents.errors import AlreadyRunning, ConfigInvalid
 from agents.logs import logging_set_up
 from agents.loop import AgentLoop
+from agents.protocol.errors import AlreadyRunning, ConfigInvalid
 from agents.transport import RedisTransport
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from agents.errors import ConfigInvalid, Malformed
-from agents.fields import SERVER_ID, read_ints, read_opt_int, read_str
+from agents.protocol.errors import ConfigInvalid, Malformed
+from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str
 
 VERSION = "0.1.0"
 DEFAULT_CPU_SLOTS = 2

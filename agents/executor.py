@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Protocol
 
-from agents import events as ev
-from agents.lifecycle import AgentCore
-from agents.ports import Files, Processes, ProcessIdentity, ReportTransport, SpawnRequest
-from agents.records import CONTROL_FILE, LAUNCH_FILE, STATE_FILE, SupervisorState
+from agents.core import events as ev
+from agents.core.agent_core import AgentCore
+from agents.core.records import CONTROL_FILE, LAUNCH_FILE, STATE_FILE, SupervisorState
+from agents.protocol.ports import Files, Processes, ProcessIdentity, ReportTransport, SpawnRequest
 
 log = logging.getLogger(__name__)
 

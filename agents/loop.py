@@ -15,22 +15,22 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 
-from agents import events as ev
-from agents.cgroup import GROUPS, groups_of_host
-from agents.clock import SystemClock
 from agents.config import VERSION, AgentConfig
-from agents.errors import AlreadyRunning
+from agents.core import events as ev
+from agents.core.agent_core import AgentCore
+from agents.core.reporter import ServerProfile
 from agents.executor import Executor
-from agents.files import AttemptFiles
+from agents.files.journal import journal_rotate
+from agents.files.server_files import AttemptFiles
 from agents.hands import Hands
-from agents.identity import boot_id
-from agents.isolation import trial
-from agents.jobusers import FIRST_UID
-from agents.journal import journal_rotate
-from agents.lifecycle import AgentCore
-from agents.ports import ReportTransport, SpawnRequest
-from agents.process import SPARE, WARM, HostProcesses
-from agents.reporter import ServerProfile
+from agents.host.cgroup import GROUPS, groups_of_host
+from agents.host.identity import boot_id
+from agents.host.isolation import trial
+from agents.host.job_users import FIRST_UID
+from agents.host.process import SPARE, WARM, HostProcesses
+from agents.protocol.clock import SystemClock
+from agents.protocol.errors import AlreadyRunning
+from agents.protocol.ports import ReportTransport, SpawnRequest
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.sampler import Sampler
@@ -67,7 +67,7 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
     directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
         attempt_id=attempt_id,
-        argv=(sys.executable, "-S", "-P", "-m", "agents.supervise", str(directory)),
+        argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor.supervise", str(directory)),
         env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8", **({GROUPS: groups} if groups else {})},
         cwd=str(directory),
     )

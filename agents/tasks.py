@@ -6,7 +6,7 @@ Whether the message is believed is decided there, by its signature; here only wh
 import logging
 
 from agents.celery_app import agent_step, app
-from agents.protocol import MAX_MESSAGE_BYTES
+from agents.protocol.signing import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
 

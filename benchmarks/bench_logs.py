@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.joblog import SEGMENT_BYTES
+from agents.files.job_log import SEGMENT_BYTES
 from benchmarks.bench_pages import measured_apart
 
 QUESTION = "Seconds until a page shows the last 1,000 lines of a log of 1 GB, the file system's memory of it dropped"

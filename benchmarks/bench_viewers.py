@@ -13,7 +13,7 @@ from typing import Any
 import redis
 import websockets
 
-from agents.protocol import DeviceReport, ServerReport, Stamp, seal
+from agents.protocol.signing import DeviceReport, ServerReport, Stamp, seal
 from benchmarks.bench_submit import percentile
 from tests.e2e.stack import ROOT, Stack
 

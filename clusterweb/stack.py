@@ -106,7 +106,7 @@ def agent_configurations(env: Env) -> list[Path]:
 def stop_jobs(env: Env) -> None:
     """Ask every running job on this machine to checkpoint and end."""
     commands = [
-        [sys.executable, "-m", "agents.stop", "--config", str(path), "--timeout", str(STOP_JOBS_WITHIN_S)]
+        [sys.executable, "-m", "agents.supervisor.stop", "--config", str(path), "--timeout", str(STOP_JOBS_WITHIN_S)]
         for path in agent_configurations(env)
     ]
     for running in [subprocess.Popen(command, cwd=BASE_DIR) for command in commands]:  # noqa: S603  (own argv)

@@ -19,7 +19,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from agents.protocol import EXPIRES_AFTER_S
+from agents.protocol.signing import EXPIRES_AFTER_S
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
-from agents.ports import Clock, Ids, Transport
+from agents.protocol.ports import Clock, Ids, Transport
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 import signal
 from dataclasses import dataclass, field
 
-from agents.ending import Exit
-from agents.records import JobLine
+from agents.core.ending import Exit
+from agents.core.records import JobLine
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
 
-from agents import events as agent_events
-from agents import supervision_events as ev
+from agents.core import events as agent_events
+from agents.core import supervision_events as ev
+from agents.core.agent_core import AgentCore
+from agents.core.records import CONTROL_FILE, LAUNCH_FILE, REQUEST_FILE, STATE_FILE, Control, Launch, encode
+from agents.core.reporter import ServerProfile
+from agents.core.supervision import Supervision
 from agents.executor import Executor
-from agents.lifecycle import AgentCore
-from agents.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
-from agents.ports import ProcessIdentity, SpawnRequest
-from agents.protocol import Stamp, seal, unseal
-from agents.records import CONTROL_FILE, LAUNCH_FILE, REQUEST_FILE, STATE_FILE, Control, Launch, encode
-from agents.reporter import ServerProfile
-from agents.supervision import Supervision
+from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
+from agents.protocol.ports import ProcessIdentity, SpawnRequest
+from agents.protocol.signing import Stamp, seal, unseal
 from tests.agent_fake_job import Job
 
 KEY = b"k" * 32

@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from agents.cgroup import groups_of_host
 from agents.config import AgentConfig
-from agents.identity import TICKS_PER_S, read_stat, send_signal
+from agents.core.records import SupervisorState
+from agents.host.cgroup import groups_of_host
+from agents.host.identity import TICKS_PER_S, read_stat, send_signal
+from agents.host.process import HostProcesses
 from agents.loop import AgentLoop
-from agents.messages import AttemptReport, AttemptWanted, DesiredState, ServerReport
-from agents.ports import ProcessIdentity
-from agents.process import HostProcesses
-from agents.protocol import Stamp, seal, unseal
-from agents.records import SupervisorState
+from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, ServerReport
+from agents.protocol.ports import ProcessIdentity
+from agents.protocol.signing import Stamp, seal, unseal
 from agents.telemetry.cpu import CpuSlots
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from agents.protocol import (
+from agents.protocol.signing import (
     AttemptReport,
     AttemptWanted,
     DesiredState,

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from agents import supervision_events as ev
-from agents.ending import Exit
-from agents.messages import AttemptReport, Wanted
-from agents.ports import ProcessIdentity
-from agents.records import Control, JobLine, Launch
-from agents.supervision import Supervision
+from agents.core import supervision_events as ev
+from agents.core.ending import Exit
+from agents.core.records import Control, JobLine, Launch
+from agents.core.supervision import Supervision
+from agents.protocol.messages import AttemptReport, Wanted
+from agents.protocol.ports import ProcessIdentity
 from tests.agent_fakes import HandClock
 from tests.agent_server import SERVER_ID, wanted
 

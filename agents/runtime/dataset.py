@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset
 
+from agents.runtime.cache.item_cache import CacheFigures, ItemCache
 from agents.runtime.environment import JobEnvironment
 from agents.runtime.errors import EverythingBad, MainProcessTaken
-from agents.runtime.item_cache import CacheFigures, ItemCache
 from agents.runtime.reports import say
 
 Item = TypeVar("Item")

@@ -29,10 +29,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from agents.runtime.elastic import STILL_S, Leader, Meeting
 from agents.runtime.environment import GangPlace
-from agents.runtime.interfaces import interface_of
-from agents.runtime.membership import MembershipFile
+from agents.runtime.gangs.interfaces import interface_of
+from agents.runtime.gangs.membership import MembershipFile
+from agents.runtime.gangs.rendezvous import STILL_S, Leader, Meeting
 from agents.runtime.reports import say
 
 # Exit code of a rank that ends because another one is gone, or because the group could not be formed.

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agents.cores import pin_tree
-from agents.grant import Grant
+from agents.host.cores import pin_tree
 from agents.profiler.meter import CoreMeter
-from agents.runtime.reading import Reading, follow_memory
+from agents.protocol.grant import Grant
+from agents.runtime.cache.reading import Reading, follow_memory
 from agents.runtime.reports import ReportFile
 
 LOOK_EVERY_S = 0.25

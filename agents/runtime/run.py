@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 
+from agents.runtime.cache.reading import cached_frac
 from agents.runtime.checkpoints import State, checkpoint_adopt, checkpoint_load, checkpoint_save
 from agents.runtime.environment import JobEnvironment
 from agents.runtime.errors import RuntimeMisuse
 from agents.runtime.granted import Granted
 from agents.runtime.parking import Moved, wait_off_devices
-from agents.runtime.reading import cached_frac
 from agents.runtime.reports import Rate, ReportFile, finite, say
 from agents.runtime.requests import Request, RequestFile, StopSignal
 

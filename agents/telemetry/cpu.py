@@ -3,7 +3,7 @@
 from typing import Literal
 
 from agents.config import AgentConfig
-from agents.messages import DeviceReport
+from agents.protocol.messages import DeviceReport
 
 
 class CpuSlots:

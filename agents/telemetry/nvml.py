@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import pynvml
 
 from agents.config import AgentConfig
-from agents.messages import DeviceReport
+from agents.protocol.messages import DeviceReport
 
 log = logging.getLogger(__name__)
 

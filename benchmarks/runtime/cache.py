@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from agents.cacheowners import owner_bytes, sweep
+from agents.files.cache_owners import owner_bytes, sweep
 from agents.runtime.dataset import CachedDataset
 from benchmarks.runtime.figure import Figure
 from scheduler.core.performance.cache_model import lru_hit_frac
@@ -172,7 +172,7 @@ def _smaller_budget(at: Path) -> Figure:
 
 def _dead_owner(at: Path) -> Figure:
     script = (
-        "import sys, time; from pathlib import Path; from agents.runtime.item_cache import ItemCache\n"
+        "import sys, time; from pathlib import Path; from agents.runtime.cache.item_cache import ItemCache\n"
         "cache = ItemCache(Path(sys.argv[1]), owner='killed', budget_bytes=10**9)\n"
         "for n in range(500): cache.get(str(n), lambda: b'x' * 4096)\n"
         "print('full', flush=True); time.sleep(600)"

@@ -15,9 +15,9 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from statistics import fmean, median, quantiles
 
-from agents.grant import Grant
-from agents.profiler.record import Measured
 from agents.profiler.search import next_cores
+from agents.protocol.grant import Grant
+from agents.protocol.profile import Measured
 from benchmarks.runtime.figure import Figure
 from benchmarks.runtime.profiler_job import BATCH, ITEM_BYTES
 from scheduler.core.model.profile import Profile, sensitivity

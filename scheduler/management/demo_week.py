@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from agents.config import AgentConfig
-from agents.simulated import SimulatedServer, chance
+from agents.simulated.server import SimulatedServer, chance
 from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.operations.failures import OWN, FailureClass
 from scheduler.core.spec.spec import JobSpec

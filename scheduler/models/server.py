@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from agents.protocol import SIMULATED
+from agents.protocol.signing import SIMULATED
 
 
 class ServerState(models.TextChoices):

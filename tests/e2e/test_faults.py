@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.records import GANG_FILE
+from agents.core.records import GANG_FILE
 from tests.e2e.stack import Stack, wait_for
 from tests.e2e.test_main_job import counting, steps_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from agents.records import EXIT_STOPPED, Durable
+from agents.core.records import EXIT_STOPPED, Durable
 from scheduler.core.model.lifecycle import TERMINAL, TRANSITIONS, JobState
 from scheduler.models import Attempt, Event, Job, Lease
 from scheduler.models.job import AttemptState

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Literal
 
-from agents import events as ev
+from agents.core import events as ev
+from agents.core.agent_core import AgentCore
+from agents.core.reporter import ServerProfile
 from agents.executor import NUDGE, Executor
-from agents.lifecycle import AgentCore
-from agents.messages import DeviceReport
-from agents.ports import ProcessIdentity, SpawnRequest
-from agents.reporter import ServerProfile
+from agents.protocol.messages import DeviceReport
+from agents.protocol.ports import ProcessIdentity, SpawnRequest
 from tests.faults.network import Network
 from tests.faults.supervising import SimSupervisor
 from tests.faults.training import SharedFiles

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Literal
 
-from agents.protocol import Stamp, seal
+from agents.protocol.signing import Stamp, seal
 from tests.faults.virtual import Trace, VirtualTime
 
 DELAY_MOST_S = 60.0  # two leases

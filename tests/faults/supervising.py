@@ -4,11 +4,11 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
-from agents import supervision_events as ev
-from agents.errors import Malformed
-from agents.ports import ProcessIdentity
-from agents.records import CONTROL_FILE, LAUNCH_FILE, REQUEST_FILE, STATE_FILE, Control, Launch, encode
-from agents.supervision import Supervision
+from agents.core import supervision_events as ev
+from agents.core.records import CONTROL_FILE, LAUNCH_FILE, REQUEST_FILE, STATE_FILE, Control, Launch, encode
+from agents.core.supervision import Supervision
+from agents.protocol.errors import Malformed
+from agents.protocol.ports import ProcessIdentity
 from tests.faults.training import Trainer
 
 if TYPE_CHECKING:

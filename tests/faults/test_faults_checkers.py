@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from agents.core.supervision import Supervision
 from agents.executor import Executor
-from agents.protocol import Stamp
-from agents.supervision import Supervision
+from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.live.attempts import attempt as attempts
 from scheduler.live.attempts import wants
@@ -71,7 +71,7 @@ def leave_leases_open(patch: Patch) -> None:
 
 def believe_every_signature(patch: Patch) -> None:
     """Nobody checks the MAC."""
-    patch.setattr("agents.protocol.hmac.compare_digest", lambda *_: True)
+    patch.setattr("agents.protocol.signing.hmac.compare_digest", lambda *_: True)
 
 
 def move_without_event(patch: Patch) -> None:

@@ -2,11 +2,11 @@
 
 import signal
 
-from agents import supervision_events as ev
-from agents.messages import AttemptWanted
-from agents.ports import ProcessIdentity
-from agents.records import Control, Launch
-from agents.supervision import Supervision
+from agents.core import supervision_events as ev
+from agents.core.records import Control, Launch
+from agents.core.supervision import Supervision
+from agents.protocol.messages import AttemptWanted
+from agents.protocol.ports import ProcessIdentity
 from tests.fakes import ManualClock
 
 ULID_A = "01KK4BCTN00000000000000004"

@@ -5,9 +5,9 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.ending import Exit
-from agents.ports import ProcessIdentity
-from agents.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
+from agents.core.ending import Exit
+from agents.core.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
+from agents.protocol.ports import ProcessIdentity
 from tests.faults.witness import Who, Witness
 
 CHECKPOINT_EVERY = 7  # steps

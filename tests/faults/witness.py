@@ -5,7 +5,7 @@ It sees the truth, not what anybody reports: a process runs from its start, or a
 
 from dataclasses import dataclass
 
-from agents.ports import ProcessIdentity
+from agents.protocol.ports import ProcessIdentity
 from tests.faults.virtual import Trace, Violation
 
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 import redis
 
-from agents.messages import AttemptReport, AttemptWanted, ServerReport
-from agents.protocol import Stamp, unseal
+from agents.protocol.messages import AttemptReport, AttemptWanted, ServerReport
+from agents.protocol.signing import Stamp, unseal
 from scheduler.management.broker_users import user_rules
 from tests.agent_server import KEY, SERVER_ID, AgentServer, marked, script, wait_for, wanted
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agents.errors import AlreadyRunning
-from agents.files import AttemptFiles
-from agents.identity import identity_of, is_alive, send_signal
+from agents.files.server_files import AttemptFiles
+from agents.host.identity import identity_of, is_alive, send_signal
+from agents.host.process import HostProcesses
 from agents.loop import AgentLoop
-from agents.messages import AttemptWanted
-from agents.ports import ProcessIdentity
-from agents.process import HostProcesses
-from agents.stop import stop_all
+from agents.protocol.errors import AlreadyRunning
+from agents.protocol.messages import AttemptWanted
+from agents.protocol.ports import ProcessIdentity
+from agents.supervisor.stop import stop_all
 from tests.agent_server import AgentServer, attempt_id, marked, script, wait_for, wanted
 
 COUNTS = "import time\nn=0\nwhile True:\n  print(n,flush=True); n+=1; time.sleep(0.05)"
@@ -344,7 +344,9 @@ def test_stop_command_prints_one_line(server: AgentServer, tmp_path: Path) -> No
     server.wait_phase(order, "running")
     path = write_config(server, tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "agents.stop", "--config", str(path), "--timeout", "5"], capture_output=True, text=True
+        [sys.executable, "-m", "agents.supervisor.stop", "--config", str(path), "--timeout", "5"],
+        capture_output=True,
+        text=True,
     )
     report = server.wait_phase(order, "ended")
 
@@ -357,7 +359,7 @@ def test_supervisor_starts_fast() -> None:
     """Nobody waits for it: what it imports stays within the standard library, and takes a core for a moment."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     loaded = subprocess.run(
-        [sys.executable, "-S", "-c", "import sys,agents.supervise;print(*sys.modules)"],
+        [sys.executable, "-S", "-c", "import sys,agents.supervisor.supervise;print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

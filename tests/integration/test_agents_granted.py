@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.cacheowners import cache_folder, owner_bytes
-from agents.messages import AttemptReport, AttemptWanted
+from agents.files.cache_owners import cache_folder, owner_bytes
+from agents.protocol.messages import AttemptReport, AttemptWanted
 from tests.agent_server import SERVER_ID, AgentServer, script, wait_for, wanted
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -24,7 +24,7 @@ for step in run.steps():
 FILL = """
 import os, time
 from pathlib import Path
-from agents.runtime.item_cache import ItemCache
+from agents.runtime.cache.item_cache import ItemCache
 cache = ItemCache(Path(os.environ["CLUSTERWEB_CACHE_DIR"], "numbers"), owner=os.environ["CLUSTERWEB_ATTEMPT_ID"],
                   budget_bytes=64 << 20)
 for number in range(48):

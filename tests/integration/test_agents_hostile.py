@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agents.cgroup import groups_of_host
-from agents.identity import send_signal
-from agents.messages import AttemptWanted
+from agents.host.cgroup import groups_of_host
+from agents.host.identity import send_signal
+from agents.protocol.messages import AttemptWanted
 from tests.agent_server import AgentServer, marked, script, wait_for, wanted
 
 MIB = 1024**2

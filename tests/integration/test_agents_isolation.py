@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.identity import send_signal
-from agents.isolation import trial
-from agents.jobusers import FIRST_UID, is_free, own_folder
+from agents.host.identity import send_signal
+from agents.host.isolation import trial
+from agents.host.job_users import FIRST_UID, is_free, own_folder
 from agents.loop import CODE_PATH
 from tests.agent_server import AgentServer, marked, script, wait_for, wanted
 

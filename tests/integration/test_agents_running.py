@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.files import AttemptFiles
+from agents.files.server_files import AttemptFiles
 from tests.agent_server import AgentServer, script, wait_for, wanted
 
 

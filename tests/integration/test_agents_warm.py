@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.child import ChildPlan
 from agents.config import AgentConfig
-from agents.messages import AttemptWanted
-from agents.process import HostProcesses
-from agents.warmchild import may_take
+from agents.host.process import HostProcesses
+from agents.protocol.messages import AttemptWanted
+from agents.supervisor.child import ChildPlan
+from agents.supervisor.warm_child import may_take
 from tests.agent_server import AgentServer, marked, wait_for, wanted, warm_pids, warm_ready
 
 LOOK = """

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.cacheowners import owner_bytes, sweep, sweep_apart
-from agents.grant import Grant
-from agents.profiler.record import Measured
-from agents.runtime.item_cache import ItemCache
+from agents.files.cache_owners import owner_bytes, sweep, sweep_apart
+from agents.protocol.grant import Grant
+from agents.protocol.profile import Measured
+from agents.runtime.cache.item_cache import ItemCache
 
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 SCRIPT = """

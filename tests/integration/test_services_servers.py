@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from agents.protocol import SERVER_ID
+from agents.protocol.signing import SERVER_ID
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Event, Server
 from scheduler.models.server import ServerState

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from agents.runtime.cache.item_cache import ItemCache
+from agents.runtime.cache.reading import cached_frac
 from agents.runtime.dataset import CachedDataset
 from agents.runtime.errors import EverythingBad, RuntimeMisuse
-from agents.runtime.item_cache import ItemCache
-from agents.runtime.reading import cached_frac
 from scheduler.core.performance.cache_model import lru_hit_frac
 from scheduler.simulator.speeds.cache import Lru, misses
 

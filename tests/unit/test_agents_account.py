@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from agents import supervision_events as ev
-from agents.ending import Exit
-from agents.messages import Wanted
-from agents.records import JobLine
+from agents.core import supervision_events as ev
+from agents.core.ending import Exit
+from agents.core.records import JobLine
+from agents.protocol.messages import Wanted
 from tests.supervised import Attempt, measured, progress
 
 MIB = 1024**2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.cgroup import HEADROOM, AttemptGroup, groups_of_host, own_group
-from agents.grant import Grant
+from agents.host.cgroup import HEADROOM, AttemptGroup, groups_of_host, own_group
+from agents.protocol.grant import Grant
 
 MOUNTS = """\
 24 1 0:22 / /proc rw,nosuid - proc proc rw

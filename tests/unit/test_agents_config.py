@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.config import config_from_environment, config_load
-from agents.errors import ConfigInvalid
+from agents.protocol.errors import ConfigInvalid
 
 GOOD: dict[str, Any] = {
     "server_id": "s0123456789a",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.diagnosis import CLASSES, HIDDEN, LINE_CHARS, TAIL_BYTES, Finding, diagnose, redacted, secrets_of
+from agents.core.diagnosis import CLASSES, HIDDEN, LINE_CHARS, TAIL_BYTES, Finding, diagnose, redacted, secrets_of
 from scheduler.core.operations.failures import FailureClass
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agents import events as ev
-from agents.records import LAUNCH_FILE, STATE_FILE
+from agents.core import events as ev
+from agents.core.records import LAUNCH_FILE, STATE_FILE
 from tests.agent_fake_job import Job
 from tests.agent_fakes import FakeHost
 from tests.agent_server import wanted

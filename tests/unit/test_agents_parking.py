@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from agents import supervision_events as ev
-from agents.records import JobLine
+from agents.core import supervision_events as ev
+from agents.core.records import JobLine
 from tests.supervised import Attempt
 
 STILL = (signal.SIGSTOP, signal.SIGCONT)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
-from agents.protocol import (
+from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
+from agents.protocol.signing import (
     EXPIRES_AFTER_S,
     MAX_MESSAGE_BYTES,
     Expired,

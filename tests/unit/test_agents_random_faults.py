@@ -13,8 +13,8 @@ from datetime import timedelta
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agents.events import Tick
-from agents.messages import Wanted
+from agents.core.events import Tick
+from agents.protocol.messages import Wanted
 from tests.agent_fake_job import Job
 from tests.agent_fakes import STEP_S, Crash, FakeHost
 from tests.agent_server import wanted

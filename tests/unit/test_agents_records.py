@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.messages import AttemptReport
-from agents.ports import ProcessIdentity
-from agents.records import JobLine, SupervisorState, encode
+from agents.core.records import JobLine, SupervisorState, encode
+from agents.protocol.messages import AttemptReport
+from agents.protocol.ports import ProcessIdentity
 from tests.agent_server import attempt_id
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents import events as ev
-from agents.reporter import CEILING_STEP
+from agents.core import events as ev
+from agents.core.reporter import CEILING_STEP
 from tests.agent_fake_job import Job
 from tests.agent_fakes import FakeHost
 from tests.agent_server import wanted

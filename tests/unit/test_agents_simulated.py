@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agents.config import AgentConfig
-from agents.messages import AttemptReport, AttemptWanted, DesiredState
-from agents.protocol import Stamp, seal
-from agents.simulated import SimulatedServer, log_line
-from agents.simulated_servers import message_of
+from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState
+from agents.protocol.signing import Stamp, seal
+from agents.simulated.run import message_of
+from agents.simulated.server import SimulatedServer, log_line
 from scheduler.broker import celery_message
 from scheduler.management.virtual_doors import VirtualClock
 from tests.agent_server import KEY, SERVER_ID, MailBox, wanted

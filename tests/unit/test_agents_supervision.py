@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from agents import supervision_events as ev
-from agents.ending import Exit
-from agents.messages import Wanted
+from agents.core import supervision_events as ev
+from agents.core.ending import Exit
+from agents.protocol.messages import Wanted
 from tests.supervised import TRAINER, Attempt
 
 

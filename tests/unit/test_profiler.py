@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.errors import Malformed
-from agents.fields import plain
 from agents.profiler.estimate import FASTEST_FRAC, READ_FRAC, Visit, relative_error, steps_s
 from agents.profiler.meter import DROPPED_STEPS, ENOUGH_ERROR, MOST_VISITS, CoreMeter, runs_s
-from agents.profiler.record import Measured
 from agents.profiler.search import next_cores
+from agents.protocol.errors import Malformed
+from agents.protocol.fields import plain
+from agents.protocol.profile import Measured
 from scheduler.core.performance.optimistic import rate_at
 
 PUBLISHED = json.loads(Path("fixtures/profiles/synergy.json").read_text(encoding="utf-8"))

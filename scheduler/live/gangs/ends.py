@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from agents.protocol import AttemptReport
+from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.attempt import attempt_close, attempt_stop

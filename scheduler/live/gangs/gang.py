@@ -11,8 +11,8 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F, Q, Sum
 
-from agents.gangs import GangOrder
-from agents.ports import Ids
+from agents.protocol.gangs import GangOrder
+from agents.protocol.ports import Ids
 from scheduler.models import Attempt, Gang, GangMember, LeaseGpu
 
 # Ports for leaders: below those that Linux hands out by itself.

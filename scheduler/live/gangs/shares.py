@@ -1,9 +1,9 @@
 """Elastic jobs: a running gang whose share of GPUs changes goes on with other processes.
 
-A share is a new version of the membership, see ``agents/runtime/elastic.py``: processes that come are started at once,
-those that go end by themselves at a mini-batch boundary, and a GPU is free when the agent says so of its process.
-Whenever the number of GPUs changes the open leases are closed and new ones opened, so that leases say at any time who
-held what. Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
+A share is a new version of the membership, see ``agents/runtime/gangs/rendezvous.py``: processes that come are started
+at once, those that go end by themselves at a mini-batch boundary, and a GPU is free when the agent says so of its
+process. Whenever the number of GPUs changes the open leases are closed and new ones opened, so that leases say at any
+time who held what. Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F
 
-from agents.ports import Ids
+from agents.protocol.ports import Ids
 from scheduler.live.attempts.attempt import Part, generations_raise, leases_open, seconds_between
 from scheduler.live.attempts.free_capacity import ServerRoom
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu

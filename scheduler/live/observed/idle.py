@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Sum
 
-from agents.protocol import AttemptReport
+from agents.protocol.signing import AttemptReport
 from scheduler.core.model.errors import JobChanged
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after

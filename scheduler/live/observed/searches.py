@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from agents.ports import Ids
+from agents.protocol.ports import Ids
 from scheduler.core.model.errors import JobChanged, SchedulerError
 from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.operations.multijob import Promise, chance_of_reaching, feedback_times_s, fit_curve, rank, weights

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db.models import F
 
-from agents.protocol import Envelope, ProtocolError, ServerReport, Stamp, unseal
+from agents.protocol.signing import Envelope, ProtocolError, ServerReport, Stamp, unseal
 from scheduler.live.servers.watch import Watch
 from scheduler.models import Event, Server
 from scheduler.services.cluster.settings import cluster_row

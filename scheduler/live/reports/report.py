@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
-from agents.protocol import AttemptReport
+from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.attempt import attempt_close

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Sum
 
-from agents.protocol import AttemptReport, ServerReport
+from agents.protocol.signing import AttemptReport, ServerReport
 from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.live.reports.use import Use
 from scheduler.models import Job, Queue, Sample

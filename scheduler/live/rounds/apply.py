@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F
 
-from agents.ports import Ids
+from agents.protocol.ports import Ids
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Prefetch
 
-from agents.ports import Transport
-from agents.protocol import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
+from agents.protocol.ports import Transport
+from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.gangs.gang import gang_order, members_on, membership_of
 from scheduler.models import Attempt, Lease, LeaseGpu, Server

@@ -7,7 +7,7 @@ server may lie about itself, and the plan then meets a refusal.
 from datetime import datetime
 from typing import Any
 
-from agents.protocol import DeviceReport, ServerReport
+from agents.protocol.signing import DeviceReport, ServerReport
 from scheduler.models import Event, Gpu, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import request_round, touch_cluster

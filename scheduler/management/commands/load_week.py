@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection, transaction
 
 from agents.config import config_load
-from agents.simulated import log_line
+from agents.simulated.server import log_line
 from scheduler.management.commands.add_server import write_private
 from scheduler.management.commands.load_demo import create_users
 from scheduler.management.demo import ROOT_QUEUE, USERS

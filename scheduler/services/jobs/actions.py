@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import F
 
-from agents.ports import Ids
+from agents.protocol.ports import Ids
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.model.plan import WaitReason

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.ports import Ids
+from agents.protocol.ports import Ids
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SchedulerError, SpecInvalid
 from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.spec.search_space import filled, read_space

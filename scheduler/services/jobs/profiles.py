@@ -13,7 +13,7 @@ from statistics import median
 
 from django.db import transaction
 
-from agents.profiler.record import Measured
+from agents.protocol.profile import Measured
 from scheduler.core.model.errors import NotFound
 from scheduler.core.performance.cache_model import MEMORY_BYTES_PER_S, Storage
 from scheduler.core.performance.optimistic import Reading, Share, modelled, not_below, rate_at

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from agents.profiler.record import Measured
+from agents.protocol.profile import Measured
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.profile import parse_profile

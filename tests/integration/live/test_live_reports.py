@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from agents.protocol import Stamp
+from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, Server
 from tests.fakes import FakeAgent

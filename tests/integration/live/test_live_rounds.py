@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from django.db import transaction
 
-from agents.protocol import DesiredState, unseal
+from agents.protocol.signing import DesiredState, unseal
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.live.rounds.apply import RoundOvertaken, round_claim

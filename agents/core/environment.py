@@ -1,0 +1,87 @@
+"""The environment of a training process: what its owner asked for and what we promise, nothing of ours. Pure."""
+
+import os
+from collections.abc import Mapping
+
+from agents.core.records import (
+    CHECKPOINT_DIR,
+    GANG_FILE,
+    GRANT_FILE,
+    REPORT_FILE,
+    REQUEST_FILE,
+    WORK_DIR,
+    Launch,
+)
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def _may_set(name: str) -> bool:
+    return not (name.startswith(("CLUSTERWEB_", "LD_")) or name in ("PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"))
+
+
+def job_environment(
+    launch: Launch,
+    *,
+    attempt_path: str,
+    resume_path: str,
+    interpreter: str,
+    code_path: str,
+    cache_path: str,
+    datasets_path: str,
+) -> Mapping[str, str]:
+    """Return all variables of the training process.
+
+    Args:
+        launch: What is run.
+        attempt_path: Directory of the attempt.
+        resume_path: Checkpoint to start from; empty to start new.
+        interpreter: Path of the Python that ``python`` is to mean.
+        code_path: Directory from which ``agents.runtime`` can be imported.
+        cache_path: Directory in memory where the jobs of this server keep items of datasets.
+        datasets_path: Directory where jobs keep what they learned about datasets.
+    """
+    order = launch.order
+    threads = str(max(1, len(order.cpu_ids)))
+    defaults = {
+        "HOME": os.path.join(attempt_path, WORK_DIR),
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+    }
+    promised = {
+        "PATH": f"{os.path.dirname(interpreter)}:{_SYSTEM_PATH}",
+        "PYTHONPATH": code_path,
+        "CUDA_VISIBLE_DEVICES": ",".join(launch.visible_devices),
+        "CLUSTERWEB_REPORT_FILE": os.path.join(attempt_path, REPORT_FILE),
+        "CLUSTERWEB_REQUEST_FILE": os.path.join(attempt_path, REQUEST_FILE),
+        "CLUSTERWEB_CHECKPOINT_DIR": os.path.join(attempt_path, CHECKPOINT_DIR),
+        "CLUSTERWEB_GRANT_FILE": os.path.join(attempt_path, GRANT_FILE),
+        "CLUSTERWEB_CACHE_DIR": cache_path,
+        "CLUSTERWEB_DATASETS_DIR": datasets_path,
+        "CLUSTERWEB_JOB_ID": order.job_id,
+        "CLUSTERWEB_ATTEMPT_ID": order.attempt_id,
+        "CLUSTERWEB_NUM_GPUS": str(len(order.gpu_indexes)),
+        "CLUSTERWEB_NUM_CPUS": threads,
+        "CLUSTERWEB_MEMORY_BYTES": str(order.memory_bytes),
+    }
+    gang = order.gang
+    if gang is not None:
+        # The plain names too: by them any script with torch.distributed finds its group.
+        promised |= {
+            "RANK": str(gang.rank),
+            "WORLD_SIZE": str(gang.size),
+            "LOCAL_RANK": "0",
+            "MASTER_ADDR": gang.address,
+            "MASTER_PORT": str(gang.port),
+            "CLUSTERWEB_GANG_MEMBER": order.attempt_id,
+            "CLUSTERWEB_GANG_VERSION": str(gang.version),
+            "CLUSTERWEB_GANG_SECRET": gang.secret,
+            "CLUSTERWEB_GANG_FILE": os.path.join(attempt_path, GANG_FILE),
+            "CLUSTERWEB_ADDRESS": launch.address,
+        }
+    if resume_path:
+        promised["CLUSTERWEB_RESUME_FILE"] = resume_path
+    owned = {name: value for name, value in order.env.items() if _may_set(name)}
+    return {**defaults, **owned, **promised}

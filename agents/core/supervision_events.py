@@ -1,0 +1,179 @@
+"""The vocabulary of the supervisor's heart: what it is told (events) and what it asks for (commands). Pure data."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agents.core.ending import Exit
+from agents.core.records import Control, JobLine
+from agents.protocol.grant import Grant
+from agents.protocol.ports import ProcessIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """The attempt is claimed by this supervisor; nothing runs yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStarted:
+    """The training process runs."""
+
+    identity: ProcessIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFailed:
+    """The training process could not be started."""
+
+    cause: Literal["command_not_found", "launch_failed"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildExited:
+    """The training process ended; others of its tree may still run."""
+
+    exit: Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeGone:
+    """No process of the attempt is left, and all it wrote has been read; ``output`` is the end of it.
+
+    The kernel may have ended it meanwhile, because the machine had no memory left or because it took more than granted.
+    """
+
+    is_kernel_oom: bool = False
+    is_over_limit: bool = False
+    output: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlChanged:
+    """The agent wrote a new control."""
+
+    control: Control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndAsked:
+    """Somebody asked the supervisor itself to end, as when the machine goes down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySampled:
+    """Resident bytes of the whole process tree, and items of datasets that the job keeps in shared memory."""
+
+    memory_bytes: int
+    cached_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What is measured once a second.
+
+    Attributes:
+        cpu_frac: Used over granted cores, 0 to 1; None when there is no second sample yet.
+        disk_bytes: Of the attempt's directory, the log apart.
+        is_disk_full: The file system has no room.
+        log_bytes: Written so far.
+        dropped_log_bytes: Thrown away so far.
+        num_processes: Of the attempt.
+    """
+
+    cpu_frac: float | None
+    disk_bytes: int
+    is_disk_full: bool
+    log_bytes: int
+    dropped_log_bytes: int
+    num_processes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReported:
+    """The job wrote a line; a checkpoint it names was looked at and is there."""
+
+    line: JobLine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Some time went by."""
+
+
+Event = (
+    Begin
+    | ChildStarted
+    | ChildFailed
+    | ChildExited
+    | TreeGone
+    | ControlChanged
+    | EndAsked
+    | MemorySampled
+    | Measured
+    | JobReported
+    | Tick
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Give:
+    """Keep the whole tree on its cores, and tell the job what it may use."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartChild:
+    """Start the training process; answered by ``ChildStarted`` or ``ChildFailed``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """Replace ``request.json``."""
+
+    number: int
+    request: Literal["checkpoint", "park", "continue", "stop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMembers:
+    """Replace ``gang.json``."""
+
+    version: int
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """Send a signal to the training process group; ``whole_tree`` reaches those that left the group as well."""
+
+    number: int
+    whole_tree: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """Add a line to the process journal."""
+
+    event: Literal["start", "stop", "continue", "exit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteState:
+    """Replace ``state.json``; ``durable`` when it must survive a power cut."""
+
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearTree:
+    """Kill and reap whatever is left of the attempt, for as long as it takes; answered by ``TreeGone``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """All is said; the supervisor ends once the last state is on disk."""
+
+
+Command = Give | StartChild | WriteRequest | WriteMembers | Signal | Journal | WriteState | ClearTree | Finish

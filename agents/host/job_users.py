@@ -1,0 +1,57 @@
+"""The unix users of jobs: which number a queue's jobs run as, and folders that belong to it alone."""
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from agents.core.records import DATASETS_DIR, WORK_DIR
+
+# Numbers without an account, between those of people and those that systemd gives away.
+FIRST_UID = 50_000
+LAST_UID = 59_999
+
+
+def uid_of_queue(queue_id: int, *, first_uid: int) -> int:
+    """Return the user of a queue's jobs: the same on every server, so that they can share a directory."""
+    return first_uid + queue_id
+
+
+def is_free(uid: int) -> bool:
+    """Return whether the number may be given to jobs: in our range, and nobody's account."""
+    if not FIRST_UID <= uid <= LAST_UID:
+        return False
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return True
+    return False
+
+
+def own_folder(path: Path, uid: int) -> bool:
+    """Make a folder that belongs to the user alone; return whether it is there and nobody else was first."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+        try:
+            os.mkdir(path, 0o700)
+            os.chown(path, uid, uid, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid
+
+
+def folders_of(uid: int | None, *, attempt: Path, cache: Path) -> tuple[Path, Path]:
+    """Return where a job keeps items of datasets, and what it learns about them, beside the others of its user.
+
+    A folder that somebody else was first to make is not used: the job then keeps these things to itself.
+    """
+    datasets = attempt.parent.parent / DATASETS_DIR
+    if uid is None:
+        return cache, datasets
+    if not own_folder(cache.parent, uid):
+        cache = attempt / WORK_DIR / "cache"
+    own = datasets / str(uid)
+    return cache, own if own_folder(own, uid) else attempt / WORK_DIR / DATASETS_DIR

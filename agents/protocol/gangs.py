@@ -1,0 +1,69 @@
+"""What one process of a gang is told about the others: by the scheduler, and from launch to end. Pure.
+
+A process of a gang is an attempt of its own to the agent of its server: its own directory, log and supervisor. Only the
+first, the leader, learns who belongs to the gang, and it alone decides when a newer membership takes effect.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from agents.protocol.errors import Malformed
+from agents.protocol.fields import ULID, read_int, read_str, read_strings
+
+_ADDRESS = re.compile(r"[0-9A-Za-z.:_-]{1,253}")
+_SECRET = re.compile(r"[0-9a-f]{32}")
+# Far more ranks than any job may ask for GPUs.
+MOST_MEMBERS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangOrder:
+    """Place of one process in a gang.
+
+    Attributes:
+        rank, size: At the start; rank 0 leads.
+        version: Of the membership; a higher one replaces a lower one.
+        members: Attempt ids by rank, the leader's first; for the leader alone, else empty.
+        address, port: Where the leader listens, as the other servers reach it.
+        secret: Known to the members alone.
+    """
+
+    rank: int
+    size: int
+    version: int
+    members: tuple[str, ...]
+    address: str
+    port: int
+    secret: str
+
+    @staticmethod
+    def read(data: Any) -> "GangOrder | None":
+        """Read it out of JSON; None for None. Raises Malformed, KeyError."""
+        if data is None:
+            return None
+        if not isinstance(data, dict):
+            raise Malformed("gang")
+        return GangOrder(
+            rank=read_int(data, "rank", high=MOST_MEMBERS),
+            size=read_int(data, "size", low=1, high=MOST_MEMBERS),
+            version=read_int(data, "version"),
+            members=read_members(data),
+            address=read_str(data, "address", pattern=_ADDRESS),
+            port=read_int(data, "port", low=1, high=65_535),
+            secret=read_str(data, "secret", pattern=_SECRET),
+        )
+
+
+def read_members(data: dict[str, Any]) -> tuple[str, ...]:
+    """Return the attempt ids of a membership. Raises Malformed."""
+    members = read_strings(data, "members", most=MOST_MEMBERS, longest=26)
+    if not all(ULID.fullmatch(member) for member in members) or len(set(members)) != len(members):
+        raise Malformed("members")
+    return members
+
+
+def membership_file(*, version: int, members: tuple[str, ...]) -> bytes:
+    """Return the file that tells the leader's process who is to be in its gang."""
+    return json.dumps({"version": version, "members": list(members)}).encode()

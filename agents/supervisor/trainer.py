@@ -1,0 +1,101 @@
+"""How the training process of an attempt is started: directory, environment, user, and in which process."""
+
+import os
+import sys
+from pathlib import Path
+
+from agents.core.environment import job_environment
+from agents.core.records import Launch
+from agents.files.attempt_dir import AttemptDir
+from agents.files.job_log import JobLog
+from agents.host.cgroup import AttemptGroup
+from agents.host.job_users import folders_of, is_free
+from agents.supervisor.child import ChildPlan, StartFailed, start_child
+from agents.supervisor.warm_child import WarmChild, may_take
+
+CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def trainer_start(
+    directory: AttemptDir,
+    launch: Launch,
+    *,
+    log: JobLog,
+    output_fd: int,
+    cache: Path,
+    warm: WarmChild | None,
+    group: AttemptGroup | None = None,
+) -> tuple[int, Path]:
+    """Start the training process; return its pid and the folder of its dataset cache.
+
+    Args:
+        directory: Of the attempt; its working directory is made here.
+        launch: What to run.
+        log: Gets a line where the job does not start from the checkpoint that was named.
+        output_fd: Where the output goes.
+        cache: Folder for items of datasets, unless somebody else has made it.
+        warm: A process that was started ahead of time; it becomes the job, or it is ended.
+        group: The control group that it is in; None for none.
+
+    Raises:
+        StartFailed, OSError.
+    """
+    order = launch.order
+    resume_path, found = "", True
+    if order.resume_name:
+        resume_path, found = directory.resume_path(order.resume_attempt_id, order.resume_name)
+    if not found:
+        then = "the newest one beside it is taken" if resume_path else "the job starts anew"
+        log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; {then}]\n".encode())
+    if launch.uid is not None and not is_free(launch.uid):
+        raise StartFailed("launch_failed", f"User {launch.uid} is not one that jobs may run as.")
+    cache, datasets = folders_of(launch.uid, attempt=Path(directory.path), cache=cache)
+    work_fd = directory.make_work(order.files)
+    try:
+        plan = ChildPlan(
+            argv=order.command,
+            env=job_environment(
+                launch,
+                attempt_path=directory.path,
+                resume_path=resume_path,
+                interpreter=sys.executable,
+                code_path=CODE_PATH,
+                cache_path=str(cache),
+                datasets_path=str(datasets),
+            ),
+            work_fd=work_fd,
+            output_fd=output_fd,
+            cpu_ids=_first_cores(launch),
+            largest_file_bytes=order.disk_bytes,
+            uid=launch.uid,
+            entrance=group.entrance if group is not None else "",
+        )
+        pid = _started_ahead(plan, launch, warm)
+        if pid is not None and group is not None:
+            group.add(pid)
+        return pid or start_child(plan), cache
+    finally:
+        os.close(work_fd)
+
+
+def _first_cores(launch: Launch) -> tuple[int, ...]:
+    """Return the cores that the process starts on: all that it will be measured on, for a job that is measured.
+
+    OpenMP counts the cores once, at the start; a team of more threads than that waits asleep, and is slower for it.
+    """
+    grant = launch.control.grant
+    if grant is None or grant.measure_above is None or not launch.cpu_ids:
+        return launch.cpu_ids
+    return (*launch.cpu_ids, *grant.idle_cores)
+
+
+def _started_ahead(plan: ChildPlan, launch: Launch, warm: WarmChild | None) -> int | None:
+    """Let the process that was started ahead of time become the job; None when it may not, or cannot."""
+    if warm is None:
+        return None
+    pid = None
+    if may_take(plan, asked=launch.order.env, warm_uid=warm.uid, interpreter=sys.executable):
+        pid = warm.become(plan)
+    if pid is None:
+        warm.end()
+    return pid
