@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Point Django at the settings and run the command line."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
-    from clusterweb.env_error import EnvError
+    from clusterweb.config.env_error import EnvError
 
     try:
         from django.core.management import execute_from_command_line

@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
 
 from django.conf import settings
 
-from clusterweb.redis import celery_broker_url
+from clusterweb.config.redis import celery_broker_url
 
 app = Celery("clusterweb")
 app.conf.update(

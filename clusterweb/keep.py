@@ -15,8 +15,8 @@ import time
 
 import redis
 
-from clusterweb.env import load
-from clusterweb.redis import redis_client
+from clusterweb.config.env import load
+from clusterweb.config.redis import redis_client
 
 FIRST_DELAY_S = 0.2
 LONGEST_DELAY_S = 5.0

@@ -1,12 +1,12 @@
-"""Django settings. All that differs between machines comes from ``clusterweb.env``."""
+"""Django settings. All that differs between machines comes from ``clusterweb.config.env``."""
 
 from urllib.parse import urlsplit
 
 import environ
 
-from clusterweb import env as clusterweb_env
-from clusterweb.broker import made_url
-from clusterweb.logging import LOGGING  # noqa: F401  (read by Django)
+from clusterweb.config import env as clusterweb_env
+from clusterweb.config.broker import made_url
+from clusterweb.config.logging import LOGGING  # noqa: F401  (read by Django)
 
 ENV = clusterweb_env.load()
 BASE_DIR = clusterweb_env.BASE_DIR

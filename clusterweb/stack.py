@@ -18,11 +18,11 @@ import urllib.request
 from pathlib import Path
 from typing import TextIO
 
-from clusterweb import broker
-from clusterweb.env import BASE_DIR, Env, load
-from clusterweb.env_error import EnvError
+from clusterweb.config import broker
+from clusterweb.config.env import BASE_DIR, Env, load
+from clusterweb.config.env_error import EnvError
 
-# The demo shows rounds often; a production scheduler keeps the default of ``clusterweb.env``.
+# The demo shows rounds often; a production scheduler keeps the default of ``clusterweb.config.env``.
 DEMO_ROUND_S = "10"
 STOP_JOBS_WITHIN_S = 12
 SIMULATED = "sim-*.json"  # configurations of servers without machines

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clusterweb.env import BASE_DIR
+from clusterweb.config.env import BASE_DIR
 
 MOST_JOBS = 200_000
 MOST_CPU_S = 900

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterweb.env import BASE_DIR
+from clusterweb.config.env import BASE_DIR
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from clusterweb.env_error import EnvError
-from clusterweb.oidc import GroupRole, Oidc, load_oidc
+from clusterweb.config.env_error import EnvError
+from clusterweb.config.oidc import GroupRole, Oidc, load_oidc
 from frontend.pages.signin.oidc import _provider
 from scheduler import notify
 from scheduler.models import Event, Identity, Membership

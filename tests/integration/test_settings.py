@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterweb.broker import embedded_url
-from clusterweb.env import BASE_DIR, load
+from clusterweb.config.broker import embedded_url
+from clusterweb.config.env import BASE_DIR, load
 
 
 def shown(names: list[str], **environ: str) -> object:

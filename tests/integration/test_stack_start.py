@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusterweb.broker import embedded_url, server_program, socket_path, write_configuration
-from clusterweb.env import BASE_DIR, load
-from clusterweb.redis import celery_broker_url
+from clusterweb.config.broker import embedded_url, server_program, socket_path, write_configuration
+from clusterweb.config.env import BASE_DIR, load
+from clusterweb.config.redis import celery_broker_url
 
 
 def start(var_dir: Path, **values: str) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from django.contrib.auth.models import User
 
-from clusterweb.env import BASE_DIR
+from clusterweb.config.env import BASE_DIR
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Job, Scenario, ScenarioRun
 from scheduler.models.queue import Role

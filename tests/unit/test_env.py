@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterweb.env import load
-from clusterweb.env_error import EnvError
+from clusterweb.config.env import load
+from clusterweb.config.env_error import EnvError
 
 
 def environment(var_dir: Path, **values: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterweb.env import BASE_DIR
+from clusterweb.config.env import BASE_DIR
 
 # Everything in here takes its time, ids and chance as arguments or through a port.
 THROUGH_PORTS = [

@@ -23,7 +23,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 from joserfc.errors import JoseError
 
-from clusterweb.oidc import Oidc
+from clusterweb.config.oidc import Oidc
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import NotAllowed
 from scheduler.services.accounts.identities import Claims, identity_sign_in, strongest

@@ -10,7 +10,7 @@ import redis
 from django.conf import LazySettings
 from kombu import Connection  # type: ignore[attr-defined]  # kombu has no stubs
 
-from clusterweb.redis import celery_broker_url
+from clusterweb.config.redis import celery_broker_url
 from scheduler.broker import TOUCHED_KEY, WAKE_KEY, RedisBell, RedisTransport
 from scheduler.notify import request_round, touch_job, use_bell
 from scheduler.ports import UlidIds

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from clusterweb.env_error import LOOPBACK, EnvError
+from clusterweb.config.env_error import LOOPBACK, EnvError
 
 ROLES = ("viewer", "member", "lead")
 ADMIN = "admin"

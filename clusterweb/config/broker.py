@@ -12,8 +12,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from clusterweb.env import Env, kept_secret, load
-from clusterweb.env_error import EnvError
+from clusterweb.config.env import Env, kept_secret, load
+from clusterweb.config.env_error import EnvError
 
 # A unix socket's path may have 107 bytes; beyond that bind() fails.
 LONGEST_SOCKET = 100

@@ -1,7 +1,7 @@
 """Read the environment once, with one clear line for a bad value.
 
-Every variable of the product is here, or in ``clusterweb.oidc``, with its default. Nothing else reads ``os.environ``
-for settings.
+Every variable of the product is here, or in ``clusterweb.config.oidc``, with its default. Nothing else reads
+``os.environ`` for settings.
 """
 
 import ipaddress
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from clusterweb.env_error import LOOPBACK, EnvError
-from clusterweb.oidc import Oidc, load_oidc
+from clusterweb.config.env_error import LOOPBACK, EnvError
+from clusterweb.config.oidc import Oidc, load_oidc
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
