@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from frontend.pages.jobs.tabs import TABS
+from frontend.pages.jobs.job.tabs import TABS
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun
 from scheduler.models.scenario import RunState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontend.pages.jobs.log_text import MOST_CHARS, LogLine, log_lines
+from frontend.pages.jobs.logs.log_text import MOST_CHARS, LogLine, log_lines
 
 ESC, CSI8, BEL, ST = "\x1b", "\x9b", "\x07", "\x1b\\"
 # Every one must vanish and leave "ab".

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from frontend.pages.jobs.figures import Gap, Scene, frac_chart, loss_chart, memory_chart, rate_chart
+from frontend.pages.jobs.charts.figures import Gap, Scene, frac_chart, loss_chart, memory_chart, rate_chart
+from frontend.pages.jobs.charts.progress import ends_at
+from frontend.pages.jobs.charts.shaping import MOST_POINTS, smoothed, thin, with_holes
 from frontend.pages.jobs.head import ordinal
-from frontend.pages.jobs.progress import ends_at
-from frontend.pages.jobs.shaping import MOST_POINTS, smoothed, thin, with_holes
 
 AT = datetime(2026, 3, 7, 14, 0, tzinfo=UTC)
 

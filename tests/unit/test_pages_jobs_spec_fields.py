@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.pages.jobs.spec_fields import field_of, fields_of_spec, files_of_spec, fits_fields, spec_of_fields
-from frontend.pages.jobs.spec_yaml import line_of, spec_as_yaml
-from frontend.pages.jobs.workloads import TEMPLATES
+from frontend.pages.jobs.submit.spec_fields import field_of, fields_of_spec, files_of_spec, fits_fields, spec_of_fields
+from frontend.pages.jobs.submit.spec_yaml import line_of, spec_as_yaml
+from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.spec.spec import JobSpec
 from scheduler.services.jobs.spec_text import spec_from_text
 

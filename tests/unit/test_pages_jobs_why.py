@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from django.http import HttpRequest
 
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.why import pieces_of
+from frontend.pages.jobs.waiting.why import pieces_of
 from scheduler.models import Job
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

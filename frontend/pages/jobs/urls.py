@@ -2,12 +2,12 @@
 
 from django.urls import path
 
-from frontend.pages.jobs.job import SERVICES, job_action, job_log_download, job_page, profile_measure
-from frontend.pages.jobs.listing import jobs, jobs_act_on
-from frontend.pages.jobs.priority import job_reprioritise
-from frontend.pages.jobs.saved import template_remove, view_keep, view_remove
-from frontend.pages.jobs.submit import job_new
-from frontend.pages.jobs.unblock import job_unblock
+from frontend.pages.jobs.job.priority import job_reprioritise
+from frontend.pages.jobs.job.unblock import job_unblock
+from frontend.pages.jobs.job.views import SERVICES, job_action, job_log_download, job_page, profile_measure
+from frontend.pages.jobs.listing.saved import template_remove, view_keep, view_remove
+from frontend.pages.jobs.listing.views import jobs, jobs_act_on
+from frontend.pages.jobs.submit.views import job_new
 from scheduler.services.jobs.bulk import ACTIONS
 
 urlpatterns = [

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frontend.pages.jobs.workloads import TEMPLATES
+from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
 from tests.factories import queue_make

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frontend.pages.jobs.filters import PAGE_JOBS
+from frontend.pages.jobs.listing.filters import PAGE_JOBS
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job

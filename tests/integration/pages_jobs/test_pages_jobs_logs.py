@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from frontend.pages.jobs.log_view import COUNTED_BYTES, TAIL_LINES
+from frontend.pages.jobs.logs.log_view import COUNTED_BYTES, TAIL_LINES
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.factories import attempt_make, job_move

@@ -1,4 +1,4 @@
-/* Lines of a job's log as styled spans: the rules of frontend/pages/jobs/log_text.py, for lines that arrive live.
+/* Lines of a job's log as styled spans: the rules of frontend/pages/jobs/logs/log_text.py, for lines that arrive live.
    Colours by allow-list, every other control sequence dropped, unseen characters spelled out. Text is only ever set as
    textContent. */
 "use strict";

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from frontend.pages.jobs.event_words import happening
+from frontend.pages.jobs.job.event_words import happening
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.listing import event_row, job_events
 

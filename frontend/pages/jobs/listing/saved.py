@@ -7,7 +7,7 @@ from django.shortcuts import render, resolve_url
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from frontend.pages.jobs.submit import found_template
+from frontend.pages.jobs.submit.views import found_template
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
 from scheduler.services.queues.saved import template_delete, view_delete, view_save

@@ -12,10 +12,10 @@ from frontend.components.formats import clock, counted, data_size, joined, numbe
 from frontend.components.happenings import RULES
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.jobs.estimate import time_rows
 from frontend.pages.jobs.head import ordinal
-from frontend.pages.jobs.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.subject import in_words
+from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
+from frontend.pages.jobs.waiting.estimate import time_rows
 from scheduler.core.spec.spec import JobSpec
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.services.jobs.check import spec_check

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.pages.jobs.job.tabs import attempts, events, logs, metrics, overview, placement, profile, spec, why
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.tabs import attempts, events, logs, metrics, overview, placement, profile, spec, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from frontend.pages.jobs.curves import all_curves
+from frontend.pages.jobs.charts.curves import all_curves
 from frontend.pages.jobs.subject import Subject
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from frontend.components.formats import joined, number
-from frontend.pages.jobs.locality import verdict_of
-from frontend.pages.jobs.next_gpu import next_gpu_of
+from frontend.pages.jobs.job.locality import verdict_of
+from frontend.pages.jobs.job.next_gpu import next_gpu_of
 from frontend.pages.jobs.subject import Subject
 
 

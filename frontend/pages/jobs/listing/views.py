@@ -17,13 +17,13 @@ from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock, counted, duration, number, whole_s
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.jobs.columns import column_boxes
-from frontend.pages.jobs.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
-from frontend.pages.jobs.job import done_words, undo_tags
-from frontend.pages.jobs.preview import curl_of_spec
-from frontend.pages.jobs.progress import ends_at
+from frontend.pages.jobs.charts.progress import ends_at
+from frontend.pages.jobs.charts.timeline import CAUSES
+from frontend.pages.jobs.job.views import done_words, undo_tags
+from frontend.pages.jobs.listing.columns import column_boxes
+from frontend.pages.jobs.listing.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.subject import found_job, in_words, them
-from frontend.pages.jobs.timeline import CAUSES
+from frontend.pages.jobs.submit.preview import curl_of_spec
 from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.models import Job

@@ -7,8 +7,8 @@ from typing import Any
 
 from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, data_size, duration, number, rough, significant
+from frontend.pages.jobs.charts.timeline import CAUSES, cause_words
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.timeline import CAUSES, cause_words
 from scheduler.core.model.lifecycle import JobState
 from scheduler.selectors.cluster.fairness import rho_of
 

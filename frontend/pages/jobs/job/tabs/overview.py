@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from frontend.pages.jobs.curves import loss_of, rate_of
-from frontend.pages.jobs.enough import enough_of
-from frontend.pages.jobs.log_view import short_log
-from frontend.pages.jobs.progress import ends_words, outcome_of, tiles
-from frontend.pages.jobs.receipts import receipts_of
-from frontend.pages.jobs.shares import holdings_of
+from frontend.pages.jobs.charts.curves import loss_of, rate_of
+from frontend.pages.jobs.charts.progress import ends_words, outcome_of, tiles
+from frontend.pages.jobs.charts.timeline import timeline_of
+from frontend.pages.jobs.job.enough import enough_of
+from frontend.pages.jobs.job.receipts import receipts_of
+from frontend.pages.jobs.job.shares import holdings_of
+from frontend.pages.jobs.job.unused import unused_of
+from frontend.pages.jobs.logs.log_view import short_log
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.timeline import timeline_of
-from frontend.pages.jobs.unused import unused_of
-from frontend.pages.jobs.why import reason_context
+from frontend.pages.jobs.waiting.why import reason_context
 
 
 def context(subject: Subject) -> dict[str, Any]:

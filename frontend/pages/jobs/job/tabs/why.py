@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from frontend.pages.jobs.estimate import estimate_view
-from frontend.pages.jobs.offers import offers_of
-from frontend.pages.jobs.receipts import receipts_of
+from frontend.pages.jobs.job.receipts import receipts_of
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.why import ahead_title, checks_title, pieces_of, reason_context
+from frontend.pages.jobs.waiting.estimate import estimate_view
+from frontend.pages.jobs.waiting.offers import offers_of
+from frontend.pages.jobs.waiting.why import ahead_title, checks_title, pieces_of, reason_context
 
 
 def context(subject: Subject) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from frontend.pages.jobs.head import actions, moment, place_words
-from frontend.pages.jobs.log_view import download_headers
+from frontend.pages.jobs.job.tabs import TABS
+from frontend.pages.jobs.logs.log_view import download_headers
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
-from frontend.pages.jobs.tabs import TABS
 from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job

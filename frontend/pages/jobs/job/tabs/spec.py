@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from frontend.pages.jobs.preview import commands_of_job, curl_of_spec
-from frontend.pages.jobs.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.submit.preview import commands_of_job, curl_of_spec
+from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
 
 
 def context(subject: Subject) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 
-from frontend.pages.jobs.columns import columns_in, columns_text
+from frontend.pages.jobs.listing.columns import columns_in, columns_text
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs.listing import JobFilters, job_list

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from frontend.components.formats import counted, data_size
-from frontend.pages.jobs.log_text import LogLine, log_lines
+from frontend.pages.jobs.logs.log_text import LogLine, log_lines
 from frontend.pages.jobs.subject import Subject
 from scheduler.models import Attempt
 from scheduler.selectors.jobs.logs import LogChunk, log_from, log_tail

@@ -4,10 +4,10 @@ from typing import Any
 
 from frontend.components.charts import Chart
 from frontend.components.devices import GPUS
-from frontend.pages.jobs.figures import Scene, frac_chart, loss_chart, memory_chart, rate_chart
-from frontend.pages.jobs.progress import granted_bytes
+from frontend.pages.jobs.charts.figures import Scene, frac_chart, loss_chart, memory_chart, rate_chart
+from frontend.pages.jobs.charts.progress import granted_bytes
+from frontend.pages.jobs.charts.timeline import gaps_of
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.timeline import gaps_of
 
 Values = list[Any]  # numbers, None where not measured
 

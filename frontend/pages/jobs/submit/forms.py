@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
-from frontend.pages.jobs.spec_fields import field_of, unix_lines
+from frontend.pages.jobs.submit.spec_fields import field_of, unix_lines
 from scheduler.core.model.errors import FieldError
 from scheduler.models import Queue
 

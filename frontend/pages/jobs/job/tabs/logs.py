@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from frontend.pages.jobs.log_view import LEVELS, full_log
+from frontend.pages.jobs.logs.log_view import LEVELS, full_log
 from frontend.pages.jobs.subject import Subject
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, percent, signed
-from frontend.pages.jobs.progress import newest
+from frontend.pages.jobs.charts.progress import newest
 from frontend.pages.jobs.subject import Subject
 
 SAME_CORES = 0.05

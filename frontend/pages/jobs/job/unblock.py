@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from frontend.components.formats import joined
 from frontend.pages.jobs.head import Action
-from frontend.pages.jobs.job import job_frame
+from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports

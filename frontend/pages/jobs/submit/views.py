@@ -19,12 +19,18 @@ from django.views.decorators.http import require_http_methods
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.viewer import QUEUE_COOKIE
-from frontend.pages.jobs.forms import FileRow, SpecForm, YamlForm, file_rows, files_of_rows, rows_of_files
-from frontend.pages.jobs.preview import Preview, curl_of_spec, preview_of
-from frontend.pages.jobs.spec_fields import fields_of_spec, files_of_spec, fits_fields, spec_of_fields, unix_lines
-from frontend.pages.jobs.spec_yaml import EXAMPLE, line_of, spec_as_yaml
 from frontend.pages.jobs.subject import found_job
-from frontend.pages.jobs.workloads import TEMPLATES
+from frontend.pages.jobs.submit.forms import FileRow, SpecForm, YamlForm, file_rows, files_of_rows, rows_of_files
+from frontend.pages.jobs.submit.preview import Preview, curl_of_spec, preview_of
+from frontend.pages.jobs.submit.spec_fields import (
+    fields_of_spec,
+    files_of_spec,
+    fits_fields,
+    spec_of_fields,
+    unix_lines,
+)
+from frontend.pages.jobs.submit.spec_yaml import EXAMPLE, line_of, spec_as_yaml
+from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.spec.foreign.translation import Unmapped
 from scheduler.core.spec.spec import JobSpec

@@ -8,7 +8,7 @@ from statistics import median
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, note, time_axis, token, wall
 from frontend.components.formats import clock, data_size, number, percent, significant
-from frontend.pages.jobs.shaping import broken, smoothed, smoothing_weight, steps_words, thin, with_holes
+from frontend.pages.jobs.charts.shaping import broken, smoothed, smoothing_weight, steps_words, thin, with_holes
 
 HEIGHT = 206  # pixels
 TABLE_ROWS = 60

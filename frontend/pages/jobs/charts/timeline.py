@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from frontend.components.formats import clock, counted, duration, joined, number, whole_s
-from frontend.pages.jobs.figures import Gap
+from frontend.pages.jobs.charts.figures import Gap
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import EndCause, JobState
 

@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from frontend.components.formats import number
-from frontend.pages.jobs.job import job_frame
+from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound
 from scheduler.core.spec.limits import PRIORITY

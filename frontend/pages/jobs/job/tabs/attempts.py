@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from frontend.pages.jobs.failure_words import failure_words
+from frontend.pages.jobs.charts.timeline import QUIET_CAUSES, cause_words
+from frontend.pages.jobs.job.failure_words import failure_words
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.timeline import QUIET_CAUSES, cause_words
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.models.job import AttemptKind
 
