@@ -82,7 +82,7 @@ def _table() -> list[Row]:
             RELEASED,
             (192.3, 1_824, 3_295),
             "the released code sorts by the index smallest first, upside down; with that order we get 192.3, 1824 and "
-            "3295 too (tests/unit/test_tiresias_trace.py)",
+            "3295 too (tests/unit/examples/test_tiresias.py)",
         ),
     }
     found = []
