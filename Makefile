@@ -46,7 +46,7 @@ test: $(VENV)/dev.stamp
 # More of the same: seeds, weeks of real traces, odd values one by one; then more examples of what is tried on examples.
 test-long: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -m long -n 2
-	@EXAMPLES_TIMES=3 $(BIN)/python -m pytest -m "not long" -n 2 tests/property tests/integration/api/test_api_contract.py
+	@EXAMPLES_TIMES=3 $(BIN)/python -m pytest -m "not long" -n 2 tests/property tests/integration/api/http/test_contract.py
 
 # What depends on seconds of real processes; the machine should do nothing else.
 test-timed: $(VENV)/dev.stamp

@@ -51,7 +51,7 @@ class Site:
 
 def pages_to_look_at(*, empty: bool) -> list[str]:
     """Return the names of the pages that an admin can read; of an empty cluster those that need nothing."""
-    from tests.integration.pages.test_pages_roles import EXPECTED
+    from tests.integration.pages.test_roles import EXPECTED
     from tests.page_world import tab_names
 
     found = []

@@ -13,7 +13,7 @@ from tests.experiments import experiment_make
 from tests.factories import job_make, member_make, queue_make, round_make, sample_make, server_make
 from tests.integration.api.conftest import World
 from tests.integration.api.routes import api_routes, call_of
-from tests.integration.pages.test_pages_roles import EXPECTED
+from tests.integration.pages.test_roles import EXPECTED
 from tests.page_world import page_paths
 from tests.scenarios import scenario_make, trace_file_make
 

@@ -14,7 +14,7 @@ from django.urls.converters import PathConverter, StringConverter
 
 from clusterweb.middleware import PUBLIC
 from tests.integration.api.conftest import World
-from tests.integration.pages.test_pages_roles import EXPECTED
+from tests.integration.pages.test_roles import EXPECTED
 from tests.page_forms import Form, forms_of
 from tests.page_routes import page_path, page_patterns
 from tests.page_world import page_arguments, page_paths

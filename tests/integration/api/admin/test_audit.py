@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.models import Event
 from tests.integration.api.conftest import World
+from tests.integration.api.http.test_rules import send
 from tests.integration.api.routes import Route, api_routes
-from tests.integration.api.test_api_rules import send
 
 # They answer a question and change nothing.
 QUESTIONS = {"post-api-job-import", "post-api-job-unblock", "post-api-queue-forecast"}

@@ -5,7 +5,7 @@ import json
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, SavedView, SpecTemplate
 from tests.integration.pages_jobs.conftest import World, job_in
-from tests.integration.pages_jobs.test_pages_jobs_form import FIELDS, value_of
+from tests.integration.pages_jobs.test_form import FIELDS, value_of
 
 
 def test_form_is_kept_as_a_template_and_others_of_the_queue_begin_from_it(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from clusterweb.cli.main import command_parser
 from scheduler.core.model.lifecycle import JobState
-from tests.integration.pages_frame_world import ROLES, World, world_make
+from tests.integration.page_frame.frame_world import ROLES, World, world_make
 
 pytestmark = pytest.mark.django_db
 

@@ -19,7 +19,7 @@ STEPS = 60
 
 def drive(phase: str, root: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.integration.workload_driver", phase, str(root)],
+        [sys.executable, "-W", "error", "-m", "tests.integration.runtime.workload_driver", phase, str(root)],
         env=process_environ({}),
         cwd=REPOSITORY,
         capture_output=True,

@@ -10,7 +10,7 @@ import redis
 from django.core.management import call_command
 
 from scheduler.models import Server
-from tests.integration.test_agents_broker import Broker
+from tests.integration.agents.test_broker import Broker
 
 pytestmark = pytest.mark.django_db
 
