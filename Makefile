@@ -39,7 +39,7 @@ run: setup
 demo: setup
 	@DEMO_WEEK=1 VAR_DIR=$${VAR_DIR:-var/week} exec $(BIN)/python -m clusterweb.stack
 
-# One worker waits with the end-to-end tests, two compute: ``tests/suite.py`` says who does what when.
+# One worker waits with the end-to-end tests, two compute: ``tests/support/suite/order.py`` says who does what when.
 test: $(VENV)/dev.stamp
 	@$(BIN)/python -m pytest -m "not browser and not timed and not long" -n 3
 

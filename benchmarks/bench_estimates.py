@@ -23,7 +23,14 @@ TARGET_COVERED_FRAC = 0.85
 def run(policy: str, tells: str) -> dict[str, Any]:
     """Replay them under a policy where none, half or all of the jobs tell how much of them is left."""
     from scheduler.choices import build_config
-    from tests.estimates_replay import CLUSTER, QUEUES_OF_PHILLY, bounds_said, told, waits_of, workload
+    from tests.support.simulator.estimates_replay import (
+        CLUSTER,
+        QUEUES_OF_PHILLY,
+        bounds_said,
+        told,
+        waits_of,
+        workload,
+    )
 
     begun_s = time.process_time()
     jobs = workload(SINCE, UNTIL)

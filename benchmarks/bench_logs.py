@@ -75,7 +75,7 @@ def main() -> None:
     from django.test import Client
 
     from scheduler.core.model.lifecycle import JobState
-    from tests.factories import job_make, user_make
+    from tests.support.rows.factories import job_make, user_make
 
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STATIC_ROOT.mkdir(exist_ok=True)

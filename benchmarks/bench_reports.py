@@ -41,7 +41,7 @@ def main() -> None:
 
     from scheduler.core.model.lifecycle import JobState
     from scheduler.models import Job
-    from tests.world import World
+    from tests.support.live.world import World
 
     def fill() -> None:
         count = SERVERS * jobs

@@ -15,7 +15,7 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, LeaseGpu, Queue
 from scheduler.services.cluster.settings import cluster_row
-from tests.factories import (
+from tests.support.rows.factories import (
     member_make,
     queue_make,
     round_make,

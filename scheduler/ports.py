@@ -1,7 +1,7 @@
 """The doors of the control plane to the world: clock, broker, ids and live frames, bundled for the engine.
 
 Services and the engine reach time, chance and the broker only through these, so that the whole system also runs in one
-process on a virtual clock. This file decides how the real doors work; ``tests/fakes.py`` holds the others.
+process on a virtual clock. This file decides how the real doors work; ``tests/support/live/ports.py`` holds the others.
 """
 
 import logging

@@ -25,8 +25,8 @@ from django.conf import settings
 
 django.setup()
 
-from tests.notices import Receiver  # noqa: E402  (needs the app registry)
-from tests.suite import (  # noqa: E402, F401  (hooks)
+from tests.support.rows.notices import Receiver  # noqa: E402  (needs the app registry)
+from tests.support.suite.order import (  # noqa: E402, F401  (hooks)
     pytest_collection_finish,
     pytest_collection_modifyitems,
     pytest_runtest_setup,

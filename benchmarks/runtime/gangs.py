@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agents.runtime.gang import DEBOUNCE_S
 from benchmarks.runtime.figure import Figure
-from tests.gang_ranks import Gang, Training
+from tests.support.agents.gang_ranks import Gang, Training
 
 TITLE = "Gangs and elastic jobs"
 COSTS = Path("fixtures/costs/reconfiguration.json")

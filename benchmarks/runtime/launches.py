@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.runtime.figure import Figure
-from tests.agent_server import AgentServer
-from tests.launches import PLAIN, TRAINING, launch_s
+from tests.support.agents.launches import PLAIN, TRAINING, launch_s
+from tests.support.agents.server import AgentServer
 
 TITLE = "Launches"
 REPEATS = 5

@@ -19,7 +19,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext
 
 from tests.e2e.stack import ROOT, free_port
-from tests.page_routes import page_patterns
+from tests.support.pages.routes import page_patterns
 
 NO_PAGE = {"job-log-download", "admin-audit-file"}  # answers a file
 WITHOUT_SIGN_IN = {"sign-in"}
@@ -52,7 +52,7 @@ class Site:
 def pages_to_look_at(*, empty: bool) -> list[str]:
     """Return the names of the pages that an admin can read; of an empty cluster those that need nothing."""
     from tests.integration.pages.test_roles import EXPECTED
-    from tests.page_world import tab_names
+    from tests.support.pages.world import tab_names
 
     found = []
     for name, pattern in page_patterns().items():
@@ -98,8 +98,8 @@ def main(kind: str, folder: Path) -> None:
     from django.core.wsgi import get_wsgi_application
     from django.test import Client
 
-    from tests.factories import user_make
-    from tests.page_world import full_world, page_paths, page_paths_of_nothing
+    from tests.support.pages.world import full_world, page_paths, page_paths_of_nothing
+    from tests.support.rows.factories import user_make
 
     settings.DATABASES["default"]["NAME"] = folder / "site.sqlite3"
     settings.MIGRATION_MODULES = {"scheduler": None}  # tables at once: quicker than by steps

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
 from tests.e2e.stack import ROOT, Stack, wait_for
-from tests.notices import Receiver
+from tests.support.rows.notices import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "import time; time.sleep(2)"]}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent_server import AgentServer
-from tests.launches import PLAIN, TRAINING, launch_s
+from tests.support.agents.launches import PLAIN, TRAINING, launch_s
+from tests.support.agents.server import AgentServer
 
 pytestmark = pytest.mark.slow
 REPEATS = 3

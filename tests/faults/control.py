@@ -9,9 +9,9 @@ from django.db import connection
 from scheduler.live.engine import Engine
 from scheduler.live.rounds.live_round import round_run
 from scheduler.ports import Ports
-from tests.fakes import RecordingFrames, SequentialIds
 from tests.faults.network import Network
 from tests.faults.virtual import HostClock, Trace, VirtualTime
+from tests.support.live.ports import RecordingFrames, SequentialIds
 
 STEP_S = 3.0
 BEAT_S = 15.0

@@ -17,7 +17,6 @@ from scheduler.models import Cluster
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.cluster.settings import cluster_row
-from tests import factories
 from tests.faults.checkers import Checkers
 from tests.faults.control import Control
 from tests.faults.machine import Machine
@@ -27,6 +26,7 @@ from tests.faults.training import SharedFiles
 from tests.faults.virtual import Trace, Violation, VirtualTime
 from tests.faults.witness import Witness
 from tests.faults.workload import Workload
+from tests.support.rows import factories
 
 SLOTS = (2, 3, 2)
 STRIKE_S = 200.0

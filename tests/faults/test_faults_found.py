@@ -7,7 +7,7 @@ from agents.core.records import Control, Launch
 from agents.core.supervision import Supervision
 from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
-from tests.fakes import ManualClock
+from tests.support.live.ports import ManualClock
 
 ULID_A = "01KK4BCTN00000000000000004"
 ME = ProcessIdentity(boot_id="b", pid=1, start_ticks=1)

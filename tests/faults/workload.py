@@ -11,9 +11,9 @@ from scheduler.models.server import ServerState
 from scheduler.services.cluster.servers import server_drain, server_undrain
 from scheduler.services.cluster.settings import cluster_row, settings_change
 from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
-from tests import factories
 from tests.faults.control import Control, committed
 from tests.faults.virtual import START, Trace
+from tests.support.rows import factories
 
 POLICIES = ("las", "srtf", "fifo")
 MECHANISMS = ("tune", "proportional")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.oracle.cases import Case
 from tests.oracle.places import Seats
 from tests.oracle.rounds import Need
-from tests.strategies import JobRow, ServerRow
+from tests.support.simulator.strategies import JobRow, ServerRow
 
 # Cores and bytes of a job on a server.
 Amounts = dict[tuple[int, int], tuple[float, float]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.core.model.profile import Profile, demand
 from scheduler.core.model.tables import Snapshot
-from tests.strategies import NOW_S, JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import NOW_S, JobRow, QueueRow, ServerRow, snapshot_of
 
 GIB = 2.0**30
 CPUS_PER_GPU = 3.0
@@ -33,7 +33,7 @@ MATRICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One cluster at one moment; rows as in ``tests/strategies.py``, ``racks`` by server."""
+    """One cluster at one moment; rows as in ``tests/support/simulator/strategies.py``, ``racks`` by server."""
 
     jobs: tuple[JobRow, ...]
     servers: tuple[ServerRow, ...]

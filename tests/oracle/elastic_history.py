@@ -7,7 +7,7 @@ from fractions import Fraction
 from scheduler.core.model.profile import Profile
 from tests.oracle.cases import Case
 from tests.oracle.shares import Elastic, Shares
-from tests.strategies import JobRow, ServerRow
+from tests.support.simulator.strategies import JobRow, ServerRow
 
 DUST_S = 1e-6
 

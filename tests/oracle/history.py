@@ -11,7 +11,7 @@ from tests.oracle.cases import Case
 from tests.oracle.orders import LAS_LIMIT_GPU_S, ORDERS
 from tests.oracle.places import PLACES, Seats
 from tests.oracle.rounds import brute_round
-from tests.strategies import JobRow, QueueRow, ServerRow
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow
 
 DUST_S = 1e-6
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from scheduler.core.round.config import SharePolicy
 from tests.oracle.cases import Case
 from tests.oracle.places import Floor, Place, Seats, Seeker
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from scheduler.policies import POLICIES
 from tests.oracle.cases import Case
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 # Numbers by which a job is compared with others, the first that differs decides.
 Key = tuple[float | Fraction, ...]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tests.oracle.cases import Case
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 # (server, GPUs on it), servers ascending; () for none.
 Seats = tuple[tuple[int, int], ...]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from scheduler.core.model.profile import Profile
 from tests.oracle.cases import Case
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 # GPUs of each job of a case, given those of the cluster.
 Shares = Callable[[Case, int], list[int]]

@@ -15,7 +15,7 @@ from tests.oracle.cases import Case
 from tests.oracle.elastic_history import ElasticTask, elastic_completions
 from tests.oracle.test_oracle_rounds import config_of
 from tests.oracle.test_oracle_shares import SHARES
-from tests.strategies import ServerRow
+from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "25"))
 # Of those that change by themselves the fast one is asked in short rounds too, in which a slice must not end twice.

@@ -13,7 +13,7 @@ from tests.oracle.cases import Case
 from tests.oracle.history import Task, completions
 from tests.oracle.orders import ORDERS
 from tests.oracle.test_oracle_rounds import config_of
-from tests.strategies import ServerRow
+from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "25"))
 # Policies whose order changes only when a job arrives, ends or crosses a limit: they need no grid of rounds.

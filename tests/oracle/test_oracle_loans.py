@@ -15,7 +15,7 @@ from tests.oracle.cases import Case, smallest
 from tests.oracle.loans import shared_round
 from tests.oracle.places import PLACES, Seats
 from tests.oracle.test_oracle_rounds import config_of, seats_of
-from tests.strategies import JobRow, ServerRow
+from tests.support.simulator.strategies import JobRow, ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "60"))
 ROUND_S = 60.0

@@ -14,7 +14,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from tests.oracle.cases import GIB, Case, random_case
 from tests.oracle.test_oracle_rounds import config_of
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "40"))
 SHARE = (3.0, 64.0 * GIB)

@@ -16,7 +16,7 @@ from scheduler.policies import POLICIES
 from tests.oracle.cases import Case, random_case, smallest
 from tests.oracle.orders import ORDERS
 from tests.oracle.test_oracle_rounds import config_of
-from tests.strategies import QueueRow, ServerRow
+from tests.support.simulator.strategies import QueueRow, ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "150"))
 

@@ -19,7 +19,7 @@ from tests.oracle.auction import NOTHING, TiedError, best, kept_part, themis
 from tests.oracle.cases import Case, random_case, smallest
 from tests.oracle.shares import SHARES as PLAIN
 from tests.oracle.test_oracle_rounds import config_of
-from tests.strategies import ServerRow
+from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "200"))
 SHARES = {**PLAIN, "themis": themis}

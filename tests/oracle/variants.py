@@ -17,7 +17,7 @@ from scheduler.policies.tetris import Tetris
 from tests.oracle.cases import Case
 from tests.oracle.orders import ORDERS, Key, Order, delay, each, held_before, relative
 from tests.oracle.places import Floor, Place, Seats, Seeker
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 # Past services whose indexes rise and fall, GPU-seconds.
 PAST_GPU_S = (100.0, 150.0, 1_500.0, 2_000.0, 2_100.0, 9_000.0, 40_000.0, 60_000.0, 500_000.0)

@@ -15,8 +15,17 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.examples import tried
-from tests.strategies import NO_LIMIT, NOW_S, JobRow, QueueRow, ServerRow, carried_out, snapshot_of, snapshots
+from tests.support.simulator.strategies import (
+    NO_LIMIT,
+    NOW_S,
+    JobRow,
+    QueueRow,
+    ServerRow,
+    carried_out,
+    snapshot_of,
+    snapshots,
+)
+from tests.support.suite.examples import tried
 
 SHARING = [name for name, policy in POLICIES.items() if isinstance(policy(), SharePolicy)]
 EVERY = {

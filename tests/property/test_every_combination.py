@@ -26,9 +26,9 @@ from scheduler.introspection import INTROSPECTIONS
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.examples import tried
 from tests.oracle.cases import random_case
-from tests.strategies import NO_LIMIT, carried_out, shuffled, snapshots
+from tests.support.simulator.strategies import NO_LIMIT, carried_out, shuffled, snapshots
+from tests.support.suite.examples import tried
 
 NAMES = [*product(POLICIES, LOCALITIES, MECHANISMS)]
 # Localities under which a gang may wait for servers nearer to each other.

@@ -24,9 +24,9 @@ from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.examples import tried
-from tests.strategies import JobRow, ServerRow, carried_out, snapshot_of, snapshots
-from tests.turns import Clock, Speed, introspective
+from tests.support.live.turns import Clock, Speed, introspective
+from tests.support.simulator.strategies import JobRow, ServerRow, carried_out, snapshot_of, snapshots
+from tests.support.suite.examples import tried
 
 SETS = [*chain.from_iterable(combinations(INTROSPECTIONS, size) for size in (1, 2, 4))]
 PATIENT: dict[str, Introspection] = {

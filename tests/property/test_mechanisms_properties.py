@@ -15,9 +15,9 @@ from scheduler.mechanisms.opt import Opt, speed_bound
 from scheduler.mechanisms.tune import Tune
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.fifo import Fifo
-from tests.examples import tried
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.synergy import PROFILES, speeds
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.synergy import PROFILES, speeds
+from tests.support.suite.examples import tried
 
 quick = tried(30)
 FAIR = {

@@ -11,8 +11,8 @@ from scheduler.core.packing.free_gpus import Gang, Space
 from scheduler.core.round.config import Locality
 from scheduler.placement import LOCALITIES
 from scheduler.placement.relax import ANYWHERE
-from tests.examples import tried
-from tests.spaces import gang_of, space_of
+from tests.support.simulator.spaces import gang_of, space_of
+from tests.support.suite.examples import tried
 
 every_locality = pytest.mark.parametrize("locality", [kind() for kind in LOCALITIES.values()], ids=LOCALITIES)
 # Localities that only prefer some servers: whoever fits somewhere gets seats. The others may let a job wait.

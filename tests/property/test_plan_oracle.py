@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scheduler.choices import build_config
 from scheduler.core.model.queue_tree import water_fill
 from scheduler.core.round.plan_round import plan_round
-from tests.examples import tried
-from tests.strategies import NO_LIMIT, JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import NO_LIMIT, JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.suite.examples import tried
 
 quick = tried(60)
 one_gpu_jobs = st.lists(

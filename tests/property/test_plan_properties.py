@@ -18,8 +18,8 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.examples import tried
-from tests.strategies import carried_out, shuffled, snapshots
+from tests.support.simulator.strategies import carried_out, shuffled, snapshots
+from tests.support.suite.examples import tried
 
 # Every policy that orders jobs with every mechanism, and every locality under one policy that preempts and one that
 # does not: what a locality does never depends on where the order comes from.

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scheduler.choices import build_config
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from tests.replays import server
-from tests.strategies import QueueRow, snapshot_of
+from tests.support.simulator.replays import server
+from tests.support.simulator.strategies import QueueRow, snapshot_of
 
 ORDERS: list[tuple[str, Mapping[str, Any]]] = [
     ("fifo", {}),

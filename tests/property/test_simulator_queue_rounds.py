@@ -18,9 +18,9 @@ from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
-from tests.examples import tried
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
-from tests.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of
+from tests.support.simulator.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of
+from tests.support.suite.examples import tried
 
 quick = tried(6)
 

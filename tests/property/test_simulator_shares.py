@@ -15,8 +15,8 @@ from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.state.outcome import Outcome
-from tests.elastic import afs_profile
-from tests.examples import tried
+from tests.support.simulator.elastic import afs_profile
+from tests.support.suite.examples import tried
 
 CURVES = (afs_profile("vgg16-256"), afs_profile("bert-64"), afs_profile("resnet50-64"), Profile())
 QUEUES = QueueTable(

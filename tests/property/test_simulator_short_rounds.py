@@ -20,8 +20,8 @@ from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
-from tests.examples import tried
-from tests.strategies import GIB, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import GIB, QueueRow, ServerRow, snapshot_of
+from tests.support.suite.examples import tried
 
 quick = tried(4)
 

@@ -13,8 +13,8 @@ from scheduler.core.round.hypothetical import could_run, first_that_starts, most
 from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.begun import Begun, jobs_of
-from tests.examples import tried
-from tests.strategies import snapshots
+from tests.support.simulator.strategies import snapshots
+from tests.support.suite.examples import tried
 
 CONFIGS = [
     ("fifo", "consolidate", "proportional"),

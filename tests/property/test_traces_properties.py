@@ -15,7 +15,7 @@ from scheduler.simulator.traces import READERS, read_trace
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.readers import csv, parquet
 from scheduler.simulator.traces.trace import Trace, at_load, offered_load, window
-from tests.examples import tried
+from tests.support.suite.examples import tried
 
 quick = tried(60)
 

@@ -17,7 +17,7 @@ import redis
 from agents.protocol.messages import AttemptReport, AttemptWanted, ServerReport
 from agents.protocol.signing import Stamp, unseal
 from scheduler.management.broker_users import user_rules
-from tests.agent_server import KEY, SERVER_ID, AgentServer, marked, script, wait_for, wanted
+from tests.support.agents.server import KEY, SERVER_ID, AgentServer, marked, script, wait_for, wanted
 
 COUNTS = "import time\nn=0\nwhile True:\n  print(n,flush=True); n+=1; time.sleep(0.05)"
 

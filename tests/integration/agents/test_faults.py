@@ -22,7 +22,7 @@ from agents.protocol.errors import AlreadyRunning
 from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
 from agents.supervisor.stop import stop_all
-from tests.agent_server import AgentServer, attempt_id, marked, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, attempt_id, marked, script, wait_for, wanted
 
 COUNTS = "import time\nn=0\nwhile True:\n  print(n,flush=True); n+=1; time.sleep(0.05)"
 # A job that uses the request file as the runtime does.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent_server import AgentServer, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, script, wait_for, wanted
 
 FILL = """
 import os, time

@@ -9,7 +9,7 @@ import pytest
 
 from agents.files.cache_owners import cache_folder, owner_bytes
 from agents.protocol.messages import AttemptReport, AttemptWanted
-from tests.agent_server import SERVER_ID, AgentServer, script, wait_for, wanted
+from tests.support.agents.server import SERVER_ID, AgentServer, script, wait_for, wanted
 
 CORES = sorted(os.sched_getaffinity(0))
 MIB = 1024**2

@@ -14,7 +14,7 @@ import pytest
 from agents.host.cgroup import groups_of_host
 from agents.host.identity import send_signal
 from agents.protocol.messages import AttemptWanted
-from tests.agent_server import AgentServer, marked, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted
 
 MIB = 1024**2
 

@@ -15,7 +15,7 @@ from agents.host.identity import send_signal
 from agents.host.isolation import trial
 from agents.host.job_users import FIRST_UID, is_free, own_folder
 from agents.loop import CODE_PATH
-from tests.agent_server import AgentServer, marked, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted
 
 QUEUE = 7
 UID = FIRST_UID + QUEUE

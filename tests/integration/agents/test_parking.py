@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.agent_server import AgentServer, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, script, wait_for, wanted
 
 STEPS = """
 import sys, time

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.files.server_files import AttemptFiles
-from tests.agent_server import AgentServer, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, script, wait_for, wanted
 
 
 @pytest.fixture

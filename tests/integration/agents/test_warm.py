@@ -12,7 +12,7 @@ from agents.host.process import HostProcesses
 from agents.protocol.messages import AttemptWanted
 from agents.supervisor.child import ChildPlan
 from agents.supervisor.warm_child import may_take
-from tests.agent_server import AgentServer, marked, wait_for, wanted, warm_pids, warm_ready
+from tests.support.agents.server import AgentServer, marked, wait_for, wanted, warm_pids, warm_ready
 
 LOOK = """
 import json, os, random, resource, signal, sys

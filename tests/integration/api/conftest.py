@@ -30,11 +30,11 @@ from scheduler.models import (
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.accounts.tokens import token_create
-from tests.experiments import experiment_make
-from tests.factories import job_make, member_make, queue_make, round_make, server_make, user_make
-from tests.fakes import MemoryBell
-from tests.notices import webhook_make
-from tests.scenarios import scenario_make, trace_file_make
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.experiments import experiment_make
+from tests.support.rows.factories import job_make, member_make, queue_make, round_make, server_make, user_make
+from tests.support.rows.notices import webhook_make
+from tests.support.rows.scenarios import scenario_make, trace_file_make
 
 ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
 

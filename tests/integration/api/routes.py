@@ -8,9 +8,9 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.views import APIView
 
-from tests.experiments import experiment_body
 from tests.integration.api.conftest import World, spec
-from tests.scenarios import TRACE, scenario_body
+from tests.support.rows.experiments import experiment_body
+from tests.support.rows.scenarios import TRACE, scenario_body
 
 # Plain functions among the routes: they hold no rule because they tell nothing.
 PLAIN = {"healthz", "readyz", "version", "api-no-such-path", "api-no-such-version"}

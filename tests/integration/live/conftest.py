@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.notify import use_bell
-from tests.world import World
+from tests.support.live.world import World
 
 
 @pytest.fixture

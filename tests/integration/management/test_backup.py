@@ -15,7 +15,7 @@ FILL = """
 import django; django.setup()
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
-from tests.factories import job_make, queue_make
+from tests.support.rows.factories import job_make, queue_make
 for name in ("vision", "speech"):
     queue = queue_make(name, quota_gpus=len(name))
     job_make(queue, name=f"of-{name}")

@@ -16,7 +16,7 @@ from scheduler.models import Attempt, Experiment, Job, Lease, Round, Sample, Sce
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.cluster.overview import cluster_now
-from tests.factories import server_make, user_make
+from tests.support.rows.factories import server_make, user_make
 
 URL = "http://127.0.0.1:8000"
 

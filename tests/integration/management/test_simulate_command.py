@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError
 
 from scheduler.simulator.state.outcome import Summary
-from tests.simulations import BUSY, ROOT, figures, simulate, stable
+from tests.support.live.simulations import BUSY, ROOT, figures, simulate, stable
 
 TRACE = str(ROOT / "fixtures/traces/tiresias_60_job.csv")
 PROMISED = {

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError
 
 from tests.e2e.stack import wait_for
-from tests.simulations import BUSY, ROOT, figures, simulate, stable
+from tests.support.live.simulations import BUSY, ROOT, figures, simulate, stable
 
 
 def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:

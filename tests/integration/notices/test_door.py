@@ -7,7 +7,7 @@ import time
 import pytest
 
 from scheduler.notices.door import Refused, post, resolve, target_of
-from tests.notices import HERE, Receiver
+from tests.support.rows.notices import HERE, Receiver
 
 
 @pytest.mark.parametrize(

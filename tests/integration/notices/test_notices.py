@@ -29,9 +29,9 @@ from scheduler.services.accounts.webhooks import (
     webhook_test,
 )
 from scheduler.services.cluster.servers import server_drain
-from tests.factories import AT, job_make, member_make, queue_make, server_make, user_make
-from tests.fakes import MemoryBell
-from tests.notices import HERE, Receiver, delivery_make, webhook_make
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make, user_make
+from tests.support.rows.notices import HERE, Receiver, delivery_make, webhook_make
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,15 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.services.cluster.settings import cluster_row
-from tests.factories import job_make, member_make, queue_make, round_make, sample_make, server_make, user_make
+from tests.support.rows.factories import (
+    job_make,
+    member_make,
+    queue_make,
+    round_make,
+    sample_make,
+    server_make,
+    user_make,
+)
 
 ROLES = ("outsider", "viewer", "member", "lead", "org lead", "admin")
 

@@ -17,8 +17,8 @@ from scheduler import notify
 from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, StartEstimate, Webhook
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.settings import cluster_row
-from tests.factories import AT, job_make, queue_make, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, job_make, queue_make, user_make
 
 pytestmark = pytest.mark.django_db
 

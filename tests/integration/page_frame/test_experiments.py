@@ -13,9 +13,9 @@ from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Configuration, Experiment
 from scheduler.models.queue import Role
-from tests.experiments import experiment_make
-from tests.factories import job_make, member_make, queue_make, server_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.experiments import experiment_make
+from tests.support.rows.factories import job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
 

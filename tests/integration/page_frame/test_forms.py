@@ -9,8 +9,8 @@ from django.test import Client
 from scheduler.models import Membership, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.services.cluster.settings import cluster_row
-from tests.factories import user_make
 from tests.integration.page_frame.frame_world import World, world_make
+from tests.support.rows.factories import user_make
 
 pytestmark = pytest.mark.django_db
 PATH = "/queues/canary-vision"

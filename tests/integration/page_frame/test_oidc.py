@@ -12,9 +12,9 @@ from clusterweb.config.oidc import GroupRole, Oidc, load_oidc
 from frontend.pages.signin.oidc import _provider
 from scheduler import notify
 from scheduler.models import Event, Identity, Membership
-from tests.factories import queue_make, user_make
-from tests.fakes import MemoryBell
-from tests.oidc_provider import Provider
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import queue_make, user_make
+from tests.support.rows.oidc_provider import Provider
 
 pytestmark = pytest.mark.django_db
 

@@ -15,8 +15,8 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round, Sample
 from scheduler.models.server import ServerState
-from tests.factories import job_make, sample_make, server_make, user_make
 from tests.integration.page_frame.frame_world import ROLES, World, world_make
+from tests.support.rows.factories import job_make, sample_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from django.test import Client
 
 from scheduler.models import ApiToken
 from scheduler.services.accounts.tokens import token_user
-from tests.factories import AT
+from tests.support.rows.factories import AT
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a-long-enough-one"

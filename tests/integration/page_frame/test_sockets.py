@@ -17,8 +17,8 @@ from django.test import Client
 from frontend.components.consumers import LiveConsumer
 from scheduler import notify
 from scheduler.models import Membership, Queue
-from tests.factories import job_make, member_make, queue_make, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import job_make, member_make, queue_make, user_make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 

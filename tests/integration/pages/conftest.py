@@ -11,9 +11,9 @@ from django.db import transaction
 from django.test import override_settings
 
 from scheduler import notify
-from tests.fakes import MemoryBell
 from tests.integration.api.conftest import World
-from tests.page_world import full_world
+from tests.support.live.ports import MemoryBell
+from tests.support.pages.world import full_world
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from django.urls.converters import PathConverter, StringConverter
 from clusterweb.middleware import PUBLIC
 from tests.integration.api.conftest import World
 from tests.integration.pages.test_roles import EXPECTED
-from tests.page_forms import Form, forms_of
-from tests.page_routes import page_path, page_patterns
-from tests.page_world import page_arguments, page_paths
+from tests.support.pages.forms import Form, forms_of
+from tests.support.pages.routes import page_path, page_patterns
+from tests.support.pages.world import page_arguments, page_paths
 
 ROOT = Path(__file__).resolve().parents[3]
 ODD = {

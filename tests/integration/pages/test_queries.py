@@ -9,13 +9,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import JobState
-from tests.experiments import experiment_make
-from tests.factories import job_make, member_make, queue_make, round_make, sample_make, server_make
 from tests.integration.api.conftest import World
 from tests.integration.api.routes import api_routes, call_of
 from tests.integration.pages.test_roles import EXPECTED
-from tests.page_world import page_paths
-from tests.scenarios import scenario_make, trace_file_make
+from tests.support.pages.world import page_paths
+from tests.support.rows.experiments import experiment_make
+from tests.support.rows.factories import job_make, member_make, queue_make, round_make, sample_make, server_make
+from tests.support.rows.scenarios import scenario_make, trace_file_make
 
 MOST = 60  # queries of one page
 NOT_LISTED = {"metrics", "api-schema", "api-docs", "api-job-log-stream"}

@@ -6,8 +6,8 @@ import pytest
 from django.db import transaction
 
 from tests.integration.api.conftest import ROLES, World
-from tests.page_routes import page_path, page_patterns
-from tests.page_world import page_arguments
+from tests.support.pages.routes import page_path, page_patterns
+from tests.support.pages.world import page_arguments
 
 # What each role is answered, in the order of ROLES: anonymous, outsider, viewer, member, lead, admin.
 # Whoever is not signed in is sent to the sign-in page. 405 is a page that cannot be sent, or only be sent.

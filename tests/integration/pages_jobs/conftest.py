@@ -17,8 +17,8 @@ from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Job, Queue, Server
 from scheduler.models.queue import Role
-from tests.factories import job_make, member_make, queue_make, sample_make, server_make, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import job_make, member_make, queue_make, sample_make, server_make, user_make
 
 TABS = ("", "/why", "/logs", "/metrics", "/placement", "/profile", "/events", "/spec", "/attempts")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
-from tests.factories import queue_make
 from tests.integration.pages_jobs.conftest import Browser, Page, World, job_in
+from tests.support.rows.factories import queue_make
 
 FIELDS: dict[str, Any] = {
     "mode": "form",

@@ -13,7 +13,6 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.models import Attempt, Cluster, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import Wait, job_waits_record
-from tests.factories import attempt_make, job_make, job_move, server_make
 from tests.integration.pages_jobs.conftest import (
     TABS,
     Page,
@@ -24,6 +23,7 @@ from tests.integration.pages_jobs.conftest import (
     page_read,
     samples_of,
 )
+from tests.support.rows.factories import attempt_make, job_make, job_move, server_make
 
 HOSTILE = [
     "<script>canary()</script>",

@@ -11,8 +11,8 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job
 from scheduler.services.jobs.state import Wait, job_waits_record
-from tests.factories import job_make
 from tests.integration.pages_jobs.conftest import Page, World, job_in
+from tests.support.rows.factories import job_make
 
 
 def names(page: Page) -> list[str]:

@@ -7,8 +7,8 @@ import pytest
 from frontend.pages.jobs.logs.log_view import COUNTED_BYTES, TAIL_LINES
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
-from tests.factories import attempt_make, job_move
 from tests.integration.pages_jobs.conftest import Page, World, job_in, log_write, newest_attempt
+from tests.support.rows.factories import attempt_make, job_move
 
 
 def gutter(page: Page) -> list[str]:

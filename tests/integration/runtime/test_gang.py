@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.runtime.run import EXIT_STOPPED
-from tests.gang_ranks import Gang, Training
+from tests.support.agents.gang_ranks import Gang, Training
 
 STEPS = 400
 # Of a rank that joins, as if it had to import much.

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from agents.runtime.layer_placement import SplitTraining, measure_layers
 from agents.runtime.layer_plan import bytes_per_worker
-from tests.split_ranks import BATCH, model
+from tests.support.agents.split_ranks import BATCH, model
 
 STEPS = 12
 
@@ -24,7 +24,7 @@ def _train(tmp_path: Path, *, cut: int, ranks: int) -> dict[str, list[float]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     path = tmp_path / f"{cut}.json"
-    command = [sys.executable, "-m", "tests.split_ranks", str(cut), str(STEPS), str(path)]
+    command = [sys.executable, "-m", "tests.support.agents.split_ranks", str(cut), str(STEPS), str(path)]
     own = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "GLOO_SOCKET_IFNAME": "lo"}
     running = [subprocess.Popen(command, env={**os.environ, **own, "RANK": str(rank)}) for rank in range(ranks)]
     assert [process.wait(timeout=180) for process in running] == [0] * ranks

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agents.workloads import WORKLOADS
-from tests.runtime_job import REPOSITORY, JobFolder, process_environ
+from tests.support.agents.runtime_job import REPOSITORY, JobFolder, process_environ
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
 STEPS = 60

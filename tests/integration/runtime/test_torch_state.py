@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from agents.runtime import Run, StateMismatch, StateUnsavable
-from tests.runtime_job import JobFolder
+from tests.support.agents.runtime_job import JobFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
 

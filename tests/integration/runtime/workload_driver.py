@@ -21,7 +21,7 @@ from agents.runtime import Run
 from agents.workloads import WORKLOADS
 from agents.workloads.data import DataSet
 from agents.workloads.loop import Options, Workload, train
-from tests.runtime_job import JobFolder
+from tests.support.agents.runtime_job import JobFolder
 
 STEPS = 60
 STOP_IN_STEP = 22

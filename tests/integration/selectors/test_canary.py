@@ -32,7 +32,7 @@ from scheduler.selectors.visibility import (
 )
 from scheduler.services.jobs.state import Wait, job_waits_record
 from scheduler.services.queues.quotas import membership_set
-from tests.factories import (
+from tests.support.rows.factories import (
     AT,
     job_make,
     member_make,

@@ -11,7 +11,7 @@ from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs.datasets import MOST_ITEMS, job_bad_items
-from tests import factories
+from tests.support.rows import factories
 
 pytestmark = pytest.mark.django_db
 

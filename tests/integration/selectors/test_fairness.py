@@ -10,7 +10,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.selectors.cluster.fairness import quantile, rho_of
 from scheduler.selectors.cluster.overview import fairness
-from tests.factories import AT, job_make, queue_make, server_make, user_make
+from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 

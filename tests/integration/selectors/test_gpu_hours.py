@@ -9,7 +9,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.gpu_hours import KINDS
 from scheduler.models import Attempt, Lease
 from scheduler.selectors.cluster.gpu_hours import gpu_hours
-from tests.factories import AT, job_make, queue_make, round_make, sample_make, server_make, user_make
+from tests.support.rows.factories import AT, job_make, queue_make, round_make, sample_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)

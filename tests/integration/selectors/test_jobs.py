@@ -29,7 +29,7 @@ from scheduler.selectors.jobs.listing import (
 from scheduler.selectors.visibility import require_job
 from scheduler.services.jobs.actions import job_cancel, job_suspend
 from scheduler.services.jobs.state import Wait, job_waits_record
-from tests.factories import (
+from tests.support.rows.factories import (
     AT,
     attempt_make,
     job_make,

@@ -9,7 +9,7 @@ from django.conf import LazySettings
 
 from scheduler.models import Attempt
 from scheduler.selectors.jobs.logs import LOG_EMPTY, LOG_GONE, NO_LOG_YET, log_from, log_open, log_tail
-from tests.factories import AT, ulid_make
+from tests.support.rows.factories import AT, ulid_make
 
 LINE = b"step 000123 loss 1.2345 rate 3.42 steps/s of the training job\n"
 

@@ -25,7 +25,16 @@ from scheduler.selectors.cluster.overview import (
 from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
 from scheduler.selectors.cluster.servers import server_detail, server_list
 from scheduler.selectors.queues.tree import queue_detail, queue_list
-from tests.factories import AT, job_make, member_make, queue_make, round_make, sample_make, server_make, user_make
+from tests.support.rows.factories import (
+    AT,
+    job_make,
+    member_make,
+    queue_make,
+    round_make,
+    sample_make,
+    server_make,
+    user_make,
+)
 
 pytestmark = pytest.mark.django_db
 

@@ -19,7 +19,7 @@ from scheduler.models.queue import Role
 from scheduler.selectors.queues.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
 from scheduler.selectors.times import iso
 from scheduler.services.queues.quotas import queue_change_quota
-from tests.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
 
 HOUR = timedelta(hours=1)
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from scheduler.models import IdempotencyKey
 from scheduler.services.idempotency import Answer, KeyReused, idempotent
-from tests.factories import AT, user_make
+from tests.support.rows.factories import AT, user_make
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job
 from scheduler.notify import use_bell
 from scheduler.services.jobs.state import Wait, job_event, job_transition, job_waits_record
-from tests.factories import AT, job_make, queue_make, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, job_make, queue_make, user_make
 
 pytestmark = pytest.mark.django_db
 

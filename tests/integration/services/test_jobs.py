@@ -13,7 +13,8 @@ from scheduler.models import Event, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
-from tests.factories import (
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import (
     AT,
     GIB,
     SerialIds,
@@ -24,7 +25,6 @@ from tests.factories import (
     server_make,
     spec_make,
 )
-from tests.fakes import MemoryBell
 
 pytestmark = pytest.mark.django_db
 

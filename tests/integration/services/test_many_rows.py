@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from scheduler.models import Job
 from scheduler.services.many_rows import Change, rows_update
-from tests.factories import AT, job_make
+from tests.support.rows.factories import AT, job_make
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ import pytest
 from django.apps import apps
 
 from scheduler.models import Cluster, ShadowRound
-from tests.factories import AT
+from tests.support.rows.factories import AT
 
 pytestmark = pytest.mark.django_db
 

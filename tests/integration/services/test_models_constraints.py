@@ -35,8 +35,8 @@ from scheduler.models import (
     UsageHour,
 )
 from scheduler.models.queue import Role
-from tests.experiments import experiment_make
-from tests.factories import (
+from tests.support.rows.experiments import experiment_make
+from tests.support.rows.factories import (
     AT,
     attempt_make,
     job_make,
@@ -46,8 +46,8 @@ from tests.factories import (
     ulid_make,
     user_make,
 )
-from tests.notices import delivery_make, webhook_make
-from tests.scenarios import scenario_make
+from tests.support.rows.notices import delivery_make, webhook_make
+from tests.support.rows.scenarios import scenario_make
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Event, Queue
 from scheduler.models.queue import Role
 from scheduler.services.queues.idle import queue_set_idle
-from tests.factories import AT, member_make, queue_make
+from tests.support.rows.factories import AT, member_make, queue_make
 
 pytestmark = pytest.mark.django_db
 

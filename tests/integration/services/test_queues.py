@@ -11,7 +11,7 @@ from scheduler.models import Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.services.permission import OPERATOR
 from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
-from tests.factories import AT, job_make, member_make, queue_make, user_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, user_make
 
 pytestmark = pytest.mark.django_db
 

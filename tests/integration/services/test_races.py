@@ -26,8 +26,8 @@ from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs.actions import job_cancel, job_submit, job_suspend
 from scheduler.services.jobs.state import job_transition
 from scheduler.services.queues.quotas import queue_change_quota
-from tests.factories import AT, SerialIds, job_make, member_make, queue_make, spec_make, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, SerialIds, job_make, member_make, queue_make, spec_make, user_make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -35,7 +35,7 @@ from scheduler.services.cluster.servers import server_drain, server_register, se
 from scheduler.services.cluster.settings import settings_change
 from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
 from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
-from tests.factories import (
+from tests.support.rows.factories import (
     AT,
     SerialIds,
     job_make,

@@ -14,8 +14,8 @@ from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.cluster.servers import agent_config, server_drain, server_register, server_undrain
 from scheduler.services.permission import OPERATOR
-from tests.factories import AT, server_make, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 

@@ -10,8 +10,8 @@ from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
 from scheduler.services.cluster.settings import cluster_row, settings_change
-from tests.factories import AT, user_make
-from tests.fakes import MemoryBell
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, user_make
 
 pytestmark = pytest.mark.django_db
 

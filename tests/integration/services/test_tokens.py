@@ -10,7 +10,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken, Event
 from scheduler.services.accounts.tokens import MOST_TOKENS, token_create, token_revoke, token_user
-from tests.factories import AT, user_make
+from tests.support.rows.factories import AT, user_make
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from scheduler.notify import use_bell
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.queues.quotas import queue_limit_users
 from scheduler.whatif.preview import job_preview
-from tests.factories import AT, member_make, spec_make
-from tests.world import World
+from tests.support.live.world import World
+from tests.support.rows.factories import AT, member_make, spec_make
 
 pytestmark = pytest.mark.django_db
 

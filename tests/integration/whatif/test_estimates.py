@@ -9,8 +9,8 @@ from scheduler.models import Cluster, Job, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.estimates import Estimator, estimates_close, estimates_make
-from tests.factories import AT, attempt_make, full_cluster, job_make, job_move, queue_make, server_make
-from tests.fakes import memory_ports
+from tests.support.live.ports import memory_ports
+from tests.support.rows.factories import AT, attempt_make, full_cluster, job_make, job_move, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = AT + timedelta(hours=1)

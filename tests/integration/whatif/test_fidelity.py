@@ -12,9 +12,9 @@ from scheduler.models import Job, Scenario
 from scheduler.notify import use_bell
 from scheduler.services.whatif.scenarios import scenario_create
 from tests.e2e.stack import wait_for
-from tests.lived import Lived, workload
-from tests.scenarios import scenario_body
-from tests.whatif_world import Worlds
+from tests.support.live.lived import Lived, workload
+from tests.support.rows.scenarios import scenario_body
+from tests.support.rows.whatif_world import Worlds
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 # The replay starts jobs at once, the live cluster at its next round; nothing else differs.

@@ -21,9 +21,9 @@ from scheduler.services.accounts.tokens import token_create
 from scheduler.services.whatif import trace_checks
 from scheduler.services.whatif.files import trace_file_create, trace_file_delete
 from scheduler.simulator.traces import read_trace
-from tests.factories import AT, member_make, queue_make, user_make
-from tests.fakes import MemoryBell
-from tests.scenarios import TRACE, scenario_make
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, member_make, queue_make, user_make
+from tests.support.rows.scenarios import TRACE, scenario_make
 
 pytestmark = pytest.mark.django_db
 HEADER = b"arrival_s,run_s,num_gpus,name\n"  # long names, so that a large file has few rows

@@ -14,7 +14,7 @@ from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.check import spec_check
 from scheduler.whatif.estimates import estimates_close, estimates_make
 from scheduler.whatif.preview import job_preview
-from tests.factories import AT, attempt_make, full_cluster, job_make, job_move, server_make
+from tests.support.rows.factories import AT, attempt_make, full_cluster, job_make, job_move, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = AT + timedelta(hours=1)

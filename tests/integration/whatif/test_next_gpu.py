@@ -9,7 +9,7 @@ from scheduler.models import Cluster, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.next_gpu import next_gpu
-from tests.factories import AT, job_make, member_make, queue_make, server_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = AT + timedelta(hours=1)

@@ -16,7 +16,7 @@ from scheduler.selectors.visibility import Actor
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
 from scheduler.whatif.quota_forecast import quota_forecast
-from tests.factories import job_make, member_make, queue_make, server_make, user_make
+from tests.support.rows.factories import job_make, member_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 HOUR_S = 3600.0

@@ -32,9 +32,9 @@ from scheduler.simulator.study.starting_points import columns_to_json
 from scheduler.whatif.bases import unpacked
 from scheduler.whatif.runner import LOST_AFTER, MOST_ATTEMPTS, Runner
 from tests.e2e.stack import wait_for
-from tests.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
-from tests.scenarios import SMALL, TRACE, scenario_body, trace_file_make
-from tests.whatif_world import Worlds
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
+from tests.support.rows.scenarios import SMALL, TRACE, scenario_body, trace_file_make
+from tests.support.rows.whatif_world import Worlds
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CLUSTER = Cluster(groups=(ServerGroup(count=2, gpus=4, cpus=16, memory_bytes=1e11),))

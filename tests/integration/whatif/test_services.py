@@ -20,9 +20,9 @@ from scheduler.selectors.visibility import groups_allowed, require_scenario, sce
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import MOST_OPEN_OF_USER, scenario_create, scenario_delete
-from tests.factories import AT, job_make, member_make, queue_make, server_make, user_make
-from tests.fakes import MemoryBell
-from tests.scenarios import TRACE, scenario_body, scenario_make
+from tests.support.live.ports import MemoryBell
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make, user_make
+from tests.support.rows.scenarios import TRACE, scenario_body, scenario_make
 
 pytestmark = pytest.mark.django_db
 PAST = {"kind": "past", "since": AT.isoformat(), "until": (AT + timedelta(hours=1)).isoformat()}

@@ -16,7 +16,7 @@ from scheduler.models import Event, Job, Lease, Shadow, ShadowRound, ShadowScore
 from scheduler.services.cluster.settings import cluster_row, settings_change
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 from scheduler.whatif.shadow import ShadowPlanner, rounds_plan, scoring_begin
-from tests.factories import AT, job_make, queue_make, round_make, server_make, user_make
+from tests.support.rows.factories import AT, job_make, queue_make, round_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from scheduler.models import Cluster, Job
 from scheduler.selectors.times import iso
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.unblock import job_unblockers
-from tests.factories import AT, job_make, member_make, queue_make, server_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = AT + timedelta(hours=1)

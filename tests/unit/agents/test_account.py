@@ -9,7 +9,7 @@ from agents.core import supervision_events as ev
 from agents.core.ending import Exit
 from agents.core.records import JobLine
 from agents.protocol.messages import Wanted
-from tests.supervised import Attempt, measured, progress
+from tests.support.agents.supervised import Attempt, measured, progress
 
 MIB = 1024**2
 

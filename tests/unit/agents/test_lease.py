@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.agent_fake_job import Job
-from tests.agent_fakes import FakeHost
-from tests.agent_server import wanted
+from tests.support.agents.fake_job import Job
+from tests.support.agents.fakes import FakeHost
+from tests.support.agents.server import wanted
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from agents.core import supervision_events as ev
 from agents.core.records import JobLine
-from tests.supervised import Attempt
+from tests.support.agents.supervised import Attempt
 
 STILL = (signal.SIGSTOP, signal.SIGCONT)
 

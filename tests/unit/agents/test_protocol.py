@@ -22,7 +22,7 @@ from agents.protocol.signing import (
     seal,
     unseal,
 )
-from tests.agent_server import KEY, SERVER_ID, wanted
+from tests.support.agents.server import KEY, SERVER_ID, wanted
 
 OTHER_SERVER = "szzzzzzzzzzz"
 STAMP = Stamp(epoch=1, generation=2, sequence=3)

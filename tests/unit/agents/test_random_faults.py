@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from agents.core.events import Tick
 from agents.protocol.messages import Wanted
-from tests.agent_fake_job import Job
-from tests.agent_fakes import STEP_S, Crash, FakeHost
-from tests.agent_server import wanted
+from tests.support.agents.fake_job import Job
+from tests.support.agents.fakes import STEP_S, Crash, FakeHost
+from tests.support.agents.server import wanted
 
 TTL_S = 8.0
 # What a process manager takes to start the agent again.

@@ -5,7 +5,7 @@ import pytest
 from agents.core.records import JobLine, SupervisorState, encode
 from agents.protocol.messages import AttemptReport
 from agents.protocol.ports import ProcessIdentity
-from tests.agent_server import attempt_id
+from tests.support.agents.server import attempt_id
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 
 from agents.core import events as ev
 from agents.core.reporter import CEILING_STEP
-from tests.agent_fake_job import Job
-from tests.agent_fakes import FakeHost
-from tests.agent_server import wanted
+from tests.support.agents.fake_job import Job
+from tests.support.agents.fakes import FakeHost
+from tests.support.agents.server import wanted
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from agents.simulated.run import message_of
 from agents.simulated.server import SimulatedServer, log_line
 from scheduler.broker import celery_message
 from scheduler.management.virtual_doors import VirtualClock
-from tests.agent_server import KEY, SERVER_ID, MailBox, wanted
+from tests.support.agents.server import KEY, SERVER_ID, MailBox, wanted
 
 
 class Simulated:

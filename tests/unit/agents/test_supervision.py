@@ -7,7 +7,7 @@ import pytest
 from agents.core import supervision_events as ev
 from agents.core.ending import Exit
 from agents.protocol.messages import Wanted
-from tests.supervised import TRAINER, Attempt
+from tests.support.agents.supervised import TRAINER, Attempt
 
 
 def test_job_is_started_reported_and_completed() -> None:

@@ -13,7 +13,7 @@ from agents.telemetry import find_probe, nvml, sampler
 from agents.telemetry.cpu import CpuSlots
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.nvml import NvmlGpus
-from tests.agent_server import AgentServer, wait_for
+from tests.support.agents.server import AgentServer, wait_for
 
 
 class FakeDriver:

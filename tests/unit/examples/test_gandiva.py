@@ -5,8 +5,8 @@ import pytest
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from tests.strategies import ServerRow, snapshot_of
-from tests.turns import introspective
+from tests.support.live.turns import introspective
+from tests.support.simulator.strategies import ServerRow, snapshot_of
 
 HOUR_S = 3_600.0
 

@@ -14,7 +14,7 @@ from scheduler.choices import build_config
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.traces import read_trace
-from tests.strategies import ServerRow, snapshot_of
+from tests.support.simulator.strategies import ServerRow, snapshot_of
 
 CLUSTER = snapshot_of([], [ServerRow()] * 4)
 AS_RELEASED = {"repack": True, "sort_by_demand": False}

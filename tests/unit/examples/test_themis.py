@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.core.model.profile import Profile
 from scheduler.policies.themis import Market
-from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import NOW_S, JobRow, ServerRow, snapshot_of
 
 # Throughput falls behind the number of GPUs: k^0.9.
 CURVE = Profile(scaling=tuple((float(gpus), gpus**0.9) for gpus in range(1, 9)))

@@ -18,8 +18,8 @@ from scheduler.core.operations.metrics import percentile
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Outcome
-from tests.replays import job, server
-from tests.strategies import QueueRow, snapshot_of
+from tests.support.simulator.replays import job, server
+from tests.support.simulator.strategies import QueueRow, snapshot_of
 
 TRACES = Path("fixtures/traces")
 LEVELS: dict[str, object] = {"queue_limits_gpu_s": [3_250, 7_200, 18_000]}

@@ -9,8 +9,8 @@ from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.model.trial import TrialKind
 from scheduler.introspection.growth import Growth
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
-from tests.turns import Clock, Speed, introspective
+from tests.support.live.turns import Clock, Speed, introspective
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 ELASTIC = JobRow(num_gpus=2, min_gpus=2, max_gpus=8, rate=1.0, first_start_s=0.0, seats=((0, 2),))
 

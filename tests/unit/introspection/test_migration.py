@@ -8,8 +8,8 @@ from scheduler.core.model.plan import Plan, PreemptRule
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.model.trial import TrialKind, Verdict
 from scheduler.introspection.migration import Migration
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.turns import Clock, introspective
+from tests.support.live.turns import Clock, introspective
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 RUNS = JobRow(rate=1.0, first_start_s=0.0)
 

@@ -14,8 +14,8 @@ from scheduler.core.round.invariants import check
 from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.turns import Clock, by_pair, introspective
+from tests.support.live.turns import Clock, by_pair, introspective
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
 def _pair_clock(first: float, second: float, *, jobs: int = 2, gpus: int = 1) -> Clock:

@@ -12,8 +12,8 @@ from scheduler.core.model.trial import Trial, TrialKind
 from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.draws import Draws
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
-from tests.turns import Clock, introspective
+from tests.support.live.turns import Clock, introspective
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 
 def _cluster(jobs: list[JobRow], *gpus: int) -> Snapshot:

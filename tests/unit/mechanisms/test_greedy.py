@@ -9,7 +9,7 @@ from scheduler.choices import build_config
 from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.profile import demand, parse_profile, sensitivity
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 PROFILES = {
     name: parse_profile(data)

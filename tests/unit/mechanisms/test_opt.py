@@ -10,8 +10,8 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.opt import speed_bound
 from scheduler.mechanisms.programs import JobClass, Point, best_division, efficient
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.synergy import PROFILES, job, speeds
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.synergy import PROFILES, job, speeds
 
 EXAMPLE_A = ([job(name) for name in ("resnet18", "mobilenet", "gnmt", "lstm")], ServerRow(num_gpus=4, num_cpus=12))
 EXAMPLE_B = ([job(name) for name in ["resnet18"] * 2 + ["gnmt"] * 3 + ["lstm"] * 3], ServerRow())

@@ -10,7 +10,7 @@ from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
 from scheduler.mechanisms.places import best_places, placed
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)

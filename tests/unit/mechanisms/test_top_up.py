@@ -11,8 +11,8 @@ from scheduler.core.model.tables import Placements
 from scheduler.core.packing.draft import Draft
 from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.top_up import top_up
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.synergy import job, speeds
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.synergy import job, speeds
 
 
 def run(jobs: list[JobRow], server: ServerRow, *servers: ServerRow) -> Plan:

@@ -12,7 +12,7 @@ from scheduler.core.model.profile import Profile, demand, parse_profile, sensiti
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 PROFILES = {
     name: parse_profile(data)

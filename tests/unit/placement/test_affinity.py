@@ -5,8 +5,8 @@ import pytest
 from scheduler.choices import build_config
 from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.affinity import Affinity, size_class
-from tests.spaces import gang_of, space_of
-from tests.strategies import JobRow, ServerRow, carried_out, snapshot_of
+from tests.support.simulator.spaces import gang_of, space_of
+from tests.support.simulator.strategies import JobRow, ServerRow, carried_out, snapshot_of
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16)])

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.placement.any import AnyGpus
-from tests.spaces import gang_of, space_of
+from tests.support.simulator.spaces import gang_of, space_of
 
 
 @pytest.mark.parametrize(

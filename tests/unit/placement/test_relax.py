@@ -18,8 +18,8 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from tests.spaces import counts, gang_of, space_of
-from tests.strategies import JobRow, ServerRow, job_table, snapshot_of
+from tests.support.simulator.spaces import counts, gang_of, space_of
+from tests.support.simulator.strategies import JobRow, ServerRow, job_table, snapshot_of
 
 EXAMPLE = [8, 6, 4, 4, 3, 2, 2, 1, 1, 1]
 

@@ -9,8 +9,8 @@ from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile, locality
 from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.skew import Skew, learn_pack_limit
-from tests.spaces import gang_of, space_of
-from tests.strategies import JobRow, ServerRow, job_table, snapshot_of
+from tests.support.simulator.spaces import gang_of, space_of
+from tests.support.simulator.strategies import JobRow, ServerRow, job_table, snapshot_of
 
 # Largest tensor over model size, from the tensor lists of the released Tiresias simulator.
 SKEWS = {

@@ -9,8 +9,8 @@ from scheduler.policies.afs_l import AfsL
 from scheduler.policies.maxmin import Maxmin
 from scheduler.policies.optimus import Optimus
 from scheduler.policies.srtf import Srtf
-from tests.elastic import afs_profile, completions_s, elastic_job, holding
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.elastic import afs_profile, completions_s, elastic_job, holding
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 MODELS = {"bert-64": 1.0, "resnet50-256": 2.0, "vgg16-256": 4.0}  # hours of work on one GPU
 

@@ -7,8 +7,8 @@ import pytest
 
 from scheduler.core.model.profile import Profile
 from scheduler.policies.afs_p import AfsP
-from tests.elastic import elastic_job, holding
-from tests.strategies import ServerRow, snapshot_of
+from tests.support.simulator.elastic import elastic_job, holding
+from tests.support.simulator.strategies import ServerRow, snapshot_of
 
 STEEP = Profile(scaling=((1.0, 1.0), (2.0, 1.8)))
 FLAT = Profile(scaling=((1.0, 1.0), (2.0, 1.4)))

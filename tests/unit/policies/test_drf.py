@@ -9,7 +9,7 @@ from scheduler.choices import build_config
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies.drf import Drf
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 GB = 1e9
 

@@ -6,7 +6,7 @@ import pytest
 from scheduler.choices import build_config
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies.fair import Fair, queue_weights
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 TWO = [QueueRow(weight=2.0), QueueRow(weight=1.0)]
 

@@ -8,7 +8,7 @@ from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of, snapshots
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of, snapshots
 
 FILLS = build_config(policy="fifo", mechanism="proportional")
 STRICT = build_config(policy="fifo", policy_options={"backfill": False}, mechanism="proportional")

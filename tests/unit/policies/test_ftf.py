@@ -9,8 +9,8 @@ import pytest
 
 from scheduler.policies.ftf import Ftf, fairness
 from scheduler.policies.math import leases
-from tests.replays import job, replay
-from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
+from tests.support.simulator.replays import job, replay
+from tests.support.simulator.strategies import NOW_S, JobRow, ServerRow, snapshot_of
 
 
 def rho(row: JobRow, servers: int = 1) -> float:

@@ -9,8 +9,8 @@ import pytest
 from scheduler.core.round.config import ChangesBySelf, Promotes
 from scheduler.policies.gittins import YARN_SERVICES_GPU_S, Gittins
 from scheduler.policies.las import Las
-from tests.replays import job, replay
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.replays import job, replay
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 TALK = [job(2, 2.0), job(1, 8.0), job(2, 6.0)]
 HISTORY = [4, 8, 12]

@@ -8,8 +8,8 @@ from scheduler.core.round.config import ChangesBySelf, Promotes
 from scheduler.policies.fifo import Fifo
 from scheduler.policies.las import Las
 from scheduler.policies.srtf import Srtf
-from tests.replays import job, replay
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.replays import job, replay
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 RUNS = ((0, 1),)
 SERVERS = [ServerRow()]

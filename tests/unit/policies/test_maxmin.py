@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.policies.maxmin import Maxmin
-from tests.elastic import elastic_job
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.elastic import elastic_job
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 
 from scheduler.core.model.profile import scaling
 from scheduler.policies.optimus import Optimus
-from tests.elastic import afs_profile, elastic_job
-from tests.strategies import ServerRow, snapshot_of
+from tests.support.simulator.elastic import afs_profile, elastic_job
+from tests.support.simulator.strategies import ServerRow, snapshot_of
 
 MODELS = ("vgg16-256", "bert-64", "resnet50-64", "gpt2-256")
 

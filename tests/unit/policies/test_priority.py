@@ -5,7 +5,7 @@ import numpy as np
 from scheduler.choices import build_config
 from scheduler.core.model.plan import PreemptRule
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
 def running_after(rows: list[JobRow], **options: bool) -> set[int]:

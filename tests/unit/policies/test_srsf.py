@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from scheduler.policies.srsf import Srsf
-from tests.replays import job, replay
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.replays import job, replay
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
 def test_the_tiresias_example() -> None:

@@ -4,8 +4,8 @@ import math
 
 from scheduler.core.model.profile import Profile
 from scheduler.policies.srtf import Srtf
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.synergy import PROFILES
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.synergy import PROFILES
 
 
 def test_jobs_count_by_the_time_at_their_share() -> None:

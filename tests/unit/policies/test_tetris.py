@@ -12,7 +12,7 @@ from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies.drf import Drf
 from scheduler.policies.tetris import Tetris, among_the_fair
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 GB = 1e9
 

@@ -11,8 +11,8 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.time_fractions import fair_fractions
 from scheduler.policies.math.auction import NOTHING, Bid, award, levels
 from scheduler.policies.themis import Market, Themis, offered_jobs
-from tests.elastic import elastic_job, holding
-from tests.strategies import NOW_S, JobRow, ServerRow, snapshot_of
+from tests.support.simulator.elastic import elastic_job, holding
+from tests.support.simulator.strategies import NOW_S, JobRow, ServerRow, snapshot_of
 
 # Work, most GPUs, age and work left of three apps; speed(k) = min(k, most)^0.9.
 APPS = {"A": (8.0, 4, 4.0, 6.0), "B": (16.0, 8, 2.0, 14.0), "C": (4.0, 2, 0.0, 4.0)}

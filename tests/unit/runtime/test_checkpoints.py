@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agents.runtime import Run
-from tests.runtime_job import JobFolder
+from tests.support.agents.runtime_job import JobFolder
 
 
 @pytest.fixture

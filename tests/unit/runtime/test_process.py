@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agents.runtime
-from tests.runtime_job import JobFolder, process_environ
+from tests.support.agents.runtime_job import JobFolder, process_environ
 
 
 @pytest.fixture

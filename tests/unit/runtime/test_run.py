@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.runtime import EXIT_STOPPED, BadEnvironment, Run
-from tests.runtime_job import JobFolder, SteppingClock
+from tests.support.agents.runtime_job import JobFolder, SteppingClock
 
 
 @pytest.fixture(autouse=True)

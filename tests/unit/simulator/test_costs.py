@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.model.profile import scaling
 from scheduler.simulator.state.costs import Change, Manager, ReconfigurationCosts, coalesced, thrashing_replay
-from tests.elastic import afs_profile
+from tests.support.simulator.elastic import afs_profile
 
 VGG = afs_profile("vgg16-256")
 

@@ -15,8 +15,18 @@ from scheduler.simulator.forecasts.run_times import LEAST_ENDED, Ended, RunTimes
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.traces import open_trace
-from tests.estimates_replay import DAY_S, QUEUES, SERVERS, bounds_said, look, state_at, told, waits_of, workload
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.estimates_replay import (
+    DAY_S,
+    QUEUES,
+    SERVERS,
+    bounds_said,
+    look,
+    state_at,
+    told,
+    waits_of,
+    workload,
+)
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Outcome
-from tests.strategies import ServerRow, snapshot_of
-from tests.turns import introspective
+from tests.support.live.turns import introspective
+from tests.support.simulator.strategies import ServerRow, snapshot_of
 
 MINUTE_S = 60.0
 HOUR_S = 3_600.0

@@ -11,7 +11,7 @@ from scheduler.core.model.tables import QueueTable, Snapshot
 from scheduler.simulator.forecasts.futures import Submitted
 from scheduler.simulator.forecasts.quota_forecast import Forecast, forecast, wait_quantiles
 from scheduler.simulator.forecasts.run_times import Ended
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 HOUR_S = 3600.0
 CONFIG = build_config(policy="fifo", locality="consolidate", mechanism="proportional")

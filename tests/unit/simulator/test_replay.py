@@ -19,7 +19,7 @@ from scheduler.simulator.replay.saving import UnusableStateError
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.retries import ByRules
-from tests.strategies import QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
 
 PROFILES = {
     name: parse_profile(data)

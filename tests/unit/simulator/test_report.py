@@ -15,7 +15,7 @@ from scheduler.simulator.report.curves import (
     waits_by_gang,
 )
 from scheduler.simulator.state.outcome import Outcome, Stays
-from tests.outcomes import outcome_of, records_of, series_of, stays_of
+from tests.support.simulator.outcomes import outcome_of, records_of, series_of, stays_of
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=400))

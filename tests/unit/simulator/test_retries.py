@@ -8,8 +8,8 @@ from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.retries import ByRules, with_smoke_runs
-from tests.strategies import ServerRow, snapshot_of
-from tests.turns import introspective
+from tests.support.live.turns import introspective
+from tests.support.simulator.strategies import ServerRow, snapshot_of
 
 MINUTE_S = 60.0
 BROKEN = SimJob(arrival_s=0.0, num_gpus=8, run_s=3_600.0, failures=(Failure(after_s=600.0, cause="syntax"),) * 20)

@@ -10,7 +10,7 @@ from scheduler.simulator.report.summary_text import as_json, mean_of, table, tim
 from scheduler.simulator.state.outcome import Summary
 from scheduler.simulator.study.arms import Arm
 from scheduler.simulator.study.study import Result
-from tests.outcomes import outcome_of, records_of
+from tests.support.simulator.outcomes import outcome_of, records_of
 
 
 def result(policy: str, jct_s: float, *, seed: int = 0) -> Result:

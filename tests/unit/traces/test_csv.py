@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.readers import csv
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "arrival_s,num_gpus,run_s,name,owner,queue,model,priority,weight,min_gpus,max_gpus,max_servers,min_cpus,"
 HEADER += "min_memory_bytes,failures\n"

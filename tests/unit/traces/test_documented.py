@@ -8,7 +8,7 @@ import pytest
 from scheduler.simulator.traces import READERS
 from scheduler.simulator.traces.readers import csv
 from scheduler.simulator.workloads import GENERATORS
-from tests.traces import trace_of
+from tests.support.simulator.traces import trace_of
 
 TEXT = Path("docs/traces.md").read_text(encoding="utf-8")
 # Heading: the text below it.

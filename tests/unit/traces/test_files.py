@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.simulator.traces import READERS, open_trace, read_trace
 from scheduler.simulator.traces.errors import TraceError
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 CSV = "arrival_s,num_gpus,run_s\n0,1,60\n5,2,30\n"
 

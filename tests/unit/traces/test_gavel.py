@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.model.profile import locality, packed, scaling
 from scheduler.simulator.speeds.measured import gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.traces import PROFILES, read_trace
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 
 def line(model: str = "ResNet-50 (batch size 64)", steps: object = 2931, gpus: object = 1, arrival: object = 0) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 ROW = "{id},u1,vcA,{gpus},16,1,COMPLETED,{submit},2020-04-01 10:00:00,2020-04-01 11:00:00,{run},120\n"

@@ -1,6 +1,6 @@
 """Microsoft ITP 2021."""
 
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "job_id, submission_time, duration, num_gpu\n"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scheduler.simulator.traces import read_trace
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.traces.readers import parquet
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 
 def packed(**columns: Any) -> bytes:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from statistics import mean, median
 
 from scheduler.simulator.traces import read_trace
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "timestamp,submit_s,duration_s,num_gpus,gpu_time_s,vc\n"
 

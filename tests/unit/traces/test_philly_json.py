@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 
 def attempt(start: str | None, end: str | None, *gpus: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import pytest
 from scheduler.core.model.profile import locality, scaling
 from scheduler.simulator.speeds.measured import iteration_s, pollux_models
 from scheduler.simulator.traces import PROFILES, read_trace
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 

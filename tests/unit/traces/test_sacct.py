@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "JobID|User|Account|Partition|State|Submit|Start|End|Elapsed|AllocTRES\n"
 TIMES = "2024-01-02T03:00:00|2024-01-02T03:10:00|2024-01-02T05:10:00|02:00:00"

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.model.profile import demand
 from scheduler.simulator.traces import read_trace
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "job_id,model,arrival_time_s,total_iterations,gpu_demand\n"
 

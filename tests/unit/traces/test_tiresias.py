@@ -7,7 +7,7 @@ import pytest
 from scheduler.simulator.traces import read_trace
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.readers.tiresias import read_services
-from tests.traces import refusal_of, trace_of
+from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 

@@ -10,8 +10,8 @@ from django.test import Client
 from scheduler.models import ApiToken, Queue
 from scheduler.models.queue import Role
 from scheduler.services.accounts.tokens import token_create
-from tests.factories import member_make
 from tests.integration.api.conftest import World
+from tests.support.rows.factories import member_make
 
 
 def send(client: Client, method: str, path: str, body: Any = None, **headers: str) -> Any:

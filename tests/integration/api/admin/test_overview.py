@@ -1,8 +1,8 @@
 """What a live page reads when it connects, the feed, and who one is."""
 
 from scheduler.core.model.lifecycle import JobState
-from tests.factories import job_make
 from tests.integration.api.conftest import World
+from tests.support.rows.factories import job_make
 
 
 def test_overview_merges_what_one_may_not_see(world: World) -> None:

@@ -28,9 +28,9 @@ from schemathesis.specs.openapi.checks import (
 
 from scheduler.api.jobs.schemas import openapi_document
 from scheduler.services.accounts.tokens import SCOPES
-from tests.examples import tried
 from tests.integration.api.conftest import World
 from tests.integration.api.routes import Route, api_routes, call_of
+from tests.support.suite.examples import tried
 
 UNDESCRIBED = {"metrics", "api-schema", "api-docs"}
 ROUTES = [route for route in api_routes() if route.name not in UNDESCRIBED]

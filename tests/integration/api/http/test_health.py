@@ -13,8 +13,8 @@ from scheduler.api.health import views as health
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, UsageHour
 from scheduler.services.cluster.settings import cluster_row
-from tests.factories import job_make
 from tests.integration.api.conftest import World
+from tests.support.rows.factories import job_make
 
 
 class Broker:

@@ -14,10 +14,10 @@ from django.urls import reverse
 from scheduler.api.jobs.schemas import openapi_document
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round
-from tests.factories import job_make, sample_make
 from tests.integration.api.conftest import World, spec
 from tests.integration.api.routes import Route, api_routes, call_of
-from tests.notices import delivery_make
+from tests.support.rows.factories import job_make, sample_make
+from tests.support.rows.notices import delivery_make
 
 READS = [
     route

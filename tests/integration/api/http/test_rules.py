@@ -13,9 +13,9 @@ from django.urls import reverse
 from scheduler.api.http.permissions import DenyUnlessAllowed
 from scheduler.api.http.view import ApiView
 from scheduler.services.cluster.servers import server_drain
-from tests.factories import job_make
 from tests.integration.api.conftest import ROLES, World, spec
 from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of
+from tests.support.rows.factories import job_make
 
 # What each role is answered, in the order of ROLES: anonymous, outsider, viewer, member, lead, admin.
 EVERYBODY = (200, 200, 200, 200, 200, 200)

@@ -14,8 +14,8 @@ from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
 from scheduler.models import Job, Queue
 from scheduler.services.accounts.tokens import token_create
-from tests.factories import server_make
 from tests.integration.api.conftest import World, world_make
+from tests.support.rows.factories import server_make
 
 SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
 

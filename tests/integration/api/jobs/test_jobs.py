@@ -11,8 +11,8 @@ from django.test import Client
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
-from tests.factories import AT, attempt_make, job_make
 from tests.integration.api.conftest import World, spec
+from tests.support.rows.factories import AT, attempt_make, job_make
 
 SCRIPT = "print('grüße')\n"
 

@@ -17,8 +17,8 @@ from scheduler.api.jobs import log_stream as job_log_stream
 from scheduler.api.jobs.log_stream import in_pool
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Membership
-from tests.factories import AT, attempt_make, job_move
 from tests.integration.api.conftest import World, world_make
+from tests.support.rows.factories import AT, attempt_make, job_move
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

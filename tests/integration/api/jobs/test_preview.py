@@ -12,9 +12,9 @@ from scheduler.models import Attempt, Cluster, Event, Job, Lease, Queue
 from scheduler.models.server import ServerState
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
-from tests.factories import job_make, server_make
-from tests.fakes import memory_ports
 from tests.integration.api.conftest import World, spec
+from tests.support.live.ports import memory_ports
+from tests.support.rows.factories import job_make, server_make
 
 
 def policy(name: str, **columns: Any) -> None:

@@ -10,8 +10,8 @@ from django.test import Client
 from scheduler.live.rounds.live_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.services.cluster.settings import cluster_row
-from tests.fakes import memory_ports
 from tests.integration.api.conftest import World, spec
+from tests.support.live.ports import memory_ports
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job
 from scheduler.selectors.jobs.restoring import UNDO_S
 from scheduler.services.queues.quotas import queue_limit_users
-from tests.factories import AT
 from tests.integration.api.conftest import World, spec
+from tests.support.rows.factories import AT
 
 pytestmark = pytest.mark.django_db
 

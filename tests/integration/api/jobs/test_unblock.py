@@ -21,9 +21,9 @@ from scheduler.models.queue import Role
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.present import look, present_read
-from tests.factories import job_make, member_make, queue_make, server_make, user_make
-from tests.fakes import memory_ports
 from tests.integration.api.conftest import World, spec
+from tests.support.live.ports import memory_ports
+from tests.support.rows.factories import job_make, member_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 NOW_KINDS = ("now", "after_others_leave")

@@ -3,7 +3,7 @@
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Cluster
 from scheduler.models.job import AttemptKind
-from tests.world import World
+from tests.support.live.world import World
 
 
 def test_gang_failed_for_what_one_rank_says_and_not_for_what_the_others_complain_of(world: World) -> None:

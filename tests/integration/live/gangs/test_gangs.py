@@ -5,9 +5,9 @@ import pytest
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.rounds.live_round import FORMING_MOST_S
 from scheduler.models import Event, GangMember, Job, Lease, LeaseGpu
-from tests.fakes import FakeAgent
-from tests.live_gangs import BROKEN, follow, processes, running
-from tests.world import World
+from tests.support.live.gangs import BROKEN, follow, processes, running
+from tests.support.live.ports import FakeAgent
+from tests.support.live.world import World
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, LeaseGpu, Trial
-from tests.live_gangs import follow, processes, running
-from tests.world import World
+from tests.support.live.gangs import follow, processes, running
+from tests.support.live.world import World
 
 IDLE_S, MEASURE_S = 5, 8
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Event, Trial
-from tests.world import World
+from tests.support.live.world import World
 
 
 @pytest.fixture

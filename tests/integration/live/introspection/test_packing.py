@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, LeaseGpu, Round, Trial
 from scheduler.selectors.cluster.servers import server_list
-from tests.world import World
+from tests.support.live.world import World
 
 QUANTUM_S, TRIAL_S = 5, 10
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Job
-from tests.world import World
+from tests.support.live.world import World
 
 
 @pytest.mark.parametrize("asks", [True, False])

@@ -7,7 +7,7 @@ from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Attempt, Event, Job, Queue
 from scheduler.selectors.accounts.notices import notice_of
 from scheduler.services.jobs.actions import job_cancel, job_resume
-from tests.world import World
+from tests.support.live.world import World
 
 pytestmark = pytest.mark.django_db
 UNUSED = {"gpu_frac": 0.0, "cpu_frac": 0.01}

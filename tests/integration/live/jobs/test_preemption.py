@@ -7,7 +7,7 @@ import pytest
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.models import Cluster, Job, Lease
-from tests.world import World
+from tests.support.live.world import World
 
 
 def test_preempted_job_resumes_from_its_checkpoint(world: World) -> None:

@@ -16,9 +16,9 @@ from scheduler.models import Event, Job, Measurement, Profile
 from scheduler.selectors.jobs.profiles import profile_detail, profile_list
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.profiles import profile_measure_again
-from tests import factories
-from tests.fakes import GIB, FakeAgent
-from tests.world import World
+from tests.support.live.ports import GIB, FakeAgent
+from tests.support.live.world import World
+from tests.support.rows import factories
 
 # Twice as fast with two cores, no faster with four; an agent of the tests has two slots, four cores, 16 GiB.
 TOLD = Measured(

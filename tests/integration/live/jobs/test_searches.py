@@ -10,7 +10,7 @@ from scheduler.core.spec.search_space import read_space
 from scheduler.models import Configuration, Event, Experiment, Job
 from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import suggest
-from tests.world import World
+from tests.support.live.world import World
 
 BODY: dict[str, Any] = {
     "job": {"apiVersion": "v1", "name": "s", "queue": "vision", "command": ["train", "{limit}"]},

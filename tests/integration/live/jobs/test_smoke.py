@@ -6,7 +6,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Cluster, Job
 from scheduler.models.job import AttemptKind
 from scheduler.selectors.jobs.listing import job_explain, job_timeline
-from tests.world import World
+from tests.support.live.world import World
 
 
 @pytest.fixture

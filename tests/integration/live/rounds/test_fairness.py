@@ -12,7 +12,7 @@ from scheduler.live.observed.fairness import EVERY_S, LEAST_JOBS, Fairness
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.accounts.notices import OF_A_QUEUE, notice_of
-from tests.factories import AT, job_make, member_make, queue_make, server_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = AT + timedelta(hours=2)

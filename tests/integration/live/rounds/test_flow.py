@@ -7,7 +7,7 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Gpu, Job, Lease, LeaseGpu, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
-from tests.world import World
+from tests.support.live.world import World
 
 
 def test_server_is_up_once_its_agent_works_on_the_present_generation(world: World) -> None:

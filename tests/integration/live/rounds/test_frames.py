@@ -14,9 +14,9 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports.frames import EVERY_S, ROWS_MOST
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.models import Sample
-from tests import factories
-from tests.fakes import START, SentFrame
-from tests.world import World
+from tests.support.live.ports import START, SentFrame
+from tests.support.live.world import World
+from tests.support.rows import factories
 
 
 def _touch(world: World, *names: str) -> None:

@@ -3,7 +3,7 @@
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.models import Job
-from tests.world import World
+from tests.support.live.world import World
 
 
 def test_borrower_runs_until_the_share_fits(world: World) -> None:

@@ -12,8 +12,8 @@ from scheduler.live.rounds.apply import RoundOvertaken, round_claim
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
 from scheduler.services.cluster.settings import cluster_row, settings_change
-from tests.fakes import GIB
-from tests.world import World
+from tests.support.live.ports import GIB
+from tests.support.live.world import World
 
 
 def test_round_on_top_of_an_old_snapshot_is_abandoned(world: World) -> None:

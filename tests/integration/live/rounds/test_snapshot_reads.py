@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.rounds.job_table import job_table
-from tests.factories import AT, job_make
+from tests.support.rows.factories import AT, job_make
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.rounds.avoided import avoided_read
 from scheduler.models import Event, Job, Server
-from tests.world import World
+from tests.support.live.world import World
 
 
 def _failed_on(world: World, job: Job, name: str) -> None:

@@ -14,7 +14,7 @@ from clusterweb.config.redis import celery_broker_url
 from scheduler.broker import TOUCHED_KEY, WAKE_KEY, RedisBell, RedisTransport
 from scheduler.notify import request_round, touch_job, use_bell
 from scheduler.ports import UlidIds
-from tests.fakes import START
+from tests.support.live.ports import START
 
 SERVER = "s00000000001"
 

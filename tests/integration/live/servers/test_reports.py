@@ -9,8 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, Server
-from tests.fakes import FakeAgent
-from tests.world import World
+from tests.support.live.ports import FakeAgent
+from tests.support.live.world import World
 
 
 def _state_of_everything() -> list[Any]:

@@ -11,7 +11,7 @@ from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S
 from scheduler.models import Event, Gpu, Job, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.cluster.servers import server_drain
-from tests.world import World
+from tests.support.live.world import World
 
 SILENCE_S = int(settings.LEASE_TTL_S + settings.LOST_GRACE_S)
 

@@ -13,7 +13,7 @@ from scheduler.models.job import AttemptState
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from tests.world import World
+from tests.support.live.world import World
 
 ROUND_S = 10
 # Agents report at the very second in which a job ends, and else this often: no server looks lost.

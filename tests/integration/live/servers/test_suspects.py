@@ -9,8 +9,8 @@ from scheduler.live.servers.suspects import Incident, suspected
 from scheduler.models import Event, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.services.cluster.servers import server_undrain
-from tests.factories import AT
-from tests.world import World
+from tests.support.live.world import World
+from tests.support.rows.factories import AT
 
 
 def incident(server: str, job: str, minute: float, *, owner: int = 1, seen: bool = True) -> Incident:

@@ -7,8 +7,8 @@ from scheduler.core.model.gpu_indexes import assign_gpu_ids
 from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
-from tests.strategies import JobRow, ServerRow, snapshot_of
-from tests.turns import Clock, introspective
+from tests.support.live.turns import Clock, introspective
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 SRTF = build_config(policy="srtf", mechanism="proportional")
 

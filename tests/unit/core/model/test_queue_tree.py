@@ -10,7 +10,7 @@ from scheduler.core.model.plan import Plan, PreemptRule, WaitReason
 from scheduler.core.model.queue_tree import fair_shares, queue_tree, water_fill
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 PHILLY = [QueueRow(quota_gpus=40, weight=40), QueueRow(quota_gpus=40, weight=40), QueueRow(quota_gpus=20, weight=20)]
 FIFO = build_config(policy="fifo", mechanism="proportional")

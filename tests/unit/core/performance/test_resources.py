@@ -18,7 +18,7 @@ from scheduler.core.performance.resources import (
     shares_before,
     with_short_first,
 )
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 GB = 1e9
 

@@ -11,7 +11,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 NAMES = [("srtf", *rest) for rest in product(LOCALITIES, MECHANISMS)]
 NAMES += [(policy, "consolidate", "tune") for policy in POLICIES if policy != "srtf"]

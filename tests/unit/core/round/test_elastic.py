@@ -9,7 +9,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.maxmin import Maxmin
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 CONFIG = SchedulerConfig(policy=Maxmin(), locality=Consolidate(), mechanism=Proportional())
 

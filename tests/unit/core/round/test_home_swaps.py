@@ -15,7 +15,7 @@ from scheduler.mechanisms.proportional import Proportional
 from scheduler.mechanisms.tune import Tune
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.fifo import Fifo
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 GIB = 2.0**30
 

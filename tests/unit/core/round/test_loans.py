@@ -12,7 +12,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies import POLICIES
-from tests.strategies import JobRow, QueueRow, ServerRow, carried_out, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, carried_out, snapshot_of
 
 SHARING = [name for name, policy in POLICIES.items() if isinstance(policy(), SharePolicy)]
 every_policy = pytest.mark.parametrize("name", SHARING)

@@ -11,7 +11,7 @@ from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.round.invariants import check
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 FIFO = build_config(policy="fifo", mechanism="proportional")
 SRTF = build_config(policy="srtf", mechanism="proportional")

@@ -17,7 +17,7 @@ from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.policies import POLICIES
 from scheduler.policies.maxmin import Maxmin
-from tests.strategies import NOW_S, JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import NOW_S, JobRow, QueueRow, ServerRow, snapshot_of
 
 CONFIG = SchedulerConfig(policy=Maxmin(), locality=AnyGpus(), mechanism=Proportional())
 SHARING = [name for name, policy in POLICIES.items() if isinstance(policy(), SharePolicy)]

@@ -10,7 +10,7 @@ from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.round.plan_round import plan_round
-from tests.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 CONFIG = build_config(policy="fifo", locality="consolidate", mechanism="proportional")
 

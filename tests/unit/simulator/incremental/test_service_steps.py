@@ -12,7 +12,7 @@ from scheduler.policies.las import Las
 from scheduler.simulator.incremental.service_steps import Steps
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.state.columns import Columns
-from tests.strategies import QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
 
 POLICIES = [
     Las(queue_limits_gpu_s=(200.0, 1500.0)),

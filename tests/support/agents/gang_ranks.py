@@ -11,14 +11,20 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from tests.runtime_job import JobFolder
+from tests.support.agents.runtime_job import JobFolder
 
 ROWS = 48
 SECRET = "0" * 32
 # Torch is imported once, in the process that all ranks are forked from.
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
-    ["torch", "torch.distributed", "agents.runtime.torch_state", "agents.runtime.gang", "tests.gang_ranks"]
+    [
+        "torch",
+        "torch.distributed",
+        "agents.runtime.torch_state",
+        "agents.runtime.gang",
+        "tests.support.agents.gang_ranks",
+    ]
 )
 
 

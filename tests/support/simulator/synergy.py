@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.profile import demand, parse_profile, sensitivity
-from tests.strategies import JobRow
+from tests.support.simulator.strategies import JobRow
 
 PROFILES = {
     name: parse_profile(data)

@@ -15,8 +15,8 @@ from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.cluster.settings import cluster_row, settings_change
 from scheduler.services.jobs.actions import job_check, job_submit
-from tests import factories
-from tests.fakes import FakeAgent, MemoryBell, memory_ports
+from tests.support.live.ports import FakeAgent, MemoryBell, memory_ports
+from tests.support.rows import factories
 
 T = TypeVar("T")
 

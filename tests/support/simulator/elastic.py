@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.core.model.profile import Profile, scaling
 from scheduler.core.model.tables import Placements, Snapshot
 from scheduler.core.round.config import SharePolicy
-from tests.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 PROFILES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"
 

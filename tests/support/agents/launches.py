@@ -2,7 +2,7 @@
 
 import time
 
-from tests.agent_server import AgentServer, wait_for, wanted, warm_ready
+from tests.support.agents.server import AgentServer, wait_for, wanted, warm_ready
 
 PLAIN = """
 import time

@@ -19,7 +19,7 @@ from agents.executor import Executor
 from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
 from agents.protocol.signing import Stamp, seal, unseal
-from tests.agent_fake_job import Job
+from tests.support.agents.fake_job import Job
 
 KEY = b"k" * 32
 SERVER_ID = "s0123456789a"

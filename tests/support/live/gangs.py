@@ -2,8 +2,8 @@
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import GangMember, Job
-from tests.fakes import FakeAttempt
-from tests.world import World
+from tests.support.live.ports import FakeAttempt
+from tests.support.live.world import World
 
 STOPPED, BROKEN = 75, 76
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from scheduler.models import Configuration, Experiment, Queue
-from tests.factories import AT, job_make, ulid_make
+from tests.support.rows.factories import AT, job_make, ulid_make
 
 
 def experiment_body(**changes: Any) -> dict[str, Any]:

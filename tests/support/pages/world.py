@@ -15,9 +15,9 @@ from scheduler.models.scenario import RunState
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif import child
 from scheduler.whatif.bases import base_read
-from tests.factories import job_make, sample_make
 from tests.integration.api.conftest import World, world_make
-from tests.page_routes import page_path, page_patterns
+from tests.support.pages.routes import page_path, page_patterns
+from tests.support.rows.factories import job_make, sample_make
 
 LOG = (
     "".join(f"step {step} loss {3 - step / 100:.2f}\n" for step in range(200)) + "\x1b[31mERROR\x1b[0m out of memory\n"

@@ -9,8 +9,8 @@ from agents.core.records import Control, JobLine, Launch
 from agents.core.supervision import Supervision
 from agents.protocol.messages import AttemptReport, Wanted
 from agents.protocol.ports import ProcessIdentity
-from tests.agent_fakes import HandClock
-from tests.agent_server import SERVER_ID, wanted
+from tests.support.agents.fakes import HandClock
+from tests.support.agents.server import SERVER_ID, wanted
 
 ME = ProcessIdentity(boot_id="boot", pid=10, start_ticks=100)
 TRAINER = ProcessIdentity(boot_id="boot", pid=11, start_ticks=110)

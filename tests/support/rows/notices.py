@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from scheduler.models import Delivery, Queue, Webhook
-from tests.factories import AT
+from tests.support.rows.factories import AT
 
 # The networks that tests allow a webhook to go to.
 HERE = [ipaddress.ip_network("127.0.0.0/8")]

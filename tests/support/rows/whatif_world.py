@@ -8,7 +8,7 @@ import psutil
 from scheduler.ports import Ports, SystemClock
 from scheduler.whatif.children import MODULE
 from scheduler.whatif.runner import Runner
-from tests.fakes import MemoryTransport, RecordingFrames, SequentialIds
+from tests.support.live.ports import MemoryTransport, RecordingFrames, SequentialIds
 
 
 class AheadClock(SystemClock):

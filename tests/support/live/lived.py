@@ -15,10 +15,10 @@ from scheduler.models import Job
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.traces import open_trace
 from scheduler.simulator.traces import trace as cut
-from tests import factories
 from tests.e2e.stack import ROOT
-from tests.fakes import FakeAgent
-from tests.world import World
+from tests.support.live.ports import FakeAgent
+from tests.support.live.world import World
+from tests.support.rows import factories
 
 MONTH = ROOT / "fixtures" / "traces" / "philly_2017-10.csv.gz"
 # Two virtual clusters of Philly, and a server on which their jobs wait for each other.

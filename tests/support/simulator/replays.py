@@ -6,7 +6,7 @@ from scheduler.choices import build_config
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Outcome
-from tests.strategies import QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
 
 
 def server(num_gpus: int) -> ServerRow:

@@ -8,7 +8,7 @@ from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.whatif.checks import scenario_checked
-from tests.factories import AT, ulid_make
+from tests.support.rows.factories import AT, ulid_make
 
 TRACE = b"arrival_s,run_s,num_gpus\n0,100,1\n10,200,2\n20,50,4\n"
 SMALL = {"servers": 2, "gpus": 4, "cpus": 16, "memory_gb": 100}

@@ -12,7 +12,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.fifo import Fifo
-from tests.strategies import carried_out
+from tests.support.simulator.strategies import carried_out
 
 # Speed of a job by row, given the plan in force.
 Speed = Callable[[Plan, int], float]
