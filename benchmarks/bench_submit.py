@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.scripts import WRITES_TIME
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.scripts import WRITES_TIME
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 QUESTION = "Seconds from sending POST /api/v1/jobs to the first line of the job's own Python process (no torch)"
 TARGET_P50_S = 0.5

@@ -15,7 +15,7 @@ import websockets
 
 from agents.protocol.signing import DeviceReport, ServerReport, Stamp, seal
 from benchmarks.bench_submit import percentile
-from tests.e2e.stack import ROOT, Stack
+from tests.support.e2e.stack import ROOT, Stack
 
 QUESTION = "Seconds from an agent's report of a new value to 50 browsers that watch the dashboard"
 TARGET_P99_S = 1.0

@@ -17,7 +17,7 @@ from typing import Any
 import websockets
 
 from benchmarks.bench_viewers import session_cookie
-from tests.e2e.stack import ROOT, Stack
+from tests.support.e2e.stack import ROOT, Stack
 
 QUESTION = "Seconds for four variants of a 30,000-job month on this machine, and between two values of progress"
 TARGET_S, TARGET_GAP_S = 60.0, 1.0

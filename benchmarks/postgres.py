@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.stack import free_port
+from tests.support.e2e.stack import free_port
 
 INSTALLED = Path("/usr/lib/postgresql")
 USER = "postgres"

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.fidelity.workload import KINDS, PRIORITIES, Kinds, Planned
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 ROUND_S = 2.0
 NUM_SLOTS = 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 # Counts steps of a given length with the runtime and notes when each ended. A step keeps a core busy, or sleeps; while
 # it sleeps it may hold a lock, as something that only one can use at a time.

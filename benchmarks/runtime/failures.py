@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.runtime.figure import Figure
-from tests.e2e.failing import FAILS_LATER, Case, cases
-from tests.e2e.stack import Client, Stack
+from tests.support.e2e.failing import FAILS_LATER, Case, cases
+from tests.support.e2e.stack import Client, Stack
 
 TITLE = "Failures: what is found, and what follows"
 LONGEST_S = 300.0

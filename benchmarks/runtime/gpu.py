@@ -9,7 +9,7 @@ import pynvml
 
 from benchmarks.runtime.cluster import Cluster, cluster
 from benchmarks.runtime.figure import Figure
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 
 TITLE = "On a GPU"
 WORKLOADS = ("lstm", "m5", "mobilenet", "resnet", "transformer")

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.runtime.cluster import Cluster, cluster
 from benchmarks.runtime.figure import Figure
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 
 TITLE = "Packing"
 QUANTUM_S = 6.0

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from benchmarks.runtime.cluster import Cluster, cluster
 from benchmarks.runtime.figure import Figure
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 
 TITLE = "Time slicing"
 QUANTUM_S = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, sign_in
-from tests.e2e.stack import ROOT, Stack, wait_for
+from tests.support.e2e.stack import ROOT, Stack, wait_for
 
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 THEMES = ("light", "dark")

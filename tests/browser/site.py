@@ -18,7 +18,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext
 
-from tests.e2e.stack import ROOT, free_port
+from tests.support.e2e.stack import ROOT, free_port
 from tests.support.pages.routes import page_patterns
 
 NO_PAGE = {"job-log-download", "admin-audit-file"}  # answers a file

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
-from tests.e2e.stack import ROOT, Stack, wait_for
+from tests.support.e2e.stack import ROOT, Stack, wait_for
 from tests.support.rows.notices import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
-from tests.e2e.stack import ROOT, Stack, wait_for
+from tests.support.e2e.stack import ROOT, Stack, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 MONTH = ROOT / "fixtures" / "traces" / "philly_2017-10.csv.gz"

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watched
-from tests.e2e.stack import ROOT, Stack
+from tests.support.e2e.stack import ROOT, Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ABOVE = "/api/v1/queues/research/members/lead"

@@ -17,7 +17,7 @@ import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watched
-from tests.e2e.stack import ROOT, Stack, wait_for
+from tests.support.e2e.stack import ROOT, Stack, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Watched
-from tests.e2e.stack import Stack, wait_for
+from tests.support.e2e.stack import Stack, wait_for
 
 pytestmark = pytest.mark.browser
 

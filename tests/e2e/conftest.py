@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack import Stack, wait_for
+from tests.support.e2e.stack import Stack, wait_for
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.stack import Client, Stack, wait_for
 from tests.support.rows.notices import Receiver
 
 pytestmark = pytest.mark.slow

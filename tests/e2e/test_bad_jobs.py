@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.e2e import scripts
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e import scripts
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 pytestmark = pytest.mark.slow
 

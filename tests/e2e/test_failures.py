@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import scripts
-from tests.e2e.failing import IMPORTS, READS_ITEMS, SETTLES, cases
-from tests.e2e.stack import Client, Stack, wait_for
 from tests.e2e.test_main_job import counting, steps_of
+from tests.support.e2e import scripts
+from tests.support.e2e.failing import IMPORTS, READS_ITEMS, SETTLES, cases
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 pytestmark = pytest.mark.slow
 GANG: dict[str, Any] = {"resources": {"gpus": 2}}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agents.core.records import GANG_FILE
-from tests.e2e.stack import Stack, wait_for
 from tests.e2e.test_main_job import counting, steps_of
+from tests.support.e2e.stack import Stack, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from benchmarks.fidelity.calibration import calibrate
 from benchmarks.fidelity.live import Field, run_jobs, settings_set
 from benchmarks.fidelity.replay import lived, replayed
 from benchmarks.fidelity.workload import planned_jobs
-from tests.e2e.stack import Stack
+from tests.support.e2e.stack import Stack
 
 pytestmark = pytest.mark.long
 JOBS, SLOTS = 10, 4

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scripts import GANG
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.scripts import GANG
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 pytestmark = pytest.mark.slow
 

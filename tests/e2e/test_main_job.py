@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scripts import COUNTING
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.scripts import COUNTING
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 pytestmark = pytest.mark.slow
 

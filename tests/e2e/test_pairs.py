@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.introspection.packing import Packing
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 # A verdict takes as many rounds as on any machine, but a busy one takes its time for each.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack import ROOT, Stack
+from tests.support.e2e.stack import ROOT, Stack
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 from scheduler.core.operations.multijob import Search, found_in_order_s
 from scheduler.core.spec.search_space import read_space
 from scheduler.services.jobs.suggestions import suggest
-from tests.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 CONFIGURATIONS, SLOTS = 12, 4

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from scheduler.core.model.lifecycle import HOLDING
-from tests.e2e.stack import Client, Stack, wait_for
 from tests.e2e.test_gangs import gang_of, losses
 from tests.e2e.test_main_job import counting, steps_of
+from tests.support.e2e.stack import Client, Stack, wait_for
 
 pytestmark = pytest.mark.slow
 QUANTUM_S, STEP_S, SLOTS = 4.0, 0.05, 4

@@ -26,7 +26,7 @@ from scheduler.introspection import INTROSPECTIONS
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.oracle.cases import random_case
+from tests.support.oracle.cases import random_case
 from tests.support.simulator.strategies import NO_LIMIT, carried_out, shuffled, snapshots
 from tests.support.suite.examples import tried
 

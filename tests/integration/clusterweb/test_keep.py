@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from clusterweb.config.env import BASE_DIR
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 
 WRITES_PID = "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); time.sleep(60)"
 

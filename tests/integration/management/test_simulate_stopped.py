@@ -10,7 +10,7 @@ import psutil
 import pytest
 from django.core.management import CommandError
 
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 from tests.support.live.simulations import BUSY, ROOT, figures, simulate, stable
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 from scheduler.models import Job, Scenario
 from scheduler.notify import use_bell
 from scheduler.services.whatif.scenarios import scenario_create
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 from tests.support.live.lived import Lived, workload
 from tests.support.rows.scenarios import scenario_body
 from tests.support.rows.whatif_world import Worlds

@@ -31,7 +31,7 @@ from scheduler.simulator.study.cluster import Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json
 from scheduler.whatif.bases import unpacked
 from scheduler.whatif.runner import LOST_AFTER, MOST_ATTEMPTS, Runner
-from tests.e2e.stack import wait_for
+from tests.support.e2e.stack import wait_for
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.support.rows.scenarios import SMALL, TRACE, scenario_body, trace_file_make
 from tests.support.rows.whatif_world import Worlds

@@ -15,7 +15,7 @@ from scheduler.models import Job
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.traces import open_trace
 from scheduler.simulator.traces import trace as cut
-from tests.e2e.stack import ROOT
+from tests.support.e2e.stack import ROOT
 from tests.support.live.ports import FakeAgent
 from tests.support.live.world import World
 from tests.support.rows import factories

@@ -7,7 +7,7 @@ Each script is run by real supervisors on a running product; the end-to-end test
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.scripts import HUNGRY
+from tests.support.e2e.scripts import HUNGRY
 
 IMPORTS = "import module_that_nobody_installed\n"
 SYNTAX = "def train(:\n    pass\n"

@@ -12,8 +12,8 @@ from scheduler.core.model.plan import Plan
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms.opt import speed_bound
-from tests.oracle.cases import GIB, Case, random_case
-from tests.oracle.test_oracle_rounds import config_of
+from tests.oracle.test_rounds import config_of
+from tests.support.oracle.cases import GIB, Case, random_case
 from tests.support.simulator.strategies import JobRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "40"))

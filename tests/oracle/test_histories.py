@@ -9,10 +9,10 @@ import pytest
 from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from tests.oracle.cases import Case
-from tests.oracle.history import Task, completions
-from tests.oracle.orders import ORDERS
-from tests.oracle.test_oracle_rounds import config_of
+from tests.oracle.test_rounds import config_of
+from tests.support.oracle.cases import Case
+from tests.support.oracle.history import Task, completions
+from tests.support.oracle.orders import ORDERS
 from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "25"))

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from scheduler.core.model.profile import Profile
-from tests.oracle.cases import Case
-from tests.oracle.shares import Elastic, Shares
+from tests.support.oracle.cases import Case
+from tests.support.oracle.shares import Elastic, Shares
 from tests.support.simulator.strategies import JobRow, ServerRow
 
 DUST_S = 1e-6

@@ -7,7 +7,7 @@ demoted job keeps what it can use of its proportional share, not more, and where
 import math
 from dataclasses import dataclass
 
-from tests.oracle.cases import Case
+from tests.support.oracle.cases import Case
 
 TOLERANCE = 1e-9
 

@@ -13,9 +13,9 @@ import pytest
 
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
-from tests.oracle.cases import Case, random_case, smallest
-from tests.oracle.orders import ORDERS
-from tests.oracle.test_oracle_rounds import config_of
+from tests.oracle.test_rounds import config_of
+from tests.support.oracle.cases import Case, random_case, smallest
+from tests.support.oracle.orders import ORDERS
 from tests.support.simulator.strategies import QueueRow, ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "150"))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from scheduler.core.model.profile import Profile
-from tests.oracle.cases import Case
+from tests.support.oracle.cases import Case
 from tests.support.simulator.strategies import JobRow
 
 # GPUs of each job of a case, given those of the cluster.

@@ -10,14 +10,14 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies.themis import Themis
-from tests.oracle.amounts import GIVERS, needs_of
-from tests.oracle.auction import strawman
-from tests.oracle.cases import Case, random_case, smallest
-from tests.oracle.places import PLACES
-from tests.oracle.rounds import brute_round
-from tests.oracle.test_oracle_rounds import seats_of
-from tests.oracle.test_oracle_shares import elastic_case
-from tests.oracle.variants import VARIANTS, in_line
+from tests.oracle.test_rounds import seats_of
+from tests.oracle.test_shares import elastic_case
+from tests.support.oracle.amounts import GIVERS, needs_of
+from tests.support.oracle.auction import strawman
+from tests.support.oracle.cases import Case, random_case, smallest
+from tests.support.oracle.places import PLACES
+from tests.support.oracle.rounds import brute_round
+from tests.support.oracle.variants import VARIANTS, in_line
 
 CASES = int(os.environ.get("ORACLE_CASES", "150"))
 

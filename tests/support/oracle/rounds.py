@@ -7,8 +7,8 @@ failing that it waits, and the next jobs take what is left.
 
 from dataclasses import dataclass, field
 
-from tests.oracle.cases import Case
-from tests.oracle.places import Floor, Place, Seats, Seeker
+from tests.support.oracle.cases import Case
+from tests.support.oracle.places import Floor, Place, Seats, Seeker
 
 TOLERANCE = 1e-9
 

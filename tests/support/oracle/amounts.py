@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.oracle.cases import Case
-from tests.oracle.places import Seats
-from tests.oracle.rounds import Need
+from tests.support.oracle.cases import Case
+from tests.support.oracle.places import Seats
+from tests.support.oracle.rounds import Need
 from tests.support.simulator.strategies import JobRow, ServerRow
 
 # Cores and bytes of a job on a server.

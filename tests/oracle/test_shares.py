@@ -15,10 +15,10 @@ from scheduler.core.round.config import SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
 from scheduler.policies.math.auction import Bid, award
-from tests.oracle.auction import NOTHING, TiedError, best, kept_part, themis
-from tests.oracle.cases import Case, random_case, smallest
-from tests.oracle.shares import SHARES as PLAIN
-from tests.oracle.test_oracle_rounds import config_of
+from tests.oracle.test_rounds import config_of
+from tests.support.oracle.auction import NOTHING, TiedError, best, kept_part, themis
+from tests.support.oracle.cases import Case, random_case, smallest
+from tests.support.oracle.shares import SHARES as PLAIN
 from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "200"))

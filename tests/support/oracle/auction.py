@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from tests.oracle.cases import Case
-from tests.oracle.shares import Elastic, jobs_of
+from tests.support.oracle.cases import Case
+from tests.support.oracle.shares import Elastic, jobs_of
 
 FAIRNESS = Fraction(8, 10)
 LEASE_S = 1_200.0

@@ -10,11 +10,11 @@ from scheduler.core.model.profile import Profile
 from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from tests.oracle.auction import TiedError
-from tests.oracle.cases import Case
-from tests.oracle.elastic_history import ElasticTask, elastic_completions
-from tests.oracle.test_oracle_rounds import config_of
-from tests.oracle.test_oracle_shares import SHARES
+from tests.oracle.test_rounds import config_of
+from tests.oracle.test_shares import SHARES
+from tests.support.oracle.auction import TiedError
+from tests.support.oracle.cases import Case
+from tests.support.oracle.elastic_history import ElasticTask, elastic_completions
 from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "25"))

@@ -6,11 +6,11 @@ Every gang sits on one server and runs at speed 1, so times of whole seconds sta
 import math
 from dataclasses import dataclass, replace
 
-from tests.oracle.amounts import GIVERS, needs_of
-from tests.oracle.cases import Case
-from tests.oracle.orders import LAS_LIMIT_GPU_S, ORDERS
-from tests.oracle.places import PLACES, Seats
-from tests.oracle.rounds import brute_round
+from tests.support.oracle.amounts import GIVERS, needs_of
+from tests.support.oracle.cases import Case
+from tests.support.oracle.orders import LAS_LIMIT_GPU_S, ORDERS
+from tests.support.oracle.places import PLACES, Seats
+from tests.support.oracle.rounds import brute_round
 from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow
 
 DUST_S = 1e-6

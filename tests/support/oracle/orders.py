@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduler.policies import POLICIES
-from tests.oracle.cases import Case
+from tests.support.oracle.cases import Case
 from tests.support.simulator.strategies import JobRow
 
 # Numbers by which a job is compared with others, the first that differs decides.

@@ -14,9 +14,9 @@ from scheduler.policies.las import Las
 from scheduler.policies.priority import Priority
 from scheduler.policies.srtf import Srtf
 from scheduler.policies.tetris import Tetris
-from tests.oracle.cases import Case
-from tests.oracle.orders import ORDERS, Key, Order, delay, each, held_before, relative
-from tests.oracle.places import Floor, Place, Seats, Seeker
+from tests.support.oracle.cases import Case
+from tests.support.oracle.orders import ORDERS, Key, Order, delay, each, held_before, relative
+from tests.support.oracle.places import Floor, Place, Seats, Seeker
 from tests.support.simulator.strategies import JobRow
 
 # Past services whose indexes rise and fall, GPU-seconds.

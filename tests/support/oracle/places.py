@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tests.oracle.cases import Case
+from tests.support.oracle.cases import Case
 from tests.support.simulator.strategies import JobRow
 
 # (server, GPUs on it), servers ascending; () for none.

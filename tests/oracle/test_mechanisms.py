@@ -13,12 +13,12 @@ from scheduler.mechanisms import MECHANISMS
 from scheduler.mechanisms.tune import Tune as TuneMechanism
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.oracle.amounts import GIVERS
-from tests.oracle.cases import Case, random_case, smallest
-from tests.oracle.fill import CornerError, Tune
-from tests.oracle.orders import ORDERS
-from tests.oracle.published_tune import StuckError, published_tune
-from tests.oracle.test_oracle_rounds import config_of, seats_of
+from tests.oracle.test_rounds import config_of, seats_of
+from tests.support.oracle.amounts import GIVERS
+from tests.support.oracle.cases import Case, random_case, smallest
+from tests.support.oracle.fill import CornerError, Tune
+from tests.support.oracle.orders import ORDERS
+from tests.support.oracle.published_tune import StuckError, published_tune
 
 CASES = int(os.environ.get("ORACLE_CASES", "200"))
 # (job, server) -> cores, GiB; rounded, so that float dust does not count.

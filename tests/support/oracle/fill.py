@@ -8,8 +8,8 @@ keeps what it can use of its share.
 import math
 from dataclasses import dataclass
 
-from tests.oracle.cases import Case
-from tests.oracle.places import Seats
+from tests.support.oracle.cases import Case
+from tests.support.oracle.places import Seats
 
 TOLERANCE = 1e-9
 

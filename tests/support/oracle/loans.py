@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass, field, replace
 
 from scheduler.core.round.config import SharePolicy
-from tests.oracle.cases import Case
-from tests.oracle.places import Floor, Place, Seats, Seeker
+from tests.support.oracle.cases import Case
+from tests.support.oracle.places import Floor, Place, Seats, Seeker
 from tests.support.simulator.strategies import JobRow
 
 

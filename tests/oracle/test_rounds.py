@@ -13,11 +13,11 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from tests.oracle.amounts import GIVERS, needs_of
-from tests.oracle.cases import Case, random_case, smallest
-from tests.oracle.orders import ORDERS
-from tests.oracle.places import PLACES, Seats
-from tests.oracle.rounds import brute_round
+from tests.support.oracle.amounts import GIVERS, needs_of
+from tests.support.oracle.cases import Case, random_case, smallest
+from tests.support.oracle.orders import ORDERS
+from tests.support.oracle.places import PLACES, Seats
+from tests.support.oracle.rounds import brute_round
 
 CASES = int(os.environ.get("ORACLE_CASES", "150"))
 # Localities that tell jobs of one size apart.

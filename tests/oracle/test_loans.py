@@ -11,10 +11,10 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
-from tests.oracle.cases import Case, smallest
-from tests.oracle.loans import shared_round
-from tests.oracle.places import PLACES, Seats
-from tests.oracle.test_oracle_rounds import config_of, seats_of
+from tests.oracle.test_rounds import config_of, seats_of
+from tests.support.oracle.cases import Case, smallest
+from tests.support.oracle.loans import shared_round
+from tests.support.oracle.places import PLACES, Seats
 from tests.support.simulator.strategies import JobRow, ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "60"))
