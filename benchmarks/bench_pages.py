@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.bench_submit import percentile
-from benchmarks.postgres import postgres
+from benchmarks.support.postgres import postgres
 
 QUESTION = "Seconds of a page with 10,000 jobs, and of the job list with 100,000, on SQLite and PostgreSQL"
 TARGET_PAGE_S = 1.0
@@ -118,7 +118,7 @@ def main() -> None:
     from django.db import connection, transaction
     from django.test import Client
 
-    from benchmarks.many_jobs import copy_ended, fill
+    from benchmarks.support.many_jobs import copy_ended, fill
     from scheduler.models import Job
 
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from benchmarks.bench_pages import measured_apart
-from benchmarks.postgres import postgres
+from benchmarks.support.postgres import postgres
 
 QUESTION = "Milliseconds that one report of a server costs the scheduler, by the jobs that run there"
 SERVERS, ROUNDS = 8, 30

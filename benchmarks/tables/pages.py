@@ -1,6 +1,6 @@
 """Write the tables of pages in docs/performance.md from benchmarks/results/pages.json and logs.json.
 
-python -m benchmarks.pages_table
+python -m benchmarks.tables.pages
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, RESULTS = ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- pages: python -m benchmarks.pages_table -->", "<!-- end of pages -->"
+BEGIN, END = "<!-- pages: python -m benchmarks.tables.pages -->", "<!-- end of pages -->"
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 LOOKS = ("first", "later")
 LISTS = {

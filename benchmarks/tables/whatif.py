@@ -1,6 +1,6 @@
 """Write what what-if and the times of starts came to, from benchmarks/results, into the pages that speak of them.
 
-python -m benchmarks.whatif_table
+python -m benchmarks.tables.whatif
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- {name}: python -m benchmarks.whatif_table -->", "<!-- end of {name} -->"
+BEGIN, END = "<!-- {name}: python -m benchmarks.tables.whatif -->", "<!-- end of {name} -->"
 MONTHS = {
     "generated": "generated, 14 queues, four mechanisms",
     "philly_month": "Philly, uploaded, four mechanisms",

@@ -1,6 +1,6 @@
 """Write the tables of docs/performance.md from benchmarks/results: replays, shares, rounds, comparisons, many queues.
 
-python -m benchmarks.replays_table
+python -m benchmarks.tables.replays
 """
 
 import json
@@ -164,7 +164,7 @@ def main() -> None:
     for marker, name, table in TABLES:
         if not (RESULTS / f"{name}.json").exists():
             continue  # not measured yet
-        begin, end = f"<!-- {marker}: python -m benchmarks.replays_table -->", f"<!-- end of {marker} -->"
+        begin, end = f"<!-- {marker}: python -m benchmarks.tables.replays -->", f"<!-- end of {marker} -->"
         body = "\n".join(table(json.loads((RESULTS / f"{name}.json").read_text())))
         if page.count(begin) != 1 or page.count(end) != 1:
             raise ValueError(f"{PAGE} does not hold one part between {begin} and {end}")
