@@ -4,15 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
-from scheduler.core.round.config import (
-    Introspection,
-    Locality,
-    MayBackfill,
-    Mechanism,
-    Policy,
-    SchedulerConfig,
-    SharePolicy,
-)
+from scheduler.core.packing.locality import Locality
+from scheduler.core.round.capabilities import MayBackfill
+from scheduler.core.round.config import Introspection, Mechanism, Policy, SchedulerConfig, SharePolicy
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.introspection.growth import Growth
 from scheduler.introspection.slicing import Slicing

@@ -13,7 +13,7 @@ from agents.host.job_users import folders_of, is_free
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
 from agents.supervisor.warm_child import WarmChild, may_take
 
-CODE_PATH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CODE_PATH = str(Path(__file__).resolve().parents[2])
 
 
 def trainer_start(

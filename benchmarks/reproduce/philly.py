@@ -14,7 +14,8 @@ from scheduler.core.model.profile import parse_profile, speed
 from scheduler.core.model.tables import FloatArray, QueueTable, ServerTable
 from scheduler.core.operations.early_stop import saving
 from scheduler.core.operations.failures import PHILLY, RetryRules, course
-from scheduler.core.round.config import Locality, SchedulerConfig
+from scheduler.core.packing.locality import Locality
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.placement.relax import Relax

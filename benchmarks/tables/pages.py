@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE, RESULTS = ROOT / "docs" / "performance.md", ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- pages: python -m benchmarks.tables.pages -->", "<!-- end of pages -->"
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

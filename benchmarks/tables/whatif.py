@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- {name}: python -m benchmarks.tables.whatif -->", "<!-- end of {name} -->"
 MONTHS = {

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from clusterweb.config.env_error import LOOPBACK, EnvError
 from clusterweb.config.oidc import Oidc, load_oidc
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = Path(__file__).resolve().parents[2]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")

@@ -12,7 +12,8 @@ from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, JobTable, 
 from scheduler.core.model.trial import Trial, TrialKind
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang, Space
-from scheduler.core.round.config import Locality, LooksAtSizes, Policy, Scene, SharePolicy
+from scheduler.core.packing.locality import Locality, LooksAtSizes
+from scheduler.core.round.config import Policy, Scene, SharePolicy
 from scheduler.core.round.introspection_loop import SHORT_OF_ROOM
 
 # Jobs of a queue that holds all it may take turns among themselves.

@@ -1,6 +1,6 @@
 """Localities: which sets of servers a gang may use. One file each, one line each here."""
 
-from scheduler.core.round.config import Locality
+from scheduler.core.packing.locality import Locality
 from scheduler.placement.affinity import Affinity
 from scheduler.placement.any import AnyGpus
 from scheduler.placement.consolidate import Consolidate

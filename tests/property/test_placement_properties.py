@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.packing.free_gpus import Gang, Space
-from scheduler.core.round.config import Locality
+from scheduler.core.packing.locality import Locality
 from scheduler.placement import LOCALITIES
 from scheduler.placement.relax import ANYWHERE
 from tests.support.simulator.spaces import gang_of, space_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
-from scheduler.core.round.config import FillsGroups, Steady
+from scheduler.core.round.capabilities import FillsGroups, Steady
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
 from scheduler.simulator.incremental.moving_order_rounds import FreshRounds

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Fits, Gang, Space
-from scheduler.core.round.config import Locality
+from scheduler.core.packing.locality import Locality
 
 
 def shrunk(seats: Seats, num_gpus: int) -> Seats:

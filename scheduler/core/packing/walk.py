@@ -19,9 +19,9 @@ from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import Firm
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Space, with_fits
+from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption_search import Group, Movable, VictimSearch
 from scheduler.core.packing.selection import Crew, Refusal, Selection
-from scheduler.core.round.config import Locality
 
 
 class Walk:

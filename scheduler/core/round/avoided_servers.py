@@ -16,7 +16,8 @@ import numpy as np
 from scheduler.core.model.tables import NO_ROW, FloatArray, JobTable, Snapshot
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Fits, Gang, Space, with_fits
-from scheduler.core.round.config import Binds, Locality, LooksAtSizes, SchedulerConfig
+from scheduler.core.packing.locality import Binds, Locality, LooksAtSizes
+from scheduler.core.round.config import SchedulerConfig
 
 
 def with_avoided(snapshot: Snapshot, config: SchedulerConfig) -> SchedulerConfig:

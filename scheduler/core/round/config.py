@@ -5,14 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
-from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.plan import Plan
-from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Placements, ServerTable, Snapshot
+from scheduler.core.model.tables import FloatArray, IntArray, Placements, Snapshot
 from scheduler.core.model.trial import Trial
-from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.packing.draft import Draft, Seats
-from scheduler.core.packing.free_gpus import Gang, Space
-from scheduler.core.performance.resources import Filling
+from scheduler.core.packing.draft import Draft
+from scheduler.core.packing.locality import Locality
 
 
 class Policy(Protocol):
@@ -34,104 +31,6 @@ class Policy(Protocol):
 
         Ties go by first start, then arrival, then id, for every policy. The whole snapshot is there for policies that
         measure demands against the cluster, or what a queue or a user holds.
-        """
-
-
-@runtime_checkable
-class Promotes(Protocol):
-    """A policy that lets jobs begin again at the top after a long wait."""
-
-    def promoted(self, jobs: JobTable) -> BoolArray:
-        """Return (n,) jobs whose attained service, executed and waited time start again at 0 from now on."""
-
-
-@runtime_checkable
-class ChangesBySelf(Protocol):
-    """A policy or locality that decides otherwise after a while although nothing arrived or ended."""
-
-    def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) seconds until each job counts otherwise when it goes on running or waiting; +inf for never."""
-
-
-@runtime_checkable
-class Leases(Protocol):
-    """A policy under which a running job comes before all others but in rounds in which a lease of it ends.
-
-    Otherwise its key depends on a few numbers of the job alone, and so does the key of a job that waits.
-
-    Attributes:
-        lease_s: Length of a lease, seconds; 0 for none.
-    """
-
-    lease_s: float
-
-    def key(self, shared_s: float, total_s: float, num_gpus: float, sharers: float, cluster_gpus: int) -> float:
-        """Return the key of one job outside a lease, to the bit what ``priority`` has in its column.
-
-        A larger ``shared_s`` never makes it weaker, fewer ``sharers`` neither.
-
-        Args:
-            shared_s: Seconds from its arrival to its end if it ran from now on.
-            total_s: Seconds that its whole work takes at speed 1.
-            num_gpus: GPUs it asks for.
-            sharers: Jobs that were active on average since it arrived, as of a ``JobTable``.
-            cluster_gpus: GPUs of all servers.
-        """
-
-
-@runtime_checkable
-class Steady(Protocol):
-    """A policy whose line does not move by itself, so that a simulator need not look at all of it in every round.
-
-    The key of a job depends on the job alone. It stays as it is while the job waits, and neither starting nor running
-    makes it weaker, except at the moments of ``next_change_s`` where the policy has one.
-    """
-
-    @property
-    def steady(self) -> bool:
-        """Return whether all of this holds with the present options."""
-
-
-@runtime_checkable
-class StepsByService(Protocol):
-    """A policy that looks at nothing but the attained service of a job, and counts it otherwise from some services on.
-
-    Its ``next_change_s`` says when running jobs get to each of them.
-    """
-
-    def service_steps(self) -> tuple[FloatArray, FloatArray]:
-        """Return (k,) services in GPU-seconds, ascending, and (k + 1,) keys: below the first, and from each on."""
-
-
-@runtime_checkable
-class ByRemaining(Protocol):
-    """A policy whose keys may be the times that jobs have left."""
-
-    @property
-    def by_remaining(self) -> bool:
-        """Return whether they are, with the present options: ``remaining_s`` and nothing else."""
-
-
-@runtime_checkable
-class FillsGroups(Protocol):
-    """A policy whose keys are the shares that groups of jobs hold just before they get each job.
-
-    Inside a group running jobs come first, then who started first, arrived first, has the smaller id.
-    """
-
-    def filling(self, snapshot: Snapshot) -> Filling | None:
-        """Return the groups and what each job adds; None with options under which anything else counts too."""
-
-
-@runtime_checkable
-class MayBackfill(Protocol):
-    """A policy under which it is an option whether jobs may overtake others of their queue."""
-
-    @property
-    def backfill(self) -> bool:
-        """Return whether a job may start before one of its queue that comes first and still waits.
-
-        Where it may not, only jobs that the servers or the limits of their queues could never hold are overtaken.
         """
 
 
@@ -158,40 +57,6 @@ class SharePolicy(Protocol):
         """Return (n,) keys in which shares are placed, smallest first. ``snapshot.jobs.num_gpus`` holds the shares."""
 
 
-class Locality(Protocol):
-    """Which sets of servers a gang may use, and which it prefers. One file in ``scheduler/placement``."""
-
-    name: ClassVar[str]
-
-    def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
-        """Return (n,) columns with all that ``seats`` looks at beside the size, such as a level of relaxation.
-
-        Jobs of the same size whose columns are equal are treated alike: what one cannot get, no other can. Unless the
-        locality is one that ``ChangesBySelf``, the columns of a job never change.
-        """
-
-    def seats(self, space: Space, gang: Gang) -> Seats:
-        """Return where the gang goes in ``space``; empty when no allowed set has room. Less space never helps."""
-
-
-@runtime_checkable
-class LooksAtSizes(Protocol):
-    """A locality that looks at the sizes of the gangs that sit on a server (``Space.sizes``)."""
-
-    looks_at_sizes: ClassVar[bool]
-
-
-@runtime_checkable
-class Binds(Protocol):
-    """A locality that has reasons of its own for where some jobs sit."""
-
-    def home_of(self, job_id: int) -> int:
-        """Return the row of the server on which the job costs least to start, NO_ROW where all cost the same."""
-
-    def binds(self, job_id: int, seats: Seats) -> bool:
-        """Return whether a mechanism, which knows nothing of the reason, has to leave the job on these servers."""
-
-
 class Mechanism(Protocol):
     """Gives every gang of the draft its cores and memory, and places the ones that are free to move.
 
@@ -206,31 +71,6 @@ class Mechanism(Protocol):
 
     def grant(self, draft: Draft) -> Placements:
         """Return what every job of the draft holds: its whole gang, and no server beyond its capacity."""
-
-
-@runtime_checkable
-class GrantsByServer(Protocol):
-    """A mechanism under which the cores and memory of a server depend on what sits there alone."""
-
-    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
-        """Return what does the same as ``grant`` from round to round; None where the present options do not allow it.
-
-        Jobs are rows of ``jobs``, a table of all jobs that will ever come.
-        """
-
-
-@runtime_checkable
-class MayRepack(Protocol):
-    """A mechanism that may place every job anew in each round, running ones included."""
-
-    @property
-    def repack(self) -> bool:
-        """Return whether it does; running jobs that may be stopped are then among the movable ones of the draft."""
-
-
-def repacks(mechanism: Mechanism) -> bool:
-    """Return whether the mechanism places every job anew in each round."""
-    return isinstance(mechanism, MayRepack) and mechanism.repack
 
 
 class Introspection(Protocol):

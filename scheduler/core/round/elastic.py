@@ -28,8 +28,9 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import Reseat, shrunk
 from scheduler.core.packing.kept_placements import seats_by_job
+from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.claim_order import policy_order
-from scheduler.core.round.config import LooksAtSizes, SchedulerConfig, SharePolicy
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import shapes_of
 from scheduler.core.round.introspection_loop import without_seats
 from scheduler.core.round.queue_shares import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Draft, Seats
-from scheduler.core.round.config import Binds
+from scheduler.core.packing.locality import Binds
 
 
 def sent_home(draft: Draft, starts: Collection[int], locality: Binds) -> Draft:

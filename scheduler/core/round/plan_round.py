@@ -13,10 +13,12 @@ from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import NO_ROW, BoolArray, Placements, Snapshot, in_server_order
 from scheduler.core.packing.board import Seated
 from scheduler.core.packing.draft import Draft
+from scheduler.core.packing.locality import Binds
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.avoided_servers import with_avoided
+from scheduler.core.round.capabilities import repacks
 from scheduler.core.round.claim_order import Line
-from scheduler.core.round.config import Binds, SchedulerConfig, repacks
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.elastic import Shared, explained, with_shares
 from scheduler.core.round.feasibility import shapes_of
 from scheduler.core.round.home_swaps import sent_home

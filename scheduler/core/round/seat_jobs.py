@@ -9,10 +9,11 @@ from scheduler.core.model.queue_tree import QueueTree, limiting, subtree_sums
 from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, Snapshot
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.kept_placements import can_stay
+from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.packing.selection import Crew, Selection
 from scheduler.core.packing.walk import Walk
 from scheduler.core.round.claim_order import Line, line_up
-from scheduler.core.round.config import LooksAtSizes, SchedulerConfig
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
 
 

@@ -17,7 +17,8 @@ from scheduler.choices import build_config
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import Snapshot
-from scheduler.core.round.config import Promotes, SchedulerConfig
+from scheduler.core.round.capabilities import Promotes
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.attempts.wants import wants_apply

@@ -1,4 +1,4 @@
-"""Experiments: begun, given more configurations, ended. What each deserves is decided in ``live/observed/searches.py``."""
+"""Experiments: begun, given more configurations, ended. What each deserves is decided in ``live.observed.searches``."""
 
 from collections.abc import Mapping
 from datetime import datetime

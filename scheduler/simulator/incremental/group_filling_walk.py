@@ -14,8 +14,8 @@ import numpy as np
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
+from scheduler.core.packing.locality import Locality
 from scheduler.core.performance.resources import Filling, rounded_share
-from scheduler.core.round.config import Locality
 from scheduler.simulator.incremental.preemption_candidates import Key, Keys
 from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
 

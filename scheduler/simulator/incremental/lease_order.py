@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scheduler.core.model.changes import Changes
 from scheduler.core.model.tables import BoolArray
-from scheduler.core.round.config import Leases
+from scheduler.core.round.capabilities import Leases
 from scheduler.policies.math import leases
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.state.columns import Columns, cells

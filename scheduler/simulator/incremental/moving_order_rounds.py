@@ -12,7 +12,8 @@ import numpy as np
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.round.config import ChangesBySelf, Leases, Policy, SchedulerConfig
+from scheduler.core.round.capabilities import ChangesBySelf, Leases
+from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
 from scheduler.simulator.incremental.lease_order import LeasedOrder
 from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.free_gpus import Gang
-from scheduler.core.round.config import Locality
+from scheduler.core.packing.locality import Locality
 from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
 from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.round.config import ChangesBySelf, Policy, Steady
+from scheduler.core.round.capabilities import ChangesBySelf, Steady
+from scheduler.core.round.config import Policy
 from scheduler.simulator.state.world import World
 
 _DUST = 1e-9

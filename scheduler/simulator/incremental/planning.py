@@ -13,7 +13,8 @@ from scheduler.core.model.changes import Changes, Grant, changes_of
 from scheduler.core.model.plan import Plan, PreemptRule, WaitReason
 from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot, seat_order
 from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.round.config import ChangesBySelf, Promotes, SchedulerConfig, SharePolicy
+from scheduler.core.round.capabilities import ChangesBySelf, Promotes
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk

@@ -19,17 +19,11 @@ from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTab
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.cpu_memory_ledger import Shelf
 from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.packing.selection import Crew, Selection
+from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer, Promotes
 from scheduler.core.round.claim_order import policy_order
-from scheduler.core.round.config import (
-    ChangesBySelf,
-    GrantsByServer,
-    LooksAtSizes,
-    Policy,
-    Promotes,
-    SchedulerConfig,
-    SharePolicy,
-)
+from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
 from scheduler.core.round.seat_jobs import attempts
 from scheduler.simulator.incremental.overtaking import Overtaking

@@ -28,7 +28,9 @@ from scheduler.core.packing.cpu_memory_ledger import ShareShelf
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
 from scheduler.core.packing.free_gpus import Fits, Site, Space
-from scheduler.core.round.config import ChangesBySelf, GrantsByServer, LooksAtSizes, SchedulerConfig, SharePolicy
+from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
+from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 

@@ -14,20 +14,18 @@ from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.round.config import (
+from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.round.capabilities import (
     ByRemaining,
     ChangesBySelf,
     FillsGroups,
     GrantsByServer,
-    LooksAtSizes,
     MayBackfill,
-    Policy,
     Promotes,
-    SchedulerConfig,
-    SharePolicy,
     Steady,
     StepsByService,
 )
+from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import gangs_of, shapes_of
 from scheduler.simulator.incremental.group_filling_walk import FillingWalk
 from scheduler.simulator.incremental.moving_order_rounds import FreshRounds

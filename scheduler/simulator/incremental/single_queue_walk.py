@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from scheduler.core.model.tables import NO_ROW, ServerTable
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang, Site, Space
-from scheduler.core.round.config import Locality
+from scheduler.core.packing.locality import Locality
 from scheduler.simulator.incremental.gang_room import Search
 from scheduler.simulator.incremental.preemption_candidates import Key, Keys, Rivals
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 # Written by ``python -m benchmarks.runtime gangs``.
-MEASURED = Path(__file__).resolve().parents[2] / "fixtures" / "costs" / "reconfiguration.json"
+MEASURED = Path(__file__).resolve().parents[3] / "fixtures" / "costs" / "reconfiguration.json"
 
 
 class Manager(StrEnum):

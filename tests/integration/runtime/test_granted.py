@@ -59,7 +59,7 @@ def test_job_is_measured_while_it_trains_and_its_cache_follows_the_grant(tmp_pat
     _grant(tmp_path)
     environ = {
         **os.environ,
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
         "CLUSTERWEB_GRANT_FILE": str(tmp_path / "grant.json"),
         "CLUSTERWEB_REPORT_FILE": str(tmp_path / "reports"),
         "CLUSTERWEB_ATTEMPT_ID": "attempt",

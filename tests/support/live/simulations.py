@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from scheduler.simulator.state.outcome import Summary
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 # Above any default, so that a run with these and a run without differ.
 BUSY = ("generate:synergy?jobs=60&load=1.5&mixed=1", "--servers", "2", "--round-s", "300")
 

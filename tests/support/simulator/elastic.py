@@ -12,7 +12,7 @@ from scheduler.core.model.tables import Placements, Snapshot
 from scheduler.core.round.config import SharePolicy
 from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
-PROFILES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"
+PROFILES = Path(__file__).parents[3] / "fixtures" / "profiles" / "afs.json"
 
 
 def afs_profile(model: str) -> Profile:

@@ -29,7 +29,7 @@ from scheduler.simulator.study.cluster import Cluster, QueueSpec, ServerGroup, q
 from scheduler.simulator.traces import open_trace
 from scheduler.simulator.traces import trace as cut
 
-MONTH = Path(__file__).resolve().parents[1] / "fixtures" / "traces" / "philly_2017-10.csv.gz"
+MONTH = Path(__file__).resolve().parents[3] / "fixtures" / "traces" / "philly_2017-10.csv.gz"
 # Three virtual clusters of Philly that keep the servers below busy.
 QUEUES_OF_PHILLY = ("11cb48", "103959", "e13805")
 CLUSTER = Cluster(groups=(ServerGroup(count=4, gpus=8, cpus=24, memory_bytes=5e11),), queues=(QueueSpec(name="all"),))

@@ -13,7 +13,7 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.profile import parse_profile
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.packing.free_gpus import Gang
-from scheduler.core.round.config import ChangesBySelf
+from scheduler.core.round.capabilities import ChangesBySelf
 from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
 from scheduler.simulator.jobs import SimJob

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduler.core.round.config import ChangesBySelf, Promotes
+from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.policies.gittins import YARN_SERVICES_GPU_S, Gittins
 from scheduler.policies.las import Las
 from tests.support.simulator.replays import job, replay

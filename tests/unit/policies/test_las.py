@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from scheduler.core.round.config import ChangesBySelf, Promotes
+from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.policies.fifo import Fifo
 from scheduler.policies.las import Las
 from scheduler.policies.srtf import Srtf

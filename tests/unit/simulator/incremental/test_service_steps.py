@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from scheduler.core.model.tables import Snapshot
-from scheduler.core.round.config import Policy, StepsByService
+from scheduler.core.round.capabilities import StepsByService
+from scheduler.core.round.config import Policy
 from scheduler.policies.gittins import Gittins
 from scheduler.policies.las import Las
 from scheduler.simulator.incremental.service_steps import Steps
