@@ -14,6 +14,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import redis
+from celery import current_app
 from channels.layers import get_channel_layer
 from django.conf import settings
 from redis.backoff import NoBackoff
@@ -49,9 +50,8 @@ def _client(*, timeout_s: float) -> redis.Redis:
 
 def celery_message(*, task: str, args: Sequence[Any], queue: str, expires_s: float) -> str:
     """Return the text that kombu's Redis transport expects on the list ``queue`` for one call of ``task``."""
-    from clusterweb.celery import app
-
-    message = app.amqp.as_task_v2(
+    # Every Celery application writes the same message, so the web process needs no task of ours.
+    message = current_app.amqp.as_task_v2(
         str(uuid4()), task, list(args), {}, expires=expires_s, ignore_result=True, argsrepr=""
     )
     properties = {
