@@ -4,19 +4,16 @@ Services and the engine reach time, chance and the broker only through these, so
 process on a virtual clock. This file decides how the real doors work; ``tests/support/live/ports.py`` holds the others.
 """
 
-import logging
 import secrets
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
+from agents.protocol.clock import SystemClock
 from agents.protocol.ports import Clock, Ids, Transport
-
-log = logging.getLogger(__name__)
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -56,24 +53,6 @@ class Ports:
     transport: SchedulerTransport
     ids: Ids
     frames: FrameSink
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now(self) -> datetime:
-        """Return the wall clock, aware, UTC."""
-        return datetime.now(UTC)
-
-    def mono_s(self) -> float:
-        """Return seconds since boot, suspend included."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Run ``call`` in a thread of its own after ``delay_s`` seconds."""
-        timer = threading.Timer(delay_s, call)
-        timer.daemon = True
-        timer.start()
 
 
 class UlidIds:
