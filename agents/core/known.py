@@ -14,8 +14,8 @@ from agents.protocol.errors import Malformed
 from agents.protocol.messages import AttemptPhase, AttemptReport, AttemptWanted
 from agents.protocol.ports import ProcessIdentity
 
-# For an attempt whose launch file is gone: long enough to end well, short enough not to hold devices.
-DEFAULT_GRACE_S = 10.0
+# Grace of an attempt whose order cannot be read any more; each order carries its own.
+UNKNOWN_ORDER_GRACE_S = 10.0
 
 
 class Stage(StrEnum):
@@ -88,7 +88,7 @@ class Known:
         """Return its grace, from the newest source there is, seconds."""
         if self.wanted is not None:
             return self.wanted.grace_s
-        return self.launch.order.grace_s if self.launch is not None else DEFAULT_GRACE_S
+        return self.launch.order.grace_s if self.launch is not None else UNKNOWN_ORDER_GRACE_S
 
     def end(self, state: SupervisorState) -> None:
         """Call it ended, for good."""
