@@ -1,6 +1,6 @@
 """The agent's thread: takes in messages, ticks each second, looks at supervisors, never dies of an error.
 
-What may take long is done by another (``hands.py``); this one waits for nothing but the broker.
+What may take long is done by another (``worker_thread.py``); this one waits for nothing but the broker.
 """
 
 import contextlib
@@ -22,7 +22,6 @@ from agents.core.reporter import ServerProfile
 from agents.executor import Executor
 from agents.files.journal import journal_rotate
 from agents.files.server_files import AttemptFiles
-from agents.hands import Hands
 from agents.host.cgroup import GROUPS, groups_of_host
 from agents.host.identity import boot_id
 from agents.host.isolation import trial
@@ -34,6 +33,7 @@ from agents.protocol.ports import ReportTransport, SpawnRequest
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.sampler import Sampler
+from agents.worker_thread import Hands
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents.core import supervision_events as ev
-from agents.core.account import Account
+from agents.core.attempt_facts import Account
 from agents.core.diagnosis import diagnose, secrets_of
 from agents.core.ending import ENDS, UNEXPLAINED, Exit, Stop, end_cause, size_text
 from agents.core.records import JobLine, Launch, SupervisorState
