@@ -20,7 +20,7 @@ from agents.config import AgentConfig, config_from_environment
 from agents.logs import logging_set_up
 from agents.loop import AgentLoop
 from agents.protocol.errors import AlreadyRunning, ConfigInvalid
-from agents.transport import RedisTransport
+from agents.transport import RedisReportTransport
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no
         """Start the agent, or end the worker when another one has the state directory."""
         config = config_from_environment(os.environ)
         try:
-            AgentStep.loop = AgentLoop(config, RedisTransport(config.redis_url))
+            AgentStep.loop = AgentLoop(config, RedisReportTransport(config.redis_url))
         except AlreadyRunning as error:
             sys.stderr.write(f"{error}\n")
             raise SystemExit(1) from None

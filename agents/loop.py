@@ -26,14 +26,15 @@ from agents.host.cgroup import GROUPS, groups_of_host
 from agents.host.identity import boot_id
 from agents.host.isolation import trial
 from agents.host.job_users import FIRST_UID
-from agents.host.process import SPARE, WARM, HostProcesses
+from agents.host.launch_names import CODE_PATH, SPARE, WARM
+from agents.host.process import HostProcesses
 from agents.protocol.clock import SystemClock
 from agents.protocol.errors import AlreadyRunning
 from agents.protocol.ports import ReportTransport, SpawnRequest
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.sampler import Sampler
-from agents.worker_thread import Hands
+from agents.worker_thread import WorkerThread
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,6 @@ LOOK_S = 0.2
 LOOK_SOON_S = 0.03
 INBOX_MOST = 64
 LOCK_FILE = "agent.lock"
-CODE_PATH = str(Path(__file__).resolve().parent.parent)
 
 
 def take_lock(state_dir: Path) -> int:
@@ -116,7 +116,7 @@ class AgentLoop:
         self._groups, controllers = groups_of_host()
         log.info("control_groups", extra={"path": self._groups, "controllers": sorted(controllers)})
         self._processes = HostProcesses(groups=self._groups)
-        self._hands = Hands()
+        self._worker = WorkerThread()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
             core=AgentCore(
@@ -137,7 +137,7 @@ class AgentLoop:
     def start(self) -> None:
         """Start the thread."""
         self._sampler.start()
-        self._hands.start()
+        self._worker.start()
         self._thread.start()
 
     def receive(self, message: str) -> None:
@@ -153,7 +153,7 @@ class AgentLoop:
         self._inbox.put(None)
         if self._thread.ident is not None:
             self._thread.join(timeout=10)
-        self._hands.stop()
+        self._worker.stop()
         self._sampler.stop()
         self._processes.dismiss()
         self._files.close()
@@ -190,7 +190,7 @@ class AgentLoop:
         self.executor.dispatch(ev.Tick())
         # Not while a job starts: it needs the cores more. What goes wrong shows at the next launch.
         if not self.executor.core.book.is_in_transition:
-            self._hands.ask(partial(self._prepare, self._spare_kind()), once="prepare")
+            self._worker.ask(partial(self._prepare, self._spare_kind()), once="prepare")
 
     def _prepare(self, kind: str) -> None:
         count = max(1, self._config.warm_processes)
@@ -206,7 +206,7 @@ class AgentLoop:
             if outcome is not None:
                 self._inbox.put(outcome)
 
-        self._hands.ask(work, once=once)
+        self._worker.ask(work, once=once)
 
     def _spare_kind(self) -> str:
         """Return what to start ahead of time; the next job is likely of the same queue, and so of the same user."""

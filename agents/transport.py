@@ -16,7 +16,7 @@ BACKLOG_MOST = 120
 BACKLOG_EVERY_S = 10.0
 
 
-class RedisTransport:
+class RedisReportTransport:
     """Pushes reports. Any of them may be left out: the next one says all there is to say."""
 
     def __init__(self, url: str) -> None:

@@ -1,4 +1,4 @@
-"""The thread that does what may take long: the disk, starts of processes, searches through all processes.
+"""Worker thread for blocking calls: the disk, starts of processes, searches through all processes.
 
 The agent's own thread goes on meanwhile and reports, so that a server whose disk is busy is not taken for lost. What is
 asked for is done in the order in which it was asked for.
@@ -15,14 +15,14 @@ Work = Callable[[], None]
 JOIN_S = 10.0
 
 
-class Hands:
+class WorkerThread:
     """One thread and what it still has to do."""
 
     def __init__(self) -> None:
         self._asked: queue.Queue[tuple[Work, Hashable] | None] = queue.Queue()
         self._waiting: set[Hashable] = set()
         self._is_ending = False
-        self._thread = threading.Thread(target=self._run, name="hands", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="agent-worker", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

@@ -14,7 +14,6 @@ from agents.core.lease import LeaseBook, lease_margin_s
 from agents.core.outbox import Outbox
 from agents.core.records import Control, Launch, SupervisorState, encode, ended_unsupervised
 from agents.core.reporter import ServerProfile
-from agents.host.job_users import uid_of_queue
 from agents.protocol.grant import Grant
 from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
@@ -126,8 +125,9 @@ class AttemptBook:
         self._out.add(ev.CreateLaunch(attempt_id=known.attempt_id, content=encode(known.launch)))
 
     def _uid(self, queue_id: int) -> int | None:
+        """Return the user of a queue's jobs: the same on every server, so that they can share a directory."""
         first_uid = self._profile.first_uid
-        return None if first_uid is None else uid_of_queue(queue_id, first_uid=first_uid)
+        return None if first_uid is None else first_uid + queue_id
 
     def _cores(self, cpu_ids: tuple[int, ...]) -> tuple[int, ...]:
         cores = self._profile.cpu_ids

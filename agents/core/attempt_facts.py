@@ -6,13 +6,13 @@ What follows from it for the job is decided in ``supervision.py``.
 from dataclasses import replace
 
 from agents.core import supervision_events as ev
-from agents.core.ending import Evidence, Exit, Stop
+from agents.core.ending import EndEvidence, Exit, Stop
 from agents.core.records import JobLine
 from agents.protocol.messages import AttemptPhase, AttemptReport
 
 
-class Account:
-    """The account of one attempt.
+class AttemptFacts:
+    """What is known of one attempt.
 
     Attributes:
         report: What the agent is told.
@@ -65,7 +65,7 @@ class Account:
         self.report = replace(self.report, memory_bytes=memory_bytes, peak_memory_bytes=peak)
         return memory_bytes
 
-    def measured(self, event: ev.Measured) -> None:
+    def sampled(self, event: ev.UsageSampled) -> None:
         """Note its cores, its output and its disk."""
         self._saw_disk_full |= event.is_disk_full
         self.dropped_log_bytes = event.dropped_log_bytes
@@ -100,9 +100,9 @@ class Account:
         self.report = report
         return line.event in ("checkpoint", "resized", "measured")
 
-    def evidence(self, found: Exit, stop: Stop | None, *, told: ev.TreeGone) -> Evidence:
+    def evidence(self, found: Exit, stop: Stop | None, *, told: ev.TreeGone) -> EndEvidence:
         """Return what its end is judged by."""
-        return Evidence(
+        return EndEvidence(
             exit=found,
             stop=stop,
             said_stopped=self._has_stopped,

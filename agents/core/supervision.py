@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents.core import supervision_events as ev
-from agents.core.attempt_facts import Account
+from agents.core.attempt_facts import AttemptFacts
 from agents.core.diagnosis import diagnose, secrets_of
 from agents.core.ending import ENDS, UNEXPLAINED, Exit, Stop, end_cause, size_text
 from agents.core.records import JobLine, Launch, SupervisorState
@@ -52,7 +52,7 @@ class Supervision:
         self._supervisor = supervisor
         self._clock = clock
         self._trainer: ProcessIdentity | None = None
-        self._account = Account(launch.order.attempt_id)
+        self._facts = AttemptFacts(launch.order.attempt_id)
         self.memory_limit_bytes = launch.order.memory_bytes
         self._shrunk_at_s = 0.0
         self._started_at_s: float | None = None
@@ -68,7 +68,7 @@ class Supervision:
     @property
     def state(self) -> SupervisorState:
         """Return what is true now."""
-        report = self._account.report
+        report = self._facts.report
         run_s = report.run_s
         if self._started_at_s is not None and self._exit is None:
             run_s = self._run_s(self._started_at_s)
@@ -76,7 +76,7 @@ class Supervision:
             supervisor=self._supervisor,
             trainer=self._trainer,
             report=replace(report, run_s=run_s, generation=self._control.generation),
-            dropped_log_bytes=self._account.dropped_log_bytes,
+            dropped_log_bytes=self._facts.dropped_log_bytes,
         )
 
     @property
@@ -102,7 +102,7 @@ class Supervision:
     def handle(self, event: ev.Event) -> list[ev.Command]:
         """Take in one event and return what is to be done, in order."""
         self._out = []
-        if self._account.report.phase == "ended":
+        if self._facts.report.phase == "ended":
             return self._out
         match event:
             case ev.Begin():
@@ -121,8 +121,8 @@ class Supervision:
                 self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
             case ev.MemorySampled():
                 self._on_memory(event)
-            case ev.Measured():
-                self._on_measured(event)
+            case ev.UsageSampled():
+                self._on_usage(event)
             case ev.JobReported():
                 self._on_line(event.line)
             case ev.Tick():
@@ -159,14 +159,14 @@ class Supervision:
     def _on_started(self, event: ev.ChildStarted) -> None:
         self._trainer = event.identity
         self._started_at_s = self._clock.mono_s()
-        self._account.began(event.identity.pid)
+        self._facts.began(event.identity.pid)
         self._out.append(ev.Journal(event="start"))
         self._set_phase("running")
 
     def _on_exited(self, event: ev.ChildExited) -> None:
         if self._exit is not None:
             return
-        self._account.exited(event.exit, run_s=self.state.report.run_s)
+        self._facts.exited(event.exit, run_s=self.state.report.run_s)
         self._exit = event.exit
         self._out.append(ev.ClearTree())
 
@@ -175,20 +175,20 @@ class Supervision:
             return
         # The witness writes before anybody can give the devices to the next job.
         self._out.append(ev.Journal(event="exit"))
-        cause, detail = end_cause(self._account.evidence(self._exit, self._stop, told=event))
+        cause, detail = end_cause(self._facts.evidence(self._exit, self._stop, told=event))
         if cause in UNEXPLAINED:
             gang = self._order.gang
             secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
             found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets)
-            self._account.explain(failure=found.failure, line=found.line)
+            self._facts.explain(failure=found.failure, line=found.line)
         self._end(cause, detail)
 
     def _end(self, cause: str, detail: str) -> None:
-        self._account.end(cause, detail)
+        self._facts.end(cause, detail)
         self._out += [ev.WriteState(durable=True), ev.Finish()]
 
     def _set_phase(self, phase: AttemptPhase) -> None:
-        self._account.enter(phase)
+        self._facts.enter(phase)
         self._out.append(ev.WriteState(durable=True))
 
     def _granted_memory(self, used_bytes: int) -> int:
@@ -200,15 +200,15 @@ class Supervision:
         return self.memory_limit_bytes
 
     def _on_memory(self, event: ev.MemorySampled) -> None:
-        memory_bytes = self._account.used(event)
+        memory_bytes = self._facts.used(event)
         granted = self._granted_memory(memory_bytes)
         if 0 < granted < memory_bytes:
             self._break_limit(
                 "out_of_memory", f"Its processes used {size_text(memory_bytes)} of {size_text(granted)} granted memory."
             )
 
-    def _on_measured(self, event: ev.Measured) -> None:
-        self._account.measured(event)
+    def _on_usage(self, event: ev.UsageSampled) -> None:
+        self._facts.sampled(event)
         if event.num_processes > MOST_PROCESSES:
             self._break_limit(
                 "process_limit", f"It had {event.num_processes} processes, and may have {MOST_PROCESSES}."
@@ -221,7 +221,7 @@ class Supervision:
         self._out.append(ev.WriteState(durable=False))
 
     def _on_line(self, line: JobLine) -> None:
-        if self._account.told(line, now_s=self._clock.mono_s()):
+        if self._facts.told(line, now_s=self._clock.mono_s()):
             self._out.append(ev.WriteState(durable=False))
         if line.event == "parked" and self._parking is not None and line.request == self._parking.request:
             self._is_off(self._parking, is_stopped=False)
@@ -245,13 +245,13 @@ class Supervision:
 
     def _watch_progress(self, now_s: float) -> None:
         """End a job that came further once and then not for too long; while it is kept from going on none is due."""
-        account, stall_s = self._account, self._order.stall_s
-        if stall_s is None or account.progress_at_s is None:
+        facts, stall_s = self._facts, self._order.stall_s
+        if stall_s is None or facts.progress_at_s is None:
             return
-        if self.is_frozen or self._parking is not None or self._stop is not None or account.has_completed:
-            account.progress_at_s = now_s
-        elif now_s - account.progress_at_s >= stall_s:
-            detail = f"It reported no progress for {stall_s:.0f} s, after step {account.report.step}."
+        if self.is_frozen or self._parking is not None or self._stop is not None or facts.has_completed:
+            facts.progress_at_s = now_s
+        elif now_s - facts.progress_at_s >= stall_s:
+            detail = f"It reported no progress for {stall_s:.0f} s, after step {facts.report.step}."
             self._break_limit("stalled", detail)
 
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
@@ -262,7 +262,7 @@ class Supervision:
         grace_s = self._control.grace_s
         if not is_gentle:
             term_at_s, kill_at_s = now_s, now_s + min(grace_s, SHORT_GRACE_S)
-        elif self._account.uses_runtime:
+        elif self._facts.uses_runtime:
             term_at_s, kill_at_s = now_s + grace_s, now_s + 2 * grace_s
         else:
             # Nobody in there reads requests: waiting for an answer would only waste the grace.
@@ -327,7 +327,7 @@ class Supervision:
         elif self._control.wanted == "park" and parking is None:
             self._request("park")
             # Nobody in there may read requests: then waiting for an answer would only keep the devices.
-            answer_s = self._control.grace_s if self._account.uses_runtime else 0.0
+            answer_s = self._control.grace_s if self._facts.uses_runtime else 0.0
             self._parking = parking = _Parking(request=self._requests, stop_at_s=now_s + answer_s)
         if self._parking is not None and now_s >= self._parking.stop_at_s:
             self._hold_still(self._parking, now_s)

@@ -69,7 +69,7 @@ class MemorySampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class UsageSampled:
     """What is measured once a second.
 
     Attributes:
@@ -110,7 +110,7 @@ Event = (
     | ControlChanged
     | EndAsked
     | MemorySampled
-    | Measured
+    | UsageSampled
     | JobReported
     | Tick
 )

@@ -1,4 +1,4 @@
-"""The unix users of jobs: which number a queue's jobs run as, and folders that belong to it alone."""
+"""The unix users of jobs: which numbers may be given to them, and folders that belong to one of them alone."""
 
 import os
 import pwd
@@ -10,11 +10,6 @@ from agents.core.records import DATASETS_DIR, WORK_DIR
 # Numbers without an account, between those of people and those that systemd gives away.
 FIRST_UID = 50_000
 LAST_UID = 59_999
-
-
-def uid_of_queue(queue_id: int, *, first_uid: int) -> int:
-    """Return the user of a queue's jobs: the same on every server, so that they can share a directory."""
-    return first_uid + queue_id
 
 
 def is_free(uid: int) -> bool:

@@ -20,7 +20,7 @@ from agents.logs import logging_set_up
 from agents.protocol.clock import SystemClock
 from agents.protocol.errors import ConfigInvalid
 from agents.simulated.server import SimulatedServer, log_line
-from agents.transport import RedisTransport
+from agents.transport import RedisReportTransport
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class SimulatedServers:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         configs = [config_load(path) for path in paths]
-        transport = RedisTransport(configs[0].redis_url)
+        transport = RedisReportTransport(configs[0].redis_url)
         self._redis = redis.Redis.from_url(configs[0].redis_url, socket_timeout=5.0)
         self._servers = {
             f"server.{config.server_id}": SimulatedServer(

@@ -10,14 +10,11 @@ import sys
 from agents.core.records import LAUNCH_FILE, Launch
 from agents.files.attempt_dir import AttemptDir
 from agents.host.identity import identity_of
+from agents.host.launch_names import CODE_PATH, SPARE, WARM
 from agents.supervisor.child import StartFailed
 from agents.supervisor.supervisor import Supervisor
-from agents.supervisor.trainer import CODE_PATH
 from agents.supervisor.warm_child import WarmChild
 
-# Instead of a directory: wait for it on standard input, with a training process started ahead of time or without.
-SPARE = "--spare"
-WARM = "--warm="
 OWN_LOG = "supervisor.log"
 
 

@@ -237,7 +237,7 @@ class Supervisor:
         granted = self._num_cpus
         self._disk.step(self._dir.fd, budget_s=DISK_BUDGET_S)
         self._handle(
-            ev.Measured(
+            ev.UsageSampled(
                 cpu_frac=None if cores is None else min(1.0, cores / granted),
                 disk_bytes=self._disk.num_bytes,
                 is_disk_full=self._log.is_disk_full or is_full(self._dir.fd),

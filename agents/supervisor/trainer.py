@@ -10,10 +10,9 @@ from agents.files.attempt_dir import AttemptDir
 from agents.files.job_log import JobLog
 from agents.host.cgroup import AttemptGroup
 from agents.host.job_users import folders_of, is_free
+from agents.host.launch_names import CODE_PATH
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
 from agents.supervisor.warm_child import WarmChild, may_take
-
-CODE_PATH = str(Path(__file__).resolve().parents[2])
 
 
 def trainer_start(

@@ -19,7 +19,8 @@ import sys
 import types
 from typing import Any, NoReturn
 
-MARK = "CLUSTERWEB_ATTEMPT_ID"
+from agents.host.launch_names import ATTEMPT_MARK
+
 # As long as any attempt's id; overwritten in place, so that /proc shows whose process this is.
 NOBODY = "0" * 26
 MOST_BYTES = 8 * 1024 * 1024
@@ -60,7 +61,7 @@ def _take_over(told: dict[str, Any], work_fd: int, output_fd: int) -> None:
     env: dict[str, str] = told["env"]
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_void_p
-    ctypes.memmove(getenv(MARK.encode()), env[MARK].encode(), len(NOBODY))
+    ctypes.memmove(getenv(ATTEMPT_MARK.encode()), env[ATTEMPT_MARK].encode(), len(NOBODY))
     os.environ.clear()
     os.environ.update(env)
     if told["cpu_ids"]:

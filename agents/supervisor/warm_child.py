@@ -12,8 +12,9 @@ import signal
 import socket
 from collections.abc import Mapping
 
+from agents.host.launch_names import ATTEMPT_MARK
 from agents.supervisor.child import ChildPlan, start_child
-from agents.supervisor.warm import MARK, NOBODY
+from agents.supervisor.warm import NOBODY
 
 # How long the process may take to become the job, seconds; longer than that and another one is started.
 TAKE_OVER_S = 2.0
@@ -74,7 +75,7 @@ class WarmChild:
                         "PYTHONPATH": code_path,
                         "PYTHONUNBUFFERED": "1",
                         "LANG": "C.UTF-8",
-                        MARK: NOBODY,
+                        ATTEMPT_MARK: NOBODY,
                     },
                     work_fd=work_fd,
                     output_fd=output_fd,

@@ -14,7 +14,7 @@ import pytest
 from agents.host.identity import send_signal
 from agents.host.isolation import trial
 from agents.host.job_users import FIRST_UID, is_free, own_folder
-from agents.loop import CODE_PATH
+from agents.host.launch_names import CODE_PATH
 from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted
 
 QUEUE = 7

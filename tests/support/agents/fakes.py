@@ -149,7 +149,9 @@ class FakeSupervisor:
                 self.handle(ev.ChildExited(exit=self.job.exit))
         if self.job is not None and self._host.clock.mono_s() - self._measured_at_s >= 1:
             self._measured_at_s = self._host.clock.mono_s()
-            self.handle(ev.Measured(cpu_frac=0.5, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0))
+            self.handle(
+                ev.UsageSampled(cpu_frac=0.5, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0)
+            )
         self.handle(ev.Tick())
 
     def _look_at_control(self) -> None:
