@@ -1,7 +1,7 @@
-"""The doors of the control plane to the world: clock, broker, ids and live frames, bundled for the engine.
+"""The ports of the control plane to the world: clock, broker, ids and live frames, bundled for the engine.
 
 Services and the engine reach time, chance and the broker only through these, so that the whole system also runs in one
-process on a virtual clock. This file decides how the real doors work; ``tests/support/live/ports.py`` holds the others.
+process on a virtual clock. The real ports are made here; those of tests are in ``tests/support/live/ports.py``.
 """
 
 import secrets
@@ -19,7 +19,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class Bell(Protocol):
-    """How any process of the control plane reaches the scheduler's worker. Never raises: a lost ring costs a beat."""
+    """Wakes the scheduler's worker from any process. Never raises: a lost call delays a round until the next beat."""
 
     def request_round(self, trigger: str) -> None:
         """Ask for an early round, unless one is asked for already."""
@@ -28,7 +28,7 @@ class Bell(Protocol):
         """Let the next change ask for a round again; called before the snapshot is read, so that nothing is missed."""
 
     def touch(self, name: str) -> None:
-        """Say that ``cluster``, ``queue.<pk>`` or ``job.<ulid>`` changed."""
+        """Announce a change of ``cluster``, ``queue.<pk>`` or ``job.<ulid>``."""
 
 
 class SchedulerTransport(Transport, Protocol):
@@ -39,15 +39,15 @@ class SchedulerTransport(Transport, Protocol):
 
 
 class FrameSink(Protocol):
-    """Where live frames go."""
+    """Sends live frames to browsers."""
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
-        """Send one frame to whoever follows ``group``. Never raises."""
+        """Send one frame to the subscribers of ``group``. Never raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """All that the engine needs of the world."""
+    """The ports of the engine."""
 
     clock: Clock
     transport: SchedulerTransport
@@ -83,7 +83,7 @@ def ulid_text(at_ms: int, random_80: int) -> str:
 
 @lru_cache(maxsize=1)
 def live_ports() -> Ports:
-    """Return the real doors of this process."""
+    """Return the real ports of this process."""
     from scheduler.broker import ChannelFrames, RedisTransport
 
     return Ports(clock=SystemClock(), transport=RedisTransport(), ids=UlidIds(), frames=ChannelFrames())
@@ -91,7 +91,7 @@ def live_ports() -> Ports:
 
 @lru_cache(maxsize=1)
 def live_bell() -> Bell:
-    """Return the bell that rings in the scheduler's worker, wherever it runs."""
+    """Return the real bell of this process."""
     from scheduler.broker import RedisBell
 
     return RedisBell()

@@ -1,4 +1,4 @@
-"""Celery entry points of the scheduler: short, each calls one function."""
+"""Celery tasks of the scheduler, each a call of one function, and the steps of its workers."""
 
 import threading
 

@@ -1,12 +1,12 @@
-"""Why an attempt ended: one cause of the scheduler's closed list, and one sentence with the numbers. Pure."""
+"""Decide why an attempt ended: one cause of the scheduler's list and one sentence with the numbers. Pure."""
 
 import signal
 from dataclasses import dataclass
 
 from agents.core.records import EXIT_STOPPED
 
-# End cause of an attempt that ended because it was asked to, by what was wanted. Whoever is to park before it has begun
-# ends as well: there is nothing to keep.
+# End cause of an attempt that ended because it was asked to, by what was wanted. An attempt that is to park before it
+# has begun ends as well: there is nothing to keep.
 ENDS: dict[str, str] = {
     "park": "preempted",
     "preempt": "preempted",
@@ -29,7 +29,7 @@ class Exit:
 
 @dataclass(slots=True, kw_only=True)
 class Stop:
-    """An end that the supervisor brings about. Once begun it is never taken back.
+    """A stop that the supervisor has begun; it is never taken back.
 
     Attributes:
         cause: End cause if the job ends by it.

@@ -1,7 +1,7 @@
-"""The supervisor's heart: ``Supervision.handle(event) -> list[Command]``. Pure.
+"""The state machine of a supervisor: ``Supervision.handle(event) -> list[Command]``. Pure.
 
-It decides when a job is started, asked for a checkpoint, parked, stopped, frozen and killed, and how its end is called.
-The driver (``supervisor.py``) brings events in and carries commands out.
+Decides when a job is started, asked for a checkpoint, parked, stopped, frozen and killed, and its end cause.
+``supervisor/supervisor.py`` feeds it events and carries its commands out.
 """
 
 import signal
@@ -67,7 +67,7 @@ class Supervision:
 
     @property
     def state(self) -> SupervisorState:
-        """Return what is true now."""
+        """Return the present state, as written to ``state.json``."""
         report = self._facts.report
         run_s = report.run_s
         if self._started_at_s is not None and self._exit is None:
@@ -91,7 +91,7 @@ class Supervision:
 
     @property
     def is_awaited(self) -> bool:
-        """Return whether somebody waits for the devices that the job is asked to leave."""
+        """Return whether the job is asked to leave its devices and has not yet."""
         return self._parking is not None and self._parking.since_s is None
 
     def _run_s(self, started_at_s: float) -> float:
@@ -100,7 +100,7 @@ class Supervision:
         return max(0.0, (self._clock.mono_s() if parked_at_s is None else parked_at_s) - started_at_s)
 
     def handle(self, event: ev.Event) -> list[ev.Command]:
-        """Take in one event and return what is to be done, in order."""
+        """Handle one event and return the commands that follow, in order."""
         self._out = []
         if self._facts.report.phase == "ended":
             return self._out
@@ -152,7 +152,7 @@ class Supervision:
             self._out.append(ev.Give(grant=grant))
 
     def _tell_members(self) -> None:
-        """Tell the leader of a gang who is to be in it; when the gang changes is up to the leader."""
+        """Tell the leader of a gang its members; the leader decides when the gang changes."""
         if self._control.members:
             self._out.append(ev.WriteMembers(version=self._control.gang_version, members=self._control.members))
 
@@ -173,7 +173,7 @@ class Supervision:
     def _on_tree_gone(self, event: ev.TreeGone) -> None:
         if self._exit is None:
             return
-        # The witness writes before anybody can give the devices to the next job.
+        # The journal is written before the devices can be given to the next job.
         self._out.append(ev.Journal(event="exit"))
         cause, detail = end_cause(self._facts.evidence(self._exit, self._stop, told=event))
         if cause in UNEXPLAINED:
@@ -192,7 +192,7 @@ class Supervision:
         self._out.append(ev.WriteState(durable=True))
 
     def _granted_memory(self, used_bytes: int) -> int:
-        """Return the memory that the job is held to: after a grant shrank it has some time to give memory back."""
+        """Return the present memory limit: after a grant shrank the job has some time to give memory back."""
         granted = self._order.memory_bytes if self._control.grant is None else self._control.grant.memory_bytes
         is_late = self._clock.mono_s() - self._shrunk_at_s >= SHRINK_GRACE_S
         if granted >= self.memory_limit_bytes or used_bytes <= granted or is_late:
@@ -227,7 +227,7 @@ class Supervision:
             self._is_off(self._parking, is_stopped=False)
 
     def _advance(self) -> None:
-        """Bring about what the present time, lease and wish ask for."""
+        """Do what is due by time, lease and wanted state."""
         if self._started_at_s is None or self._exit is not None:
             return
         now_s = self._clock.mono_s()
@@ -244,7 +244,7 @@ class Supervision:
             self._press(self._stop, now_s)
 
     def _watch_progress(self, now_s: float) -> None:
-        """End a job that came further once and then not for too long; while it is kept from going on none is due."""
+        """End a job that made progress once and then none for too long; time in which it may not run does not count."""
         facts, stall_s = self._facts, self._order.stall_s
         if stall_s is None or facts.progress_at_s is None:
             return
@@ -255,7 +255,7 @@ class Supervision:
             self._break_limit("stalled", detail)
 
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
-        """Begin an end, or hurry one that has begun. A gentle one asks for a checkpoint and waits for it."""
+        """Begin a stop, or hasten one that has begun. A gentle one asks for a checkpoint and waits for it."""
         if self._started_at_s is None or self._exit is not None:
             return
         now_s = self._clock.mono_s()
@@ -265,10 +265,10 @@ class Supervision:
         elif self._facts.uses_runtime:
             term_at_s, kill_at_s = now_s + grace_s, now_s + 2 * grace_s
         else:
-            # Nobody in there reads requests: waiting for an answer would only waste the grace.
+            # The job reads no requests: waiting for an answer would only waste the grace.
             term_at_s, kill_at_s = now_s, now_s + grace_s
         if self._parking is not None and self._parking.is_stopped:
-            kill_at_s = now_s  # to let it end by itself it would have to run, on devices that are somebody else's
+            kill_at_s = now_s  # to end by itself it would have to run, on devices that are another job's
         if self._stop is None:
             self._stop = Stop(cause=cause, detail=detail, term_at_s=term_at_s, kill_at_s=kill_at_s)
             if is_gentle:
@@ -300,10 +300,10 @@ class Supervision:
                 self._warned_until_s = until_s
                 self._request("checkpoint")
         elif self._stop is not None:
-            # Asked to end already and out of its lease: the devices may be somebody else's soon.
+            # Asked to end already and out of its lease: the devices may be another job's soon.
             self._stop.kill_at_s = min(self._stop.kill_at_s, now_s)
         elif self.is_parked:
-            return  # on no device, and nobody lets it go on without a lease
+            return  # on no device, and not resumed without a lease
         elif not self.is_frozen:
             self._frozen_at_s = self._stopped_again_at_s = now_s
             self._out += [ev.Signal(number=signal.SIGSTOP, whole_tree=True), ev.Journal(event="stop")]
@@ -320,20 +320,20 @@ class Supervision:
         self._set_phase("stopping" if self._stop is not None else "parked" if self.is_parked else "running")
 
     def _keep_place(self, now_s: float) -> None:
-        """Bring a job off its devices, or back on them."""
+        """Park the job, or bring it back to its devices."""
         parking = self._parking
         if self._control.wanted == "run" and parking is not None and now_s < self._control.lease_until_s:
             self._let_go_on(parking, now_s)
         elif self._control.wanted == "park" and parking is None:
             self._request("park")
-            # Nobody in there may read requests: then waiting for an answer would only keep the devices.
+            # A job that reads no requests is stopped at once: waiting for an answer would only keep the devices.
             answer_s = self._control.grace_s if self._facts.uses_runtime else 0.0
             self._parking = parking = _Parking(request=self._requests, stop_at_s=now_s + answer_s)
         if self._parking is not None and now_s >= self._parking.stop_at_s:
             self._hold_still(self._parking, now_s)
 
     def _hold_still(self, parking: _Parking, now_s: float) -> None:
-        """Stop a job that has not answered; again and again, as for one that is frozen."""
+        """Stop a job that has not answered the request to park; repeated, as for a frozen one."""
         if parking.since_s is None:
             self._stopped_again_at_s = now_s
             self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))

@@ -1,4 +1,4 @@
-"""The real Processes port: supervisors are started detached and looked at by identity."""
+"""The real Processes port: starts supervisors detached and checks them by identity."""
 
 import logging
 import os
@@ -39,10 +39,9 @@ class HostProcesses:
         self._spares: list[SpareSupervisor] = []
 
     def prepare(self, request: SpawnRequest, *, kind: str = SPARE, count: int = 1) -> None:
-        """Start a supervisor ahead of time for the next ``spawn`` of its kind, unless ``count`` wait already: Python
-        takes longer to start than all else.
+        """Start a supervisor ahead of time for the next ``spawn`` of its kind, unless ``count`` wait already.
 
-        It ends by itself when this process does. Those of another kind are let go.
+        Python takes longest to start. A spare ends with this process; spares of another kind are dismissed.
         """
         if kind != SPARE and available_memory_bytes() < WARM_ROOM_BYTES:
             kind, count = SPARE, 1
@@ -61,7 +60,7 @@ class HostProcesses:
         self._spares.append(SpareSupervisor(argv=argv, identity=identity, tell_fd=tell_fd))
 
     def dismiss(self, *, but: tuple[str, ...] = ()) -> None:
-        """Let the waiting supervisors end, but for those with these arguments that are there."""
+        """Let the waiting supervisors end, except live ones with these arguments."""
         kept = [spare for spare in self._spares if spare.argv == but and is_alive(spare.identity)]
         for spare in self._spares:
             if spare not in kept:

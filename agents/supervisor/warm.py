@@ -1,10 +1,10 @@
-"""A training process that has started ahead of time: torch is imported, and it waits to be told what to run.
+"""A warm training process: started ahead of time, it imports torch and waits for a job to run.
 
     python -P -m agents.supervisor.warm <descriptor of a socket>
 
-What comes over the socket makes it what ``start_child`` would have started: arguments, environment, working directory,
-output, cores, limits. It is a process of its own from the start, not a fork of one that has run anything, so it shares
-no random state, no lock and no thread with anybody. Ends when the other end of the socket closes.
+The socket brings what ``start_child`` would have set: arguments, environment, working directory, output, cores, limits.
+It is no fork of a process that has run anything, so it shares no random state, lock or thread. Ends when the other end
+of the socket closes.
 """
 
 import array
@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from agents.host.launch_names import ATTEMPT_MARK
 
-# As long as any attempt's id; overwritten in place, so that /proc shows whose process this is.
+# As long as any attempt's id; overwritten in place, so that /proc shows the attempt of this process.
 NOBODY = "0" * 26
 MOST_BYTES = 8 * 1024 * 1024
 # The second is what torch imports with the first optimizer, which takes as long as torch itself.
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Return what to be, and the descriptors of working directory and output; end when nobody will tell."""
+    """Return what to be, and the descriptors of working directory and output; end when the socket closes."""
     received = array.array("i")
     head, ancillary, _, _ = channel.recvmsg(8, socket.CMSG_SPACE(2 * received.itemsize))
     if len(head) < 8:

@@ -1,7 +1,7 @@
-"""The supervisor's side of a training process that was started ahead of time (``warm.py``). Standard library alone.
+"""The supervisor's side of a warm training process (``warm.py``). Standard library only.
 
 Decides for which jobs such a process may be used: those that run Python of the agent's own interpreter, as the user
-that the process was started as, and that set nothing that is looked at only once. Everything else is started anew.
+of the process, and that set no variable that is read only at start. All others are started anew.
 """
 
 import array

@@ -130,7 +130,7 @@ class FakeSupervisor:
         self.core = Supervision(launch=self.launch, supervisor=identity, clock=host.clock)
 
     def begin(self) -> None:
-        """Claim the attempt and start its job, unless somebody was first."""
+        """Claim the attempt and start its job, unless another supervisor was first."""
         self._look_at_control()
         state = (self.attempt_id, STATE_FILE)
         if not self._host.files.is_full and state not in self._host.files.content:
@@ -325,7 +325,7 @@ class FakeHost:
         self.tell(agent_events.Tick())
 
     def run(self, seconds: float, *, with_agent: bool = True) -> None:
-        """Let time go by for everybody; ``with_agent`` is False while the agent is dead."""
+        """Let time go by for agent and jobs; ``with_agent`` is False while the agent is dead."""
         for step in range(round(seconds / STEP_S)):
             self.clock.advance(STEP_S)
             for identity in self.unborn:
