@@ -1,7 +1,7 @@
-"""Celery application of one agent: its own queue, its own user at the broker, and nothing that needs more.
+"""Celery application of one agent: its own queue and its own user at the broker.
 
 Never loads Django. Remote control, events, gossip, mingle and results are off: each needs keys or channels that an
-agent's user may not touch, and what comes over them is not signed.
+agent's user may not touch, and their messages are not signed.
 """
 
 import logging
@@ -20,15 +20,15 @@ from agents.config import AgentConfig, config_from_environment
 from agents.logs import logging_set_up
 from agents.loop import AgentLoop
 from agents.protocol.errors import AlreadyRunning, ConfigInvalid
-from agents.transport import RedisTransport
+from agents.transport import RedisReportTransport
 
 log = logging.getLogger(__name__)
 
 
 class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
-    """Goes back to a broker that was away within seconds, and survives what is no message at all.
+    """Reconnects to the broker within seconds and survives unreadable queue items.
 
-    Jobs are frozen when their lease is not renewed, so Celery's half a minute is too long.
+    Jobs are frozen when their lease is not renewed, so Celery's half a minute between attempts is too long.
     """
 
     loop: Callable[..., Any]  # Celery's event loop
@@ -38,13 +38,13 @@ class PatientConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         self.loop = partial(_loop_past_garbage, self.loop)
 
     def ensure_connected(self, conn: Any) -> Any:  # kombu's connection
-        """Connect, trying every two seconds at most instead of every thirty."""
+        """Connect, retrying after at most two seconds instead of thirty."""
         conn.ensure_connection = partial(conn.ensure_connection, interval_start=0.5, interval_step=0.5, interval_max=2)
         return super().ensure_connected(conn)
 
 
 def _loop_past_garbage(loop: Callable[..., Any], *args: Any) -> Any:  # Celery's own
-    """Run Celery's event loop. An item of the queue that kombu cannot read would end the worker; it is gone by then."""
+    """Run Celery's event loop; reconnect after a queue item that kombu cannot read, which would end the worker."""
     try:
         return loop(*args)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -61,14 +61,14 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no
         """Start the agent, or end the worker when another one has the state directory."""
         config = config_from_environment(os.environ)
         try:
-            AgentStep.loop = AgentLoop(config, RedisTransport(config.redis_url))
+            AgentStep.loop = AgentLoop(config, RedisReportTransport(config.redis_url))
         except AlreadyRunning as error:
             sys.stderr.write(f"{error}\n")
             raise SystemExit(1) from None
         AgentStep.loop.start()
 
     def stop(self, worker: Any) -> None:  # Celery's worker
-        """End the agent; what is being trained goes on."""
+        """End the agent; its jobs go on training."""
         if AgentStep.loop is not None:
             AgentStep.loop.stop()
             AgentStep.loop = None

@@ -1,4 +1,4 @@
-"""The configuration file of one agent: what is in it, its defaults, and one clear line when it is bad."""
+"""The configuration file of one agent: its fields, defaults and checks. Read once at start."""
 
 import json
 import os
@@ -25,7 +25,7 @@ _SCHEMES = ("redis://", "rediss://", "unix://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """Who the agent is, where it finds things, what it offers.
+    """Identity, addresses, directories and offered resources of one agent.
 
     Attributes:
         server_id: Given by the scheduler at registration.

@@ -1,8 +1,7 @@
-"""Carries out what the agent's heart asks for, through the ports alone, and brings each outcome back as the next event.
+"""Carries out the commands of ``AgentCore`` through the ports and feeds each outcome back as an event.
 
-The only place where ``AgentCore`` meets the world; with other ports it runs on a virtual clock. Whoever calls it may
-have all that can take long done elsewhere, and bring the outcome in later: between a command and its outcome the heart
-takes any other event.
+The only place where the agent's state machine meets the world; with other ports it runs on a virtual clock. Blocking
+commands may be handed to ``later``: between a command and its outcome the state machine takes any other event.
 """
 
 import logging
@@ -54,16 +53,16 @@ class Executor:
         supervisor: Callable[[str], SpawnRequest],
         later: Later | None = None,
     ) -> None:
-        """Bind the heart to its ports.
+        """Bind the state machine to its ports.
 
         Args:
-            core: The heart.
+            core: The state machine.
             server_id: Of this server.
             transport: Takes reports.
             processes: Of this machine.
             files: Of the attempts.
             supervisor: Says how the supervisor of an attempt is started.
-            later: Does what may take long; None to wait for it.
+            later: Runs blocking commands; None to wait for each.
         """
         self.core = core
         self._server_id = server_id
@@ -76,7 +75,7 @@ class Executor:
         self._seen: dict[str, tuple[bytes | None, SupervisorState | None]] = {}
 
     def start(self) -> None:
-        """Take up what an earlier run of this agent has left."""
+        """Adopt the attempts that an earlier run of this agent left."""
         durable = self._files.read_own()
         kept = self.core.kept_attempts(durable)
         found = [self._on_disk(attempt_id) for attempt_id in (self._files.attempts() if kept is None else kept)]
@@ -94,7 +93,7 @@ class Executor:
             self.dispatch(ev.Observed(attempt_id=watch.attempt_id, alive=alive, state=state))
 
     def dispatch(self, event: ev.Event) -> None:
-        """Bring in one event and carry out what follows, and what follows from that."""
+        """Handle one event, carry out its commands, and handle their outcomes."""
         self._dispatch(event, later=self._later)
 
     def _dispatch(self, event: ev.Event, *, later: Later | None) -> None:

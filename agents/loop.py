@@ -1,6 +1,6 @@
-"""The agent's thread: takes in messages, ticks each second, looks at supervisors, never dies of an error.
+"""The agent's main thread: takes in messages, ticks each second, polls supervisors, and survives any exception.
 
-What may take long is done by another (``hands.py``); this one waits for nothing but the broker.
+Blocking calls are made by ``worker_thread.py``; this thread waits for messages only.
 """
 
 import contextlib
@@ -22,28 +22,28 @@ from agents.core.reporter import ServerProfile
 from agents.executor import Executor
 from agents.files.journal import journal_rotate
 from agents.files.server_files import AttemptFiles
-from agents.hands import Hands
 from agents.host.cgroup import GROUPS, groups_of_host
 from agents.host.identity import boot_id
 from agents.host.isolation import trial
 from agents.host.job_users import FIRST_UID
-from agents.host.process import SPARE, WARM, HostProcesses
+from agents.host.launch_names import CODE_PATH, SPARE, WARM
+from agents.host.process import HostProcesses
 from agents.protocol.clock import SystemClock
 from agents.protocol.errors import AlreadyRunning
 from agents.protocol.ports import ReportTransport, SpawnRequest
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.sampler import Sampler
+from agents.worker_thread import WorkerThread
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 LOOK_S = 0.2
-# While an attempt starts or ends somebody waits for it.
+# While an attempt starts or ends, the scheduler waits for its next phase.
 LOOK_SOON_S = 0.03
 INBOX_MOST = 64
 LOCK_FILE = "agent.lock"
-CODE_PATH = str(Path(__file__).resolve().parent.parent)
 
 
 def take_lock(state_dir: Path) -> int:
@@ -61,8 +61,8 @@ def take_lock(state_dir: Path) -> int:
 def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = "") -> SpawnRequest:
     """Return how the supervisor of an attempt is started.
 
-    Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. Its
-    directory, where the job will write, is not on its import path. ``groups`` is where control groups are made.
+    Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. The
+    attempt directory, where the job will write, is not on its import path. ``groups`` is where control groups are made.
     """
     directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
@@ -76,7 +76,7 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
 def profile_of(
     config: AgentConfig, probe: Probe, *, num_devices: int, controllers: frozenset[str] = frozenset()
 ) -> ServerProfile:
-    """Return what this agent says of its server, once the directory of the attempts is there.
+    """Return the server profile for reports; the directory of the attempts must exist.
 
     Args:
         config: Of the agent.
@@ -116,7 +116,7 @@ class AgentLoop:
         self._groups, controllers = groups_of_host()
         log.info("control_groups", extra={"path": self._groups, "controllers": sorted(controllers)})
         self._processes = HostProcesses(groups=self._groups)
-        self._hands = Hands()
+        self._worker = WorkerThread()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
             core=AgentCore(
@@ -137,23 +137,23 @@ class AgentLoop:
     def start(self) -> None:
         """Start the thread."""
         self._sampler.start()
-        self._hands.start()
+        self._worker.start()
         self._thread.start()
 
     def receive(self, message: str) -> None:
-        """Hand in a desired state. When too many wait this one is dropped: the scheduler repeats itself."""
+        """Queue a desired state. When too many wait it is dropped: the scheduler sends the newest again."""
         if self._inbox.qsize() >= INBOX_MOST:
             log.warning("inbox_full")
         else:
             self._inbox.put(ev.DesiredReceived(message=message))
 
     def stop(self) -> None:
-        """End the thread and give the lock back; what is being trained goes on."""
+        """End the thread and release the lock; jobs go on training."""
         self._is_ending = True
         self._inbox.put(None)
         if self._thread.ident is not None:
             self._thread.join(timeout=10)
-        self._hands.stop()
+        self._worker.stop()
         self._sampler.stop()
         self._processes.dismiss()
         self._files.close()
@@ -172,7 +172,7 @@ class AgentLoop:
             self._drain(min(look_s, max(0.0, tick_s - time.monotonic())))
 
     def _drain(self, wait_s: float) -> None:
-        """Wait for a message or for the outcome of something; take in all that are there."""
+        """Wait for an event, then handle all that are queued."""
         try:
             event = self._inbox.get(timeout=wait_s) if wait_s > 0 else self._inbox.get_nowait()
             while event is not None and not self._is_ending:
@@ -188,9 +188,9 @@ class AgentLoop:
     def _tick(self) -> None:
         self._sample()
         self.executor.dispatch(ev.Tick())
-        # Not while a job starts: it needs the cores more. What goes wrong shows at the next launch.
+        # Not while a job starts: it needs the cores more. An error shows at the next launch.
         if not self.executor.core.book.is_in_transition:
-            self._hands.ask(partial(self._prepare, self._spare_kind()), once="prepare")
+            self._worker.ask(partial(self._prepare, self._spare_kind()), once="prepare")
 
     def _prepare(self, kind: str) -> None:
         count = max(1, self._config.warm_processes)
@@ -206,10 +206,10 @@ class AgentLoop:
             if outcome is not None:
                 self._inbox.put(outcome)
 
-        self._hands.ask(work, once=once)
+        self._worker.ask(work, once=once)
 
     def _spare_kind(self) -> str:
-        """Return what to start ahead of time; the next job is likely of the same queue, and so of the same user."""
+        """Return which spare to start; the next job is likely of the same queue, and so of the same user."""
         if self._config.warm_processes == 0:
             return SPARE
         uid = self.executor.core.book.newest_uid
@@ -225,7 +225,7 @@ class AgentLoop:
         )
 
     def _guarded(self, call: Callable[[], None]) -> None:
-        """Run one step. The agent of a server must outlive a defect in any of them: the next step starts anew."""
+        """Run one step and log any exception: the agent must outlive a defect in a step."""
         try:
             call()
         except Exception:

@@ -1,6 +1,6 @@
 """The one Celery task of an agent: hand a desired state to the agent's thread and return.
 
-Whether the message is believed is decided there, by its signature; here only what is no message at all is refused.
+The thread checks the signature; here only arguments that cannot be a message are refused.
 """
 
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 @app.task(name="agents.apply_desired_state")  # type: ignore[untyped-decorator]  # Celery has no types
 def apply_desired_state(message: object) -> None:
-    """Take in the text of a sealed desired state; safe to receive any number of times, in any order."""
+    """Queue a sealed desired state; safe to receive any number of times, in any order."""
     if not isinstance(message, str) or len(message) > MAX_MESSAGE_BYTES:
         log.warning("message_refused", extra={"type": type(message).__name__})
         return

@@ -11,13 +11,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 TIMEOUT_S = 3.0
-# With so many reports unread nobody is listening; the rest of them only fill the broker's memory.
+# With so many reports unread the scheduler is away; more of them only fill the broker's memory.
 BACKLOG_MOST = 120
 BACKLOG_EVERY_S = 10.0
 
 
-class RedisTransport:
-    """Pushes reports. Any of them may be left out: the next one says all there is to say."""
+class RedisReportTransport:
+    """Pushes reports. Any of them may be left out, as each holds the whole state of the server."""
 
     def __init__(self, url: str) -> None:
         self._redis = redis.Redis.from_url(

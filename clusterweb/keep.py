@@ -1,4 +1,4 @@
-"""Run one command for ever: start it again when it dies, end it with us, end when our parent is gone.
+"""Keep one command running: restart it when it dies, end it with this process, end when the parent is gone.
 
 Used in the Procfile, so that a crashed web server does not take training down with it. In production systemd or the
 container engine does the same.

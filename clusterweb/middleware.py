@@ -47,7 +47,7 @@ class ContentSecurityPolicyMiddleware:
 
 
 class SignInRequiredMiddleware:
-    """Deny by default: whoever is not signed in sees the sign-in page and nothing else."""
+    """Send anonymous requests to the sign-in page, for every page that does not allow them."""
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response

@@ -142,7 +142,7 @@ TRACE_MOST_MIB = ENV.trace_most_mib
 # Files of jobs (working directories, logs, checkpoints); shared between agents and web.
 SHARED_DIR = VAR_DIR / "shared"
 
-# What goes out: webhooks and mails.
+# Webhooks and mails.
 SITE_URL = ENV.site_url  # empty: as the browser writes it
 WEBHOOK_NETWORKS = list(ENV.webhook_networks)
 DEFAULT_FROM_EMAIL = ENV.mail_from
@@ -156,7 +156,7 @@ else:
 ROUND_S = ENV.round_s
 LEASE_TTL_S = ENV.lease_ttl_s
 LOST_GRACE_S = ENV.lost_grace_s
-FAIRNESS_LIMIT = ENV.fairness_limit  # mean finish-time fairness of a queue beyond which it is told of; 0: never
+FAIRNESS_LIMIT = ENV.fairness_limit  # mean finish-time fairness of a queue above which its leads are notified; 0: never
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -11,7 +11,7 @@ class SchedulerConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Make sure that a database with our tables has its one cluster row, also after a flush."""
+        """Create the one cluster row after each migration, also after a flush."""
         post_migrate.connect(_make_cluster_row, sender=self)
 
 

@@ -1,7 +1,7 @@
-"""The Redis-protocol server as the control plane uses it: messages to agents, reports, early rounds, live frames.
+"""The control plane's ports over Redis: messages to agents, reports, early rounds, live frames.
 
-Only carries. Celery tasks are laid into their queue directly, in kombu's format: one round trip instead of four, and a
-broker that is down costs milliseconds, not the retries of a client that waits for it.
+Celery tasks are pushed to their queue directly, in kombu's format: one round trip instead of four, and a broker that is
+down costs milliseconds instead of a client's retries.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import redis
+from celery import current_app
 from channels.layers import get_channel_layer
 from django.conf import settings
 from redis.backoff import NoBackoff
@@ -27,9 +28,9 @@ WAKE_KEY = "scheduler.wake"
 WAKE_MS = 2_000
 TOUCHED_KEY = "scheduler.touched"
 TOUCHED_MOST = 10_000
-# Reports of one server taken at once. Each report says all there is to say, so what is older than these is dropped.
+# Reports of one server taken at once. Each holds the whole state, so older ones are dropped.
 REPORTS_MOST = 64
-# Desired states kept for an agent that is away; the newest says all.
+# Desired states kept for an agent that is away; the newest holds the whole state.
 DESIRED_MOST = 8
 ROUND_EXPIRES_S = 30.0
 
@@ -49,9 +50,8 @@ def _client(*, timeout_s: float) -> redis.Redis:
 
 def celery_message(*, task: str, args: Sequence[Any], queue: str, expires_s: float) -> str:
     """Return the text that kombu's Redis transport expects on the list ``queue`` for one call of ``task``."""
-    from clusterweb.celery import app
-
-    message = app.amqp.as_task_v2(
+    # Every Celery application writes the same message, so the web process needs no task of ours.
+    message = current_app.amqp.as_task_v2(
         str(uuid4()), task, list(args), {}, expires=expires_s, ignore_result=True, argsrepr=""
     )
     properties = {
@@ -75,7 +75,7 @@ def celery_message(*, task: str, args: Sequence[Any], queue: str, expires_s: flo
 
 
 class RedisBell:
-    """Rings in the scheduler's worker; one early round at a time is asked for."""
+    """Wakes the scheduler's worker; at most one early round is pending."""
 
     def __init__(self) -> None:
         self._redis = _client(timeout_s=1.0)
@@ -101,7 +101,7 @@ class RedisBell:
             log.warning("wake_not_cleared", extra={"error": str(error)})
 
     def touch(self, name: str) -> None:
-        """Say that a thing changed."""
+        """Announce a change of ``name``."""
         try:
             pipe = self._redis.pipeline(transaction=False)
             pipe.lpush(TOUCHED_KEY, name)
@@ -174,7 +174,7 @@ class ChannelFrames:
         self._lock = threading.Lock()
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
-        """Send one frame to whoever follows ``group``."""
+        """Send one frame to the subscribers of ``group``."""
         layer = get_channel_layer()
         if layer is None:
             return

@@ -1,28 +1,25 @@
-"""The doors of the control plane to the world: clock, broker, ids and live frames, bundled for the engine.
+"""The ports of the control plane to the world: clock, broker, ids and live frames, bundled for the engine.
 
 Services and the engine reach time, chance and the broker only through these, so that the whole system also runs in one
-process on a virtual clock. This file decides how the real doors work; ``tests/support/live/ports.py`` holds the others.
+process on a virtual clock. The real ports are made here; those of tests are in ``tests/support/live/ports.py``.
 """
 
-import logging
 import secrets
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
+from agents.protocol.clock import SystemClock
 from agents.protocol.ports import Clock, Ids, Transport
-
-log = logging.getLogger(__name__)
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class Bell(Protocol):
-    """How any process of the control plane reaches the scheduler's worker. Never raises: a lost ring costs a beat."""
+    """Wakes the scheduler's worker from any process. Never raises: a lost call delays a round until the next beat."""
 
     def request_round(self, trigger: str) -> None:
         """Ask for an early round, unless one is asked for already."""
@@ -31,7 +28,7 @@ class Bell(Protocol):
         """Let the next change ask for a round again; called before the snapshot is read, so that nothing is missed."""
 
     def touch(self, name: str) -> None:
-        """Say that ``cluster``, ``queue.<pk>`` or ``job.<ulid>`` changed."""
+        """Announce a change of ``cluster``, ``queue.<pk>`` or ``job.<ulid>``."""
 
 
 class SchedulerTransport(Transport, Protocol):
@@ -42,38 +39,20 @@ class SchedulerTransport(Transport, Protocol):
 
 
 class FrameSink(Protocol):
-    """Where live frames go."""
+    """Sends live frames to browsers."""
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
-        """Send one frame to whoever follows ``group``. Never raises."""
+        """Send one frame to the subscribers of ``group``. Never raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """All that the engine needs of the world."""
+    """The ports of the engine."""
 
     clock: Clock
     transport: SchedulerTransport
     ids: Ids
     frames: FrameSink
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now(self) -> datetime:
-        """Return the wall clock, aware, UTC."""
-        return datetime.now(UTC)
-
-    def mono_s(self) -> float:
-        """Return seconds since boot, suspend included."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Run ``call`` in a thread of its own after ``delay_s`` seconds."""
-        timer = threading.Timer(delay_s, call)
-        timer.daemon = True
-        timer.start()
 
 
 class UlidIds:
@@ -104,7 +83,7 @@ def ulid_text(at_ms: int, random_80: int) -> str:
 
 @lru_cache(maxsize=1)
 def live_ports() -> Ports:
-    """Return the real doors of this process."""
+    """Return the real ports of this process."""
     from scheduler.broker import ChannelFrames, RedisTransport
 
     return Ports(clock=SystemClock(), transport=RedisTransport(), ids=UlidIds(), frames=ChannelFrames())
@@ -112,7 +91,7 @@ def live_ports() -> Ports:
 
 @lru_cache(maxsize=1)
 def live_bell() -> Bell:
-    """Return the bell that rings in the scheduler's worker, wherever it runs."""
+    """Return the real bell of this process."""
     from scheduler.broker import RedisBell
 
     return RedisBell()

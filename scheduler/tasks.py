@@ -1,10 +1,9 @@
-"""Celery entry points of the scheduler: short, each calls one function."""
+"""Celery tasks of the scheduler, each a call of one function, and the steps of its workers."""
 
 import threading
 
-from celery import shared_task
+from celery import current_app, shared_task
 
-from clusterweb.celery import app
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.live.rounds.live_round import round_run
 from scheduler.live.worker import EngineStep
@@ -13,9 +12,8 @@ from scheduler.notify import bell
 from scheduler.ports import live_ports
 from scheduler.whatif.worker import SimulationStep
 
-app.steps["worker"].add(EngineStep)
-app.steps["worker"].add(SimulationStep)
-app.steps["worker"].add(NoticesStep)
+# Loaded by the application that discovers tasks here (``clusterweb.celery``), so that one is current.
+current_app.steps["worker"].update([EngineStep, SimulationStep, NoticesStep])
 
 # One round at a time in this process; the counter of rounds does the same between processes.
 _round = threading.Lock()

@@ -1,8 +1,8 @@
-"""The agent's heart: ``AgentCore.handle(event) -> list[Command]``. Pure.
+"""The state machine of an agent: ``AgentCore.handle(event) -> list[Command]``. Pure.
 
-It decides which desired state is believed, what is launched, told to end, reported and forgotten. It never launches an
-attempt twice: the claim and the stamp of the desired state are on disk before the launch file is made, the launch file
-is made with exclusive create before the supervisor is started, and a claimed attempt is never started again.
+Decides which desired state is accepted and which attempts are launched, ended, reported and forgotten. It never
+launches an attempt twice: the claim and the stamp of the desired state are on disk before the launch file is made,
+that is made with exclusive create before the supervisor is started, and a claimed attempt is never started again.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ class AgentCore:
 
     Attributes:
         rejected: Messages that were not believed, counted by reason.
-        book: The attempts; the shell asks it whom to watch.
+        book: The attempts; the executor asks it which supervisors to watch.
     """
 
     def __init__(self, profile: ServerProfile, clock: Clock) -> None:
@@ -51,14 +51,14 @@ class AgentCore:
 
     @staticmethod
     def kept_attempts(durable: bytes | None) -> list[str] | None:
-        """Return the attempts that an earlier run kept in mind, or None when it left no memory that can be read."""
+        """Return the attempts in the kept memory of an earlier run, or None when it cannot be read."""
         try:
             return None if durable is None else sorted(Durable.parse(durable).attempts)
         except Malformed:
             return None
 
     def handle(self, event: ev.Event) -> list[ev.Command]:
-        """Take in one event and return what is to be done, in order."""
+        """Handle one event and return the commands that follow, in order."""
         match event:
             case ev.Started():
                 self._on_started(event)
@@ -89,7 +89,7 @@ class AgentCore:
         for found in event.attempts:
             launch = launch_on_disk(found)
             is_ours = launch is not None and launch.server_id == self._profile.server_id
-            # Without its memory the agent knows its attempts by their launch files; ended ones are nobody's concern.
+            # Without its memory the agent knows its attempts by their launch files; ended ones are dropped.
             if found.attempt_id in durable.attempts or (not has_memory and is_ours and not has_ended(found)):
                 identity = durable.attempts.get(found.attempt_id)
                 self.book.known[found.attempt_id] = known_from_disk(found, launch, identity)
@@ -193,7 +193,7 @@ class AgentCore:
 
     def _reject(self, reason: str, detail: str) -> None:
         self.rejected[reason] += 1
-        # A message that came twice or late is daily life; the other reasons are not.
+        # A message that came twice or late is normal; the other reasons are not.
         level: ev.Level = "debug" if reason == "stale" else "warning"
         self._out.note_seldom(
             level,

@@ -1,7 +1,7 @@
 """The attempts of one server as its agent knows them: launched, watched, told to end, forgotten. Pure.
 
-Decides what follows for one attempt from each outcome. Which desired state is believed, and when anything is kept on
-disk or reported, is decided in ``lifecycle.py``, which gives it the stamp and takes its commands.
+Decides what follows for one attempt from each outcome. ``agent_core.py`` decides which desired state is accepted and
+when state is persisted or reported.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,6 @@ from agents.core.lease import LeaseBook, lease_margin_s
 from agents.core.outbox import Outbox
 from agents.core.records import Control, Launch, SupervisorState, encode, ended_unsupervised
 from agents.core.reporter import ServerProfile
-from agents.host.job_users import uid_of_queue
 from agents.protocol.grant import Grant
 from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
@@ -23,7 +22,7 @@ from agents.protocol.signing import Stamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """A supervisor to look at; ``identity`` is None when only its state file can tell who it is."""
+    """A supervisor to look at; ``identity`` is None when only its state file names it."""
 
     attempt_id: str
     identity: ProcessIdentity | None
@@ -36,8 +35,8 @@ class AttemptBook:
         known: By attempt id.
         stamp: Of the desired state that is acted on.
         newest_uid: User of the job that was launched last; None for our own.
-        is_report_due: Something changed that the scheduler waits for.
-        is_persist_due: Something changed that must be known after a restart.
+        is_report_due: A change that the scheduler waits for is not reported yet.
+        is_persist_due: A change that must survive a restart is not on disk yet.
     """
 
     def __init__(self, profile: ServerProfile, lease: LeaseBook, out: Outbox) -> None:
@@ -86,7 +85,7 @@ class AttemptBook:
             self._bring_in_line(self.known[attempt_id])
 
     def handle(self, event: ev.Event) -> None:
-        """Take in the outcome of a command for one attempt, or a look at its supervisor."""
+        """Handle the outcome of a command for one attempt, or a look at its supervisor."""
         match event:
             case ev.LaunchCreated():
                 self._on_launch_created(event)
@@ -126,8 +125,9 @@ class AttemptBook:
         self._out.add(ev.CreateLaunch(attempt_id=known.attempt_id, content=encode(known.launch)))
 
     def _uid(self, queue_id: int) -> int | None:
+        """Return the user of a queue's jobs: the same on every server, so that they can share a directory."""
         first_uid = self._profile.first_uid
-        return None if first_uid is None else uid_of_queue(queue_id, first_uid=first_uid)
+        return None if first_uid is None else first_uid + queue_id
 
     def _cores(self, cpu_ids: tuple[int, ...]) -> tuple[int, ...]:
         cores = self._profile.cpu_ids
@@ -154,7 +154,7 @@ class AttemptBook:
     def _control(self, known: Known) -> Control:
         until_s = self._lease.until_s
         if not known.is_named and known.control is not None:
-            until_s = known.control.lease_until_s  # an attempt that nobody wants gets no more time
+            until_s = known.control.lease_until_s  # an attempt that is not named gets no more time
         elif known.control is not None:
             until_s = max(until_s, known.control.lease_until_s)
         order = known.wanted or (known.launch.order if known.launch is not None else None)
@@ -171,7 +171,7 @@ class AttemptBook:
         )
 
     def _bring_in_line(self, known: Known) -> None:
-        """Tell the supervisor what is wanted now, or forget an ended attempt that nobody names any more."""
+        """Tell the supervisor what is wanted now, or forget an ended attempt that is not named any more."""
         if known.stage is Stage.ENDED:
             if not known.is_named:
                 del self.known[known.attempt_id]
@@ -206,7 +206,7 @@ class AttemptBook:
             self._end(known, _failed(known, f"The launch could not be prepared: {event.problem}."))
 
     def _adopt(self, known: Known, found: ev.AttemptOnDisk) -> None:
-        """Somebody made the launch file before: this agent, before it lost its memory, or another server."""
+        """Adopt an attempt with a launch file: of this agent before it lost its memory, or of another server."""
         launch = launch_on_disk(found)
         if launch is None or launch.server_id != self._profile.server_id:
             self._end(known, _failed(known, "The attempt's directory belongs to another server."))

@@ -1,8 +1,7 @@
-"""What failed inside a job, from the end of its output: one class of the scheduler's closed list and the line. Pure.
+"""Classify the failure of a job from the end of its output: one class of the scheduler's list, and the line. Pure.
 
-The output belongs to a stranger: it may be one endless line, binary, or written to mislead. So a bounded piece of it is
-looked at, in time linear in its length, and what it claims is worth only what the scheduler makes of it: a class that
-would blame a machine earns no more than a few retries.
+The output is not trusted: it may be one endless line, binary, or written to mislead. So a bounded part is read, in time
+linear in its length, and a class that blames the machine earns no more than a few retries.
 
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019,
 section 4 and its table of failures. Differs: the signatures are those of today's libraries.
@@ -21,7 +20,7 @@ _READ_CHARS = 2_000  # of a line
 # Signals by which the processor itself ends a process.
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
-# What says more than the name of an exception does. Lower case, the most telling first.
+# Phrases that say more than the name of an exception. Lower case, the most telling first.
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("cuda out of memory", "gpu_oom"),
     ("cuda_error_out_of_memory", "gpu_oom"),
@@ -140,17 +139,17 @@ _TOKENS = re.compile(r"\b(?:AKIA|ASIA|gh[pousr]_|sk-|hf_|xox[abprs]-|glpat-|eyJ)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What failed, and the line that says so; empty when none does."""
+    """A class of failure and the line that shows it; empty when none does."""
 
     failure: str = UNCLASSIFIED
     line: str = ""
 
 
 def diagnose(*, exit_signal: int | None, tail: bytes, secrets: Collection[str] = ()) -> Finding:
-    """Return what made a job end that failed by itself.
+    """Return why a job failed by itself.
 
     Args:
-        exit_signal: That ended it; None when it ended with an exit code.
+        exit_signal: Signal that ended it; None when it ended with an exit code.
         tail: The end of its output; no more than the last ``TAIL_BYTES`` are looked at.
         secrets: Texts that never leave the attempt.
     """
@@ -171,7 +170,7 @@ def secrets_of(env: dict[str, str]) -> tuple[str, ...]:
 
 
 def redacted(line: str, secrets: Collection[str]) -> str:
-    """Return the line without the given texts, and without what looks like a password or a token."""
+    """Return the line without the given texts and without passwords and tokens by their look."""
     for secret in secrets:
         line = line.replace(secret, HIDDEN)
     line = _URL_SECRET.sub(f"://{HIDDEN}@", line)
@@ -208,7 +207,7 @@ def _best(lines: Iterable[str]) -> Finding:
 
 
 def _class_of(line: str) -> str | None:
-    """Return the class that a line speaks of; None when it is no sign of a failure."""
+    """Return the class of failure that a line shows; None for none."""
     lower = line.lower()
     for phrase, failure in _PHRASES:
         if phrase in lower:

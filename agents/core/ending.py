@@ -1,12 +1,12 @@
-"""Why an attempt ended: one cause of the scheduler's closed list, and one sentence with the numbers. Pure."""
+"""Decide why an attempt ended: one cause of the scheduler's list and one sentence with the numbers. Pure."""
 
 import signal
 from dataclasses import dataclass
 
 from agents.core.records import EXIT_STOPPED
 
-# End cause of an attempt that ended because it was asked to, by what was wanted. Whoever is to park before it has begun
-# ends as well: there is nothing to keep.
+# End cause of an attempt that ended because it was asked to, by what was wanted. An attempt that is to park before it
+# has begun ends as well: there is nothing to keep.
 ENDS: dict[str, str] = {
     "park": "preempted",
     "preempt": "preempted",
@@ -29,7 +29,7 @@ class Exit:
 
 @dataclass(slots=True, kw_only=True)
 class Stop:
-    """An end that the supervisor brings about. Once begun it is never taken back.
+    """A stop that the supervisor has begun; it is never taken back.
 
     Attributes:
         cause: End cause if the job ends by it.
@@ -49,7 +49,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class EndEvidence:
     """What is known when the last process is gone.
 
     Attributes:
@@ -85,7 +85,7 @@ def size_text(num_bytes: int) -> str:
     return f"{num_bytes / (1 << 20):.0f} MiB" if num_bytes >= 1 << 20 else f"{num_bytes} bytes"
 
 
-def end_cause(evidence: Evidence) -> tuple[str, str]:
+def end_cause(evidence: EndEvidence) -> tuple[str, str]:
     """Return the end cause and its sentence."""
     stop, code = evidence.stop, evidence.exit.code
     if stop is not None and stop.is_fault:
@@ -97,7 +97,7 @@ def end_cause(evidence: Evidence) -> tuple[str, str]:
     return _by_itself(evidence)
 
 
-def _is_complete(evidence: Evidence) -> bool:
+def _is_complete(evidence: EndEvidence) -> bool:
     """Return whether exit code 0 means that the job is done.
 
     A script that ends with 0 on TERM looks just like one that is done. Of the two mistakes, calling an interrupted job
@@ -108,7 +108,7 @@ def _is_complete(evidence: Evidence) -> bool:
     return not evidence.said_stopped and not evidence.stop.is_term_sent
 
 
-def _is_by_stop(evidence: Evidence, stop: Stop) -> bool:
+def _is_by_stop(evidence: EndEvidence, stop: Stop) -> bool:
     """Return whether the exit is the answer to our stop and no failure of the job's own."""
     if evidence.exit.signal is not None or evidence.said_stopped:
         return True
@@ -116,7 +116,7 @@ def _is_by_stop(evidence: Evidence, stop: Stop) -> bool:
     return code in (0, EXIT_STOPPED) or code in _SHELL_SIGNALS or stop.is_term_sent
 
 
-def _by_itself(evidence: Evidence) -> tuple[str, str]:
+def _by_itself(evidence: EndEvidence) -> tuple[str, str]:
     if evidence.is_disk_full:
         return "out_of_disk", "The disk was full while it ran."
     number = evidence.exit.signal

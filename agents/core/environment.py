@@ -1,4 +1,4 @@
-"""The environment of a training process: what its owner asked for and what we promise, nothing of ours. Pure."""
+"""The environment of a training process: those of the job and those we promise, none of the agent's own. Pure."""
 
 import os
 from collections.abc import Mapping

@@ -80,7 +80,7 @@ class Observed:
     """A look at a supervisor.
 
     Attributes:
-        alive: None when nobody knows which process to look at. Looked at *before* the state was read: a supervisor
+        alive: None when the process is not known. Looked at *before* the state was read: a supervisor
             writes its last state and then goes.
         state: None when there is no state file that can be read.
     """
@@ -119,7 +119,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A second went by."""
+    """A second passed; deadlines are checked and a report is due."""
 
 
 Event = (
@@ -139,7 +139,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persist:
-    """Keep this over a restart; answered by ``Persisted``."""
+    """Write the agent's memory, which survives a restart; answered by ``Persisted``."""
 
     stamp: Stamp
     content: bytes
@@ -194,14 +194,14 @@ class RecordEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendReport:
-    """Push a sealed report. No answer: the next one says all there is to say."""
+    """Push a sealed report. No answer: the next one holds the whole state again."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """The attempt has ended and the scheduler knows; drop what is held in memory for it."""
+    """Drop the memory of an attempt that has ended and is not named any more."""
 
     attempt_id: str
 

@@ -1,8 +1,7 @@
-"""What the agent knows of one attempt, and what follows from a look at its supervisor. Pure.
+"""What the agent knows of one attempt, and its stages. Pure.
 
-An attempt goes claimed -> spawning -> watched -> ended. ``lost`` is the detour of an attempt whose supervisor died:
-what it left behind is swept away before anybody may call the attempt ended. ``fencing`` is that of an attempt that
-must not start any more.
+Stages: claimed -> spawning -> watched -> ended. After ``watched``, ``lost`` means that the supervisor died: its
+processes are killed before the attempt counts as ended. ``fencing`` means that the attempt must not start any more.
 """
 
 from dataclasses import dataclass, replace
@@ -14,8 +13,8 @@ from agents.protocol.errors import Malformed
 from agents.protocol.messages import AttemptPhase, AttemptReport, AttemptWanted
 from agents.protocol.ports import ProcessIdentity
 
-# For an attempt whose launch file is gone: long enough to end well, short enough not to hold devices.
-DEFAULT_GRACE_S = 10.0
+# Grace of an attempt whose order cannot be read any more; each order carries its own.
+UNKNOWN_ORDER_GRACE_S = 10.0
 
 
 class Stage(StrEnum):
@@ -31,7 +30,7 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class Known:
-    """One attempt in the agent's mind.
+    """One attempt as the agent knows it.
 
     Attributes:
         attempt_id: ULID.
@@ -57,7 +56,7 @@ class Known:
 
     @property
     def report(self) -> AttemptReport:
-        """Return what is to be told to the scheduler."""
+        """Return the report for the scheduler."""
         if self.state is None:
             return AttemptReport(attempt_id=self.attempt_id, phase="starting")
         if self.state.report.phase == "ended" and self.stage is not Stage.ENDED:
@@ -72,7 +71,7 @@ class Known:
 
     @property
     def changes_place(self) -> bool:
-        """Return whether it is to leave its devices and has not, or the other way round."""
+        """Return whether it is leaving its devices, or returning to them."""
         wanted = self.wanted.wanted if self.wanted is not None else ""
         return (wanted, self.phase) in (("park", "running"), ("run", "parked"))
 
@@ -88,10 +87,10 @@ class Known:
         """Return its grace, from the newest source there is, seconds."""
         if self.wanted is not None:
             return self.wanted.grace_s
-        return self.launch.order.grace_s if self.launch is not None else DEFAULT_GRACE_S
+        return self.launch.order.grace_s if self.launch is not None else UNKNOWN_ORDER_GRACE_S
 
     def end(self, state: SupervisorState) -> None:
-        """Call it ended, for good."""
+        """Mark it as ended, for good."""
         self.stage = Stage.ENDED
         self.state = state
 

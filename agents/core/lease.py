@@ -1,4 +1,4 @@
-"""The lease of this server, counted without a common clock. Pure.
+"""The lease of this server, without a clock common to agent and scheduler. Pure.
 
 The time to live runs from *sending* the report that the scheduler acknowledged, on the machine's own monotonic clock.
 The scheduler counts from receiving it and waits longer, so the agent's jobs always stop first.
@@ -6,7 +6,7 @@ The scheduler counts from receiving it and waits longer, so the agent's jobs alw
 
 from collections import deque
 
-# Reports remembered while nobody acknowledges: far more than any lease lasts.
+# Reports remembered while none is acknowledged: far more than any lease lasts.
 _MOST_SENT = 20_000
 _LONGEST_MARGIN_S = 5.0
 
@@ -37,10 +37,10 @@ class LeaseBook:
         self._sent.append((sequence, at_s))
 
     def acknowledge(self, sequence: int, *, ttl_s: float) -> bool:
-        """Take in what a genuine desired state says; return whether the report was one of ours.
+        """Renew the lease by an acknowledged report; return whether this process sent that report.
 
-        A report of an earlier run of the agent grants nothing: when it was sent is not known any more. A lease once
-        granted is not taken back by an older acknowledgement.
+        A report of an earlier run grants nothing, as its time of sending is lost. An older acknowledgement never
+        shortens the lease.
         """
         self.ttl_s = ttl_s
         while self._sent and self._sent[0][0] < sequence:

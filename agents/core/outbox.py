@@ -1,4 +1,4 @@
-"""The commands of the event that is being handled, in order; log lines among them, limited in a flood. Pure."""
+"""Collects the commands of one event, in order, with a rate limit for repeated log lines. Pure."""
 
 from agents.core.events import Command, Fields, Level, Note
 from agents.protocol.ports import Clock

@@ -1,14 +1,14 @@
-"""The files in an attempt's directory by which agent, supervisor and job speak: what is in them. Pure.
+"""Contents of the files by which agent, supervisor and job communicate in an attempt's directory. Pure.
 
-    launch.json    agent -> supervisor, once: the order, made with exclusive create; whoever makes it owns the launch
+    launch.json    agent -> supervisor, once: the order, made with exclusive create: its maker owns the launch
     control.json   agent -> supervisor: how the attempt is to go on, and until when the lease runs
     state.json     supervisor -> agent: what is true; also made with exclusive create, so that nothing starts twice
-    gang.json      supervisor -> job, for the leader of a gang: who is to be in it
+    gang.json      supervisor -> job, for the leader of a gang: its members
     grant.json     supervisor -> job: cores and memory that it may use now
     request.json   supervisor -> job: checkpoint, park, continue or stop
     reports.jsonl  job -> supervisor: one line a report
 
-A hostile job may write any of them, so every reader checks; what does not parse counts as absent.
+A hostile job may write any of them, so every reader checks; a file that does not parse counts as absent.
 """
 
 import json
@@ -184,7 +184,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorState:
-    """What a supervisor says of its attempt: the report to the scheduler and who runs.
+    """What a supervisor says of its attempt: its processes and the report to the scheduler.
 
     Attributes:
         supervisor: None when the agent wrote the state, for an attempt that no supervisor will ever run.

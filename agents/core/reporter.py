@@ -1,4 +1,4 @@
-"""The reports of this server: what they say, and their sequence, which rises over every restart. Pure."""
+"""The reports of this server and their sequence number, which rises across restarts. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ CEILING_STEP = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProfile:
-    """Who this agent is and what it offers.
+    """Identity of this agent and the resources that it offers.
 
     Attributes:
         server_id: Fixed length, see ``SERVER_ID``.
@@ -86,8 +86,8 @@ class Reporter:
         return self._ceiling
 
     def go_on(self, *, acknowledged: int) -> None:
-        """Go on above a report that the scheduler took and this agent does not know of: it lost its memory, and the
-        wall clock was set back.
+        """Raise the sequence above a report that the scheduler took and this agent does not know, as after
+        a lost memory and a clock set back.
 
         To be called when the ceiling for it is on disk. Only the first one after the start counts: of two agents with
         one identity the one that is not heard stays so.

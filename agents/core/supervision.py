@@ -1,7 +1,7 @@
-"""The supervisor's heart: ``Supervision.handle(event) -> list[Command]``. Pure.
+"""The state machine of a supervisor: ``Supervision.handle(event) -> list[Command]``. Pure.
 
-It decides when a job is started, asked for a checkpoint, parked, stopped, frozen and killed, and how its end is called.
-The driver (``supervisor.py``) brings events in and carries commands out.
+Decides when a job is started, asked for a checkpoint, parked, stopped, frozen and killed, and its end cause.
+``supervisor/supervisor.py`` feeds it events and carries its commands out.
 """
 
 import signal
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents.core import supervision_events as ev
-from agents.core.account import Account
+from agents.core.attempt_facts import AttemptFacts
 from agents.core.diagnosis import diagnose, secrets_of
 from agents.core.ending import ENDS, UNEXPLAINED, Exit, Stop, end_cause, size_text
 from agents.core.records import JobLine, Launch, SupervisorState
@@ -52,7 +52,7 @@ class Supervision:
         self._supervisor = supervisor
         self._clock = clock
         self._trainer: ProcessIdentity | None = None
-        self._account = Account(launch.order.attempt_id)
+        self._facts = AttemptFacts(launch.order.attempt_id)
         self.memory_limit_bytes = launch.order.memory_bytes
         self._shrunk_at_s = 0.0
         self._started_at_s: float | None = None
@@ -67,8 +67,8 @@ class Supervision:
 
     @property
     def state(self) -> SupervisorState:
-        """Return what is true now."""
-        report = self._account.report
+        """Return the present state, as written to ``state.json``."""
+        report = self._facts.report
         run_s = report.run_s
         if self._started_at_s is not None and self._exit is None:
             run_s = self._run_s(self._started_at_s)
@@ -76,7 +76,7 @@ class Supervision:
             supervisor=self._supervisor,
             trainer=self._trainer,
             report=replace(report, run_s=run_s, generation=self._control.generation),
-            dropped_log_bytes=self._account.dropped_log_bytes,
+            dropped_log_bytes=self._facts.dropped_log_bytes,
         )
 
     @property
@@ -91,7 +91,7 @@ class Supervision:
 
     @property
     def is_awaited(self) -> bool:
-        """Return whether somebody waits for the devices that the job is asked to leave."""
+        """Return whether the job is asked to leave its devices and has not yet."""
         return self._parking is not None and self._parking.since_s is None
 
     def _run_s(self, started_at_s: float) -> float:
@@ -100,9 +100,9 @@ class Supervision:
         return max(0.0, (self._clock.mono_s() if parked_at_s is None else parked_at_s) - started_at_s)
 
     def handle(self, event: ev.Event) -> list[ev.Command]:
-        """Take in one event and return what is to be done, in order."""
+        """Handle one event and return the commands that follow, in order."""
         self._out = []
-        if self._account.report.phase == "ended":
+        if self._facts.report.phase == "ended":
             return self._out
         match event:
             case ev.Begin():
@@ -121,8 +121,8 @@ class Supervision:
                 self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
             case ev.MemorySampled():
                 self._on_memory(event)
-            case ev.Measured():
-                self._on_measured(event)
+            case ev.UsageSampled():
+                self._on_usage(event)
             case ev.JobReported():
                 self._on_line(event.line)
             case ev.Tick():
@@ -152,47 +152,47 @@ class Supervision:
             self._out.append(ev.Give(grant=grant))
 
     def _tell_members(self) -> None:
-        """Tell the leader of a gang who is to be in it; when the gang changes is up to the leader."""
+        """Tell the leader of a gang its members; the leader decides when the gang changes."""
         if self._control.members:
             self._out.append(ev.WriteMembers(version=self._control.gang_version, members=self._control.members))
 
     def _on_started(self, event: ev.ChildStarted) -> None:
         self._trainer = event.identity
         self._started_at_s = self._clock.mono_s()
-        self._account.began(event.identity.pid)
+        self._facts.began(event.identity.pid)
         self._out.append(ev.Journal(event="start"))
         self._set_phase("running")
 
     def _on_exited(self, event: ev.ChildExited) -> None:
         if self._exit is not None:
             return
-        self._account.exited(event.exit, run_s=self.state.report.run_s)
+        self._facts.exited(event.exit, run_s=self.state.report.run_s)
         self._exit = event.exit
         self._out.append(ev.ClearTree())
 
     def _on_tree_gone(self, event: ev.TreeGone) -> None:
         if self._exit is None:
             return
-        # The witness writes before anybody can give the devices to the next job.
+        # The journal is written before the devices can be given to the next job.
         self._out.append(ev.Journal(event="exit"))
-        cause, detail = end_cause(self._account.evidence(self._exit, self._stop, told=event))
+        cause, detail = end_cause(self._facts.evidence(self._exit, self._stop, told=event))
         if cause in UNEXPLAINED:
             gang = self._order.gang
             secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
             found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets)
-            self._account.explain(failure=found.failure, line=found.line)
+            self._facts.explain(failure=found.failure, line=found.line)
         self._end(cause, detail)
 
     def _end(self, cause: str, detail: str) -> None:
-        self._account.end(cause, detail)
+        self._facts.end(cause, detail)
         self._out += [ev.WriteState(durable=True), ev.Finish()]
 
     def _set_phase(self, phase: AttemptPhase) -> None:
-        self._account.enter(phase)
+        self._facts.enter(phase)
         self._out.append(ev.WriteState(durable=True))
 
     def _granted_memory(self, used_bytes: int) -> int:
-        """Return the memory that the job is held to: after a grant shrank it has some time to give memory back."""
+        """Return the present memory limit: after a grant shrank the job has some time to give memory back."""
         granted = self._order.memory_bytes if self._control.grant is None else self._control.grant.memory_bytes
         is_late = self._clock.mono_s() - self._shrunk_at_s >= SHRINK_GRACE_S
         if granted >= self.memory_limit_bytes or used_bytes <= granted or is_late:
@@ -200,15 +200,15 @@ class Supervision:
         return self.memory_limit_bytes
 
     def _on_memory(self, event: ev.MemorySampled) -> None:
-        memory_bytes = self._account.used(event)
+        memory_bytes = self._facts.used(event)
         granted = self._granted_memory(memory_bytes)
         if 0 < granted < memory_bytes:
             self._break_limit(
                 "out_of_memory", f"Its processes used {size_text(memory_bytes)} of {size_text(granted)} granted memory."
             )
 
-    def _on_measured(self, event: ev.Measured) -> None:
-        self._account.measured(event)
+    def _on_usage(self, event: ev.UsageSampled) -> None:
+        self._facts.sampled(event)
         if event.num_processes > MOST_PROCESSES:
             self._break_limit(
                 "process_limit", f"It had {event.num_processes} processes, and may have {MOST_PROCESSES}."
@@ -221,13 +221,13 @@ class Supervision:
         self._out.append(ev.WriteState(durable=False))
 
     def _on_line(self, line: JobLine) -> None:
-        if self._account.told(line, now_s=self._clock.mono_s()):
+        if self._facts.told(line, now_s=self._clock.mono_s()):
             self._out.append(ev.WriteState(durable=False))
         if line.event == "parked" and self._parking is not None and line.request == self._parking.request:
             self._is_off(self._parking, is_stopped=False)
 
     def _advance(self) -> None:
-        """Bring about what the present time, lease and wish ask for."""
+        """Do what is due by time, lease and wanted state."""
         if self._started_at_s is None or self._exit is not None:
             return
         now_s = self._clock.mono_s()
@@ -244,31 +244,31 @@ class Supervision:
             self._press(self._stop, now_s)
 
     def _watch_progress(self, now_s: float) -> None:
-        """End a job that came further once and then not for too long; while it is kept from going on none is due."""
-        account, stall_s = self._account, self._order.stall_s
-        if stall_s is None or account.progress_at_s is None:
+        """End a job that made progress once and then none for too long; time in which it may not run does not count."""
+        facts, stall_s = self._facts, self._order.stall_s
+        if stall_s is None or facts.progress_at_s is None:
             return
-        if self.is_frozen or self._parking is not None or self._stop is not None or account.has_completed:
-            account.progress_at_s = now_s
-        elif now_s - account.progress_at_s >= stall_s:
-            detail = f"It reported no progress for {stall_s:.0f} s, after step {account.report.step}."
+        if self.is_frozen or self._parking is not None or self._stop is not None or facts.has_completed:
+            facts.progress_at_s = now_s
+        elif now_s - facts.progress_at_s >= stall_s:
+            detail = f"It reported no progress for {stall_s:.0f} s, after step {facts.report.step}."
             self._break_limit("stalled", detail)
 
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
-        """Begin an end, or hurry one that has begun. A gentle one asks for a checkpoint and waits for it."""
+        """Begin a stop, or hasten one that has begun. A gentle one asks for a checkpoint and waits for it."""
         if self._started_at_s is None or self._exit is not None:
             return
         now_s = self._clock.mono_s()
         grace_s = self._control.grace_s
         if not is_gentle:
             term_at_s, kill_at_s = now_s, now_s + min(grace_s, SHORT_GRACE_S)
-        elif self._account.uses_runtime:
+        elif self._facts.uses_runtime:
             term_at_s, kill_at_s = now_s + grace_s, now_s + 2 * grace_s
         else:
-            # Nobody in there reads requests: waiting for an answer would only waste the grace.
+            # The job reads no requests: waiting for an answer would only waste the grace.
             term_at_s, kill_at_s = now_s, now_s + grace_s
         if self._parking is not None and self._parking.is_stopped:
-            kill_at_s = now_s  # to let it end by itself it would have to run, on devices that are somebody else's
+            kill_at_s = now_s  # to end by itself it would have to run, on devices that are another job's
         if self._stop is None:
             self._stop = Stop(cause=cause, detail=detail, term_at_s=term_at_s, kill_at_s=kill_at_s)
             if is_gentle:
@@ -300,10 +300,10 @@ class Supervision:
                 self._warned_until_s = until_s
                 self._request("checkpoint")
         elif self._stop is not None:
-            # Asked to end already and out of its lease: the devices may be somebody else's soon.
+            # Asked to end already and out of its lease: the devices may be another job's soon.
             self._stop.kill_at_s = min(self._stop.kill_at_s, now_s)
         elif self.is_parked:
-            return  # on no device, and nobody lets it go on without a lease
+            return  # on no device, and not resumed without a lease
         elif not self.is_frozen:
             self._frozen_at_s = self._stopped_again_at_s = now_s
             self._out += [ev.Signal(number=signal.SIGSTOP, whole_tree=True), ev.Journal(event="stop")]
@@ -320,20 +320,20 @@ class Supervision:
         self._set_phase("stopping" if self._stop is not None else "parked" if self.is_parked else "running")
 
     def _keep_place(self, now_s: float) -> None:
-        """Bring a job off its devices, or back on them."""
+        """Park the job, or bring it back to its devices."""
         parking = self._parking
         if self._control.wanted == "run" and parking is not None and now_s < self._control.lease_until_s:
             self._let_go_on(parking, now_s)
         elif self._control.wanted == "park" and parking is None:
             self._request("park")
-            # Nobody in there may read requests: then waiting for an answer would only keep the devices.
-            answer_s = self._control.grace_s if self._account.uses_runtime else 0.0
+            # A job that reads no requests is stopped at once: waiting for an answer would only keep the devices.
+            answer_s = self._control.grace_s if self._facts.uses_runtime else 0.0
             self._parking = parking = _Parking(request=self._requests, stop_at_s=now_s + answer_s)
         if self._parking is not None and now_s >= self._parking.stop_at_s:
             self._hold_still(self._parking, now_s)
 
     def _hold_still(self, parking: _Parking, now_s: float) -> None:
-        """Stop a job that has not answered; again and again, as for one that is frozen."""
+        """Stop a job that has not answered the request to park; repeated, as for a frozen one."""
         if parking.since_s is None:
             self._stopped_again_at_s = now_s
             self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))

@@ -1,4 +1,4 @@
-"""The vocabulary of the supervisor's heart: what it is told (events) and what it asks for (commands). Pure data."""
+"""Events and commands of the supervisor's state machine (``supervision.py``). Pure data."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -57,7 +57,7 @@ class ControlChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndAsked:
-    """Somebody asked the supervisor itself to end, as when the machine goes down."""
+    """The supervisor itself was asked to end, as when the machine goes down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,8 @@ class MemorySampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What is measured once a second.
+class UsageSampled:
+    """CPU, disk, log and process use, sampled once a second.
 
     Attributes:
         cpu_frac: Used over granted cores, 0 to 1; None when there is no second sample yet.
@@ -98,7 +98,7 @@ class JobReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Some time went by."""
+    """Time passed; deadlines are checked."""
 
 
 Event = (
@@ -110,7 +110,7 @@ Event = (
     | ControlChanged
     | EndAsked
     | MemorySampled
-    | Measured
+    | UsageSampled
     | JobReported
     | Tick
 )
@@ -118,7 +118,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Give:
-    """Keep the whole tree on its cores, and tell the job what it may use."""
+    """Pin the process tree to its cores and write ``grant.json``."""
 
     grant: Grant
 
@@ -168,12 +168,12 @@ class WriteState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearTree:
-    """Kill and reap whatever is left of the attempt, for as long as it takes; answered by ``TreeGone``."""
+    """Kill and reap every process of the attempt; answered by ``TreeGone``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """All is said; the supervisor ends once the last state is on disk."""
+    """End the supervisor once the last state is on disk."""
 
 
 Command = Give | StartChild | WriteRequest | WriteMembers | Signal | Journal | WriteState | ClearTree | Finish

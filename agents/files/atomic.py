@@ -1,6 +1,6 @@
-"""Files under a directory descriptor: read without being fooled, written whole or not at all.
+"""Read and write files under a directory descriptor, atomically and safe against hostile jobs.
 
-No path is ever walked and no symbolic link followed, whatever a job has put into its directory.
+No path is walked and no symbolic link followed, whatever a job has put into its directory.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ def open_directory(path: str | bytes, *, dir_fd: int | None = None) -> int:
 def read_at(dir_fd: int, name: str) -> bytes | None:
     """Return the content of a regular file, or None when there is none, it is too large, or it cannot be read."""
     try:
-        # NONBLOCK: opening a FIFO that somebody put there must not hang.
+        # NONBLOCK: opening a FIFO that a job put there must not hang.
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     except OSError:
         return None
@@ -78,7 +78,7 @@ def write_at(dir_fd: int, name: str, content: bytes, *, durable: bool, reader: i
 def create_at(dir_fd: int, name: str, content: bytes) -> bool:
     """Make a file with this content, durably; False when the name is taken. Raises OSError.
 
-    A link of a complete file: nobody ever sees half of it, and of two makers exactly one succeeds, on NFS as well.
+    A link of a complete file: no reader sees half of it, and of two makers exactly one succeeds, on NFS as well.
     """
     temporary = _write_temporary(dir_fd, name, content, durable=True)
     try:

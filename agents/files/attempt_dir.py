@@ -1,4 +1,4 @@
-"""The attempt's directory as its supervisor holds it: by descriptor, and made again when the job deletes it."""
+"""The attempt's directory, held by descriptor and made again when the job deletes it. Used by its supervisor alone."""
 
 import contextlib
 import os
@@ -79,7 +79,7 @@ class AttemptDir:
         return work_fd
 
     def _hand_over(self, work_fd: int, files: tuple[str, ...], *, uid: int) -> None:
-        """Give the job what it may write; it does not run yet, so nobody can put anything else in the place of it."""
+        """Give the job what it may write; it does not run yet, so it cannot have replaced any of it."""
         os.close(os.open(REPORT_FILE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
         for name in (WORK_DIR, CHECKPOINT_DIR, REPORT_FILE):
             os.chown(name, uid, uid, dir_fd=self.fd, follow_symlinks=False)

@@ -1,11 +1,11 @@
-"""Who pays for the items of a server's dataset caches: the files of the owners, as jobs and supervisors see them.
+"""Accounting of a server's dataset caches: which owner (attempt) pays for which item, as files on disk.
 
     <cache>/<dataset>/items/<item>              one file an item, read by all
-    <cache>/<dataset>/owners/<owner>/<item>     a hard link to it, of the one who pays
-    <cache>/<dataset>/owners/<owner>/.account   what the owner may pay for, pays for, and has read
+    <cache>/<dataset>/owners/<owner>/<item>     a hard link to it: the owner pays
+    <cache>/<dataset>/owners/<owner>/.account   budget, use and counts of the owner
     <cache>/<dataset>/owners/<owner>/.alive     locked while the owner's main process lives
 
-What somebody pays is on the disk, so a process that dies leaves no count that is wrong.
+All counts are on disk, so a process that dies leaves none that is wrong. Used by jobs and by supervisors.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ ACCOUNT_FILE, ALIVE_FILE = ".account", ".alive"
 
 
 def cache_folder(server_id: str, *, uid: int | None = None) -> Path:
-    """Return where the jobs of a server, of one user, keep items: in memory where there is such a place."""
+    """Return the cache directory of a server for one user: in memory where the machine has such a place."""
     memory = Path("/dev/shm")  # noqa: S108  # the folder below it is the user's own
     base = memory if memory.is_dir() else Path(tempfile.gettempdir())
     return base / f"clusterweb-{os.getuid() if uid is None else uid}" / server_id
@@ -55,13 +55,13 @@ def _accounts(cache: Path, owner: str) -> list[Path]:
 
 
 def sweep(cache: Path) -> None:
-    """Take what the dead have left in all datasets: to the living with room, else away."""
+    """Hand over the items of dead owners in all datasets to owners with room; delete the rest."""
     for dataset in _folders(cache):
-        bury_the_dead(dataset)
+        sweep_dataset(dataset)
 
 
 def sweep_apart(cache: Path) -> None:
-    """Sweep in a process of its own with no more rights than the jobs have that could have tampered with the files."""
+    """Sweep in a child process with the rights of the jobs only, as they could have tampered with the files."""
     try:
         status = os.stat(cache, follow_symlinks=False)
     except OSError:
@@ -86,8 +86,8 @@ def _folders(path: Path) -> list[Path]:
         return []
 
 
-def bury_the_dead(dataset: Path, *, but: Path | None = None) -> None:
-    """Hand over what owners of a dataset left behind whose main process is gone."""
+def sweep_dataset(dataset: Path, *, but: Path | None = None) -> None:
+    """Hand over the items of owners of a dataset whose main process is gone."""
     for owner in _folders(dataset / "owners"):
         if owner == but or not (owner / ALIVE_FILE).exists():
             continue
@@ -99,14 +99,14 @@ def bury_the_dead(dataset: Path, *, but: Path | None = None) -> None:
 
 
 def _drop_unpaid(dataset: Path) -> None:
-    """Delete items that nobody pays for: their owner died between taking them in and paying."""
+    """Delete items without an owner: theirs died between taking them in and paying."""
     for item in os.scandir(dataset / "items"):
         if item.stat().st_nlink == 1:
             Path(item.path).unlink(missing_ok=True)
 
 
 def hand_over(dataset: Path, leaving: Path) -> None:
-    """Let other owners with room pay for the items of one that leaves; drop the rest."""
+    """Hand over the items of a leaving owner to owners with room; delete the rest."""
     heirs = [owner for owner in _folders(dataset / "owners") if owner != leaving and (owner / ACCOUNT_FILE).exists()]
     for entry in links(leaving):
         if not any(_inherit(heir, entry) for heir in heirs):
@@ -118,18 +118,18 @@ def hand_over(dataset: Path, leaving: Path) -> None:
 
 
 def drop(dataset: Path, owner: Path, name: str) -> None:
-    """Delete an item, and that its owner pays for it."""
+    """Delete an item and its owner's link."""
     (dataset / "items" / name).unlink(missing_ok=True)
     (owner / name).unlink(missing_ok=True)
 
 
 def links(owner: Path) -> "list[os.DirEntry[str]]":
-    """Return what an owner pays for."""
+    """Return the items that an owner pays for."""
     return [entry for entry in os.scandir(owner) if not entry.name.startswith(".")]
 
 
 def _inherit(heir: Path, entry: "os.DirEntry[str]") -> bool:
-    """Let an owner pay for an item of another, if its budget has room."""
+    """Move an item to another owner, if that one's budget has room."""
     size = entry.stat().st_size
     try:
         with (heir / ACCOUNT_FILE).open("r+b", buffering=0) as file, lock(file.fileno()):

@@ -1,7 +1,7 @@
-"""The log of one attempt: segments of contiguous bytes, the oldest dropped, never in the way of the job.
+"""The log of one attempt: segments of contiguous bytes, the oldest dropped. Writing never blocks the job.
 
 A segment is called ``log.<offset of its first byte, 20 digits>``. Bytes that come too fast or find no room on the disk
-are dropped and a line in the log says how many; the job's output is always read.
+are dropped, and a line in the log says how many.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The process journal of a server: one line on disk for every start, stop, continue and exit of a training process.
 
-It is the witness against a job that runs twice. Supervisors append to it, each line with one write. Imports little, as
+It proves afterwards whether a job ran twice. Supervisors append to it, each line with one write. Imports little, as
 every start of a supervisor waits for it.
 """
 

@@ -1,10 +1,9 @@
-"""Control groups (version 2): the kernel holds the processes of an attempt together, and within limits. Standard
-library alone.
+"""Control groups (version 2) of attempts: the kernel tracks their processes and enforces limits. Standard library only.
 
 They are used where a group is delegated to the agent: one that systemd gave it (``Delegate=yes``), one of its own user,
 or the root of a namespace, as in a container. The agent makes a group in it for each attempt, and one for itself, since
-processes may live in leaves alone. What the kernel limits depends on the controllers that there are; elsewhere, and
-besides, supervisors watch their jobs.
+processes may live in leaves alone. Limits depend on the available controllers; supervisors watch their jobs in
+any case.
 
 Source: Documentation/admin-guide/cgroup-v2.rst of Linux, and "Control Group APIs and Delegation" of systemd.
 """
@@ -116,7 +115,7 @@ class AttemptGroup:
         _write(self.path, "cpuset.cpus", ",".join(map(str, sorted(cores))))
 
     def pids(self) -> list[int]:
-        """Return who is in it."""
+        """Return the pids of its processes."""
         return [int(pid) for pid in _read(self.path, "cgroup.procs").split()]
 
     def ooms(self) -> int:
@@ -129,7 +128,7 @@ class AttemptGroup:
         _write(self.path, "cgroup.kill", "1")
 
     def remove(self) -> bool:
-        """Remove it if nobody is in it; return whether it is gone."""
+        """Remove it if it is empty; return whether it is gone."""
         with contextlib.suppress(OSError):
             os.rmdir(self.path)
         return not os.path.exists(self.path)
@@ -146,7 +145,7 @@ def _words(directory: str, name: str) -> set[str]:
 
 
 def _write(directory: str, name: str, content: str) -> None:
-    """Write one line to a file of a group; what is not offered, or refused, stays as it is."""
+    """Write one line to a file of a group; a missing file or a refusal is ignored."""
     with contextlib.suppress(OSError):
         descriptor = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CLOEXEC)
         try:

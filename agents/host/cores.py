@@ -1,4 +1,4 @@
-"""Keeps a process tree on some cores of the machine."""
+"""Pin a process tree to cores. Used by supervisors and, while a job is measured, by the job itself."""
 
 import os
 from collections.abc import Iterable

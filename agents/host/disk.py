@@ -1,7 +1,4 @@
-"""How much disk an attempt takes.
-
-Walks a little at a time: a directory of a million files must not stop the supervisor.
-"""
+"""Measure the disk use of an attempt, a little at a time: a million files must not stop the supervisor."""
 
 import os
 import stat

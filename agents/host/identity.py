@@ -1,4 +1,4 @@
-"""Who a process is, and signals that reach nobody else.
+"""Identity of a process beyond its pid, and signals that reach no other process.
 
 A pid is used again; boot id + pid + start time is not. Signals go through a pidfd that is opened before the identity is
 compared, so that a process which takes over the pid in between is never hit.

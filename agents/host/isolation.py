@@ -1,7 +1,7 @@
-"""Whether jobs can run as users of their own on this server: those of a queue as one user that nobody else is.
+"""Find out whether jobs can run as unix users of their own on this server, one user a queue.
 
-Only root can give them one. Whether it works here is tried out, not guessed: the first of these users has to be able to
-run our Python and to reach the attempts. Where that fails the server says "none", and jobs run as the agent's own user.
+Only root can do that. It is tried at start: the first of these users has to be able to run our Python and to reach the
+attempts. Where that fails the server reports "none", and jobs run as the agent's own user.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The unix users of jobs: which number a queue's jobs run as, and folders that belong to it alone."""
+"""The unix users of jobs: which numbers may be given to them, and folders that belong to one of them alone."""
 
 import os
 import pwd
@@ -12,13 +12,8 @@ FIRST_UID = 50_000
 LAST_UID = 59_999
 
 
-def uid_of_queue(queue_id: int, *, first_uid: int) -> int:
-    """Return the user of a queue's jobs: the same on every server, so that they can share a directory."""
-    return first_uid + queue_id
-
-
 def is_free(uid: int) -> bool:
-    """Return whether the number may be given to jobs: in our range, and nobody's account."""
+    """Return whether the number may be given to jobs: in our range and without an account."""
     if not FIRST_UID <= uid <= LAST_UID:
         return False
     try:
@@ -29,7 +24,7 @@ def is_free(uid: int) -> bool:
 
 
 def own_folder(path: Path, uid: int) -> bool:
-    """Make a folder that belongs to the user alone; return whether it is there and nobody else was first."""
+    """Make a folder that belongs to the user alone; return False if another user owns it or it cannot be made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
         try:
@@ -44,9 +39,9 @@ def own_folder(path: Path, uid: int) -> bool:
 
 
 def folders_of(uid: int | None, *, attempt: Path, cache: Path) -> tuple[Path, Path]:
-    """Return where a job keeps items of datasets, and what it learns about them, beside the others of its user.
+    """Return the folders for cached dataset items and for notes about datasets, shared by the jobs of one user.
 
-    A folder that somebody else was first to make is not used: the job then keeps these things to itself.
+    A folder of another owner is not used: the job then uses folders of its own.
     """
     datasets = attempt.parent.parent / DATASETS_DIR
     if uid is None:

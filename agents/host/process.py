@@ -1,4 +1,4 @@
-"""The real Processes port: supervisors are started detached and looked at by identity."""
+"""The real Processes port: starts supervisors detached and checks them by identity."""
 
 import logging
 import os
@@ -9,21 +9,17 @@ from dataclasses import dataclass
 
 from agents.host.cgroup import AttemptGroup
 from agents.host.identity import identity_of, is_alive, send_signal
+from agents.host.launch_names import ATTEMPT_MARK, SPARE
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
 
 log = logging.getLogger(__name__)
 
-MARK = "CLUSTERWEB_ATTEMPT_ID"
-# Last argument of a supervisor that is started ahead of time: it reads its attempt's directory from standard input.
-SPARE = "--spare"
-# The same for one that also starts a training process ahead of time, as the user named after it; empty for our own.
-WARM = "--warm="
 # Left to the machine when a training process is started ahead of time: three times what one with torch takes.
 WARM_ROOM_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spare:
+class SpareSupervisor:
     """A supervisor that has started and waits for an attempt; ``tell_fd`` is where it hears of it."""
 
     argv: tuple[str, ...]
@@ -40,13 +36,12 @@ class HostProcesses:
         # Ended supervisors are reaped by pid; those adopted from an earlier agent are reaped by init.
         self._children: list[int] = []
         self._reaping = threading.Lock()  # one thread starts processes, another looks at them
-        self._spares: list[Spare] = []
+        self._spares: list[SpareSupervisor] = []
 
     def prepare(self, request: SpawnRequest, *, kind: str = SPARE, count: int = 1) -> None:
-        """Start a supervisor ahead of time for the next ``spawn`` of its kind, unless ``count`` wait already: Python
-        takes longer to start than all else.
+        """Start a supervisor ahead of time for the next ``spawn`` of its kind, unless ``count`` wait already.
 
-        It ends by itself when this process does. Those of another kind are let go.
+        Python takes longest to start. A spare ends with this process; spares of another kind are dismissed.
         """
         if kind != SPARE and available_memory_bytes() < WARM_ROOM_BYTES:
             kind, count = SPARE, 1
@@ -62,10 +57,10 @@ class HostProcesses:
             raise
         finally:
             os.close(hear_fd)
-        self._spares.append(Spare(argv=argv, identity=identity, tell_fd=tell_fd))
+        self._spares.append(SpareSupervisor(argv=argv, identity=identity, tell_fd=tell_fd))
 
     def dismiss(self, *, but: tuple[str, ...] = ()) -> None:
-        """Let the waiting supervisors end, but for those with these arguments that are there."""
+        """Let the waiting supervisors end, except live ones with these arguments."""
         kept = [spare for spare in self._spares if spare.argv == but and is_alive(spare.identity)]
         for spare in self._spares:
             if spare not in kept:
@@ -162,4 +157,4 @@ def _has_mark(identity: ProcessIdentity, attempt_id: str) -> bool:
             environment = file.read().split(b"\0")
     except OSError:
         return False
-    return f"{MARK}={attempt_id}".encode() in environment and is_alive(identity)
+    return f"{ATTEMPT_MARK}={attempt_id}".encode() in environment and is_alive(identity)

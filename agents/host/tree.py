@@ -1,4 +1,4 @@
-"""The process tree of one attempt, as its supervisor sees it: who is in it, what memory and CPU time it uses.
+"""The process tree of one attempt: its processes and their memory and CPU time. Used by its supervisor.
 
 The supervisor is a subreaper, so whatever its job starts, daemons included, stays below it.
 """

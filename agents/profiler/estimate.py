@@ -1,9 +1,8 @@
-"""What a step takes at each core count, out of several visits to each, and how sure that is. Pure.
+"""Estimate the seconds of a step at each core count, and the error, from several visits to each. Pure.
 
-Others on the machine only ever slow a job down, in bursts of a second or so: what it takes alone shows in the fastest
-runs of steps, if there are enough visits to meet some. Readers that prepare mini-batches even such bursts out, and hand
-over in bunches, so that a fast run of steps says nothing; there the median counts. A machine that becomes slower or
-faster for all is no burst, and is taken out first.
+Other processes only ever slow a job down, in bursts of a second or so: its own speed shows in the fastest runs of
+steps, given enough visits. Readers that prepare mini-batches even out such bursts and hand over in bunches, so a fast
+run of steps says nothing; there the median counts. A slow drift of the whole machine is removed first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +76,7 @@ def _slower_each_s(visits: Visits) -> float:
 
 
 def _quantile(values: Sequence[float], frac: float) -> float:
-    """Return what so many of the values are below, on the line between two of them."""
+    """Return a quantile, interpolated linearly."""
     ordered = sorted(values)
     at = frac * (len(ordered) - 1)
     low = int(at)

@@ -34,10 +34,10 @@ Cores = Sequence[int]
 
 
 class CoreMeter:
-    """Walks through core counts, and back.
+    """Measures one core count after another, and the same counts on the way back.
 
     Attributes:
-        rates: Steps a second by core count, as far as can be told without what others on the machine take.
+        rates: Steps a second by core count, with the effect of other processes removed as far as possible.
         cores: The cores that there are; ``limit`` takes some away.
     """
 
@@ -57,7 +57,7 @@ class CoreMeter:
 
     @property
     def is_done(self) -> bool:
-        """Return whether all is measured that the search asks for."""
+        """Return whether the search asks for no further count."""
         return self._at is None
 
     @property
@@ -118,7 +118,7 @@ class CoreMeter:
         return {count: known for count, known in self._visits.items() if count <= len(self.cores)}
 
     def _doubts(self) -> bool:
-        """Go there and back once more where that does not tell enough; return whether."""
+        """Return whether the error is too large, and begin another pass if so."""
         walked = self._walked()
         times = max(map(len, walked.values()), default=0)
         if not times or times >= (MOST_VISITS_READ if self._is_read else MOST_VISITS):

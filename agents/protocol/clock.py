@@ -1,4 +1,4 @@
-"""The machine's clocks."""
+"""The real clock of the agents and of the control plane; tests pass clocks of their own (``Clock`` in ``ports.py``)."""
 
 import threading
 import time

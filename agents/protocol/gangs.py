@@ -1,7 +1,7 @@
-"""What one process of a gang is told about the others: by the scheduler, and from launch to end. Pure.
+"""What one process of a gang is told about the others, at launch and later. Pure.
 
 A process of a gang is an attempt of its own to the agent of its server: its own directory, log and supervisor. Only the
-first, the leader, learns who belongs to the gang, and it alone decides when a newer membership takes effect.
+first, the leader, gets the list of members, and it alone decides when a newer membership takes effect.
 """
 
 import json
@@ -65,5 +65,5 @@ def read_members(data: dict[str, Any]) -> tuple[str, ...]:
 
 
 def membership_file(*, version: int, members: tuple[str, ...]) -> bytes:
-    """Return the file that tells the leader's process who is to be in its gang."""
+    """Return the content of ``gang.json``, which tells the leader its members."""
     return json.dumps({"version": version, "members": list(members)}).encode()

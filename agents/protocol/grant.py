@@ -1,4 +1,4 @@
-"""What a running attempt may use now, as the agent tells its supervisor and that tells the job. Pure data."""
+"""The grant of a running attempt: cores and memory that it may use now, told from agent to supervisor to job. Pure."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from agents.protocol.fields import plain, read_int, read_ints, read_opt_int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What an attempt may use.
+    """Cores and memory that an attempt may use.
 
     Attributes:
         num_cpus: Granted cores: as many threads pay.

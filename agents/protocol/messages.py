@@ -1,6 +1,6 @@
 """What scheduler and agent tell each other: desired state one way, actual state the other. Pure data, strict readers.
 
-How a message travels (signature, order, age) is decided in ``protocol.py``.
+How a message travels (signature, order, age) is decided in ``signing.py``.
 """
 
 from dataclasses import dataclass

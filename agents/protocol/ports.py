@@ -1,7 +1,7 @@
-"""The five doors to the world: clock, transport, processes, files, ids.
+"""The five ports to the world as interfaces: clock, transport, processes, files, ids.
 
-Protocol, agent life cycle and the scheduler's services reach the world through these and nothing else, so that the
-whole system also runs in one process on a virtual clock with an in-memory transport.
+The agents' state machines and the scheduler's services reach the world through these alone, so that the whole system
+also runs in one process on a virtual clock with an in-memory transport.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ class Ids(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """Who a process is, beyond its pid: a pid is used again, this is not.
+    """Identity of a process beyond its pid: a pid is used again, this is not.
 
     Attributes:
         boot_id: Of the kernel's present boot.

@@ -1,4 +1,4 @@
-"""What a measured job tells: rates by core count, and what it read from where. Pure data, strict reader."""
+"""Measurement of a job: speed by core count and rates of dataset reads. Pure data, strict reader."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,8 @@
 
 Scheduler to agent: the whole desired state of one server. Agent to scheduler: the whole actual state of one server,
 which is its heartbeat as well. Both are level-triggered: a message lost, doubled, late or out of order changes nothing,
-the next one says all there is to say. Pure: no clock, no I/O; the caller passes the time. This file decides how a
-message is signed, ordered and aged; what it says is in ``messages.py``, whose names are offered here as well.
+as the next one holds the whole state again. Pure: the caller passes the time. This file decides how a message is
+signed, ordered and aged; its content is in ``messages.py``, whose names are exported here as well.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Envelope:
     Attributes:
         server: Id of the server it is to or from.
         stamp: Its place in the order of its direction.
-        expires_at_s: Unix time after which nobody acts on it.
+        expires_at_s: Unix time after which it is ignored.
         body: Parsed by ``DesiredState.parse`` or ``ServerReport.parse``.
     """
 

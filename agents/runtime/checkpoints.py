@@ -1,7 +1,7 @@
 """Checkpoints on disk: ``step-<step>-<hash of the content>.pt`` or ``.json``, whole or not there.
 
 Decides how one is written (temporary file, fsync, rename, fsync of the directory), how many stay, and which one a job
-starts from: a file whose content does not fit the hash in its name is never used. What is in it is the script's affair.
+starts from: a file whose content does not fit the hash in its name is never used. The script decides its content.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""A dataset whose raw items are kept in the memory that the job was granted, and whose bad items are left out.
+"""A dataset that caches raw items in the granted memory of the job and skips bad items.
 
     from agents.runtime.dataset import CachedDataset
 
@@ -26,7 +26,7 @@ from agents.runtime.errors import EverythingBad, MainProcessTaken
 from agents.runtime.reports import say
 
 Item = TypeVar("Item")
-# Of this process, for those who tell it of a changed grant and ask what it reads.
+# Of this process; read when the grant changes and when reads are counted.
 _OPEN: "weakref.WeakSet[CachedDataset[Any]]" = weakref.WeakSet()
 _BAD_READ_EVERY = 256  # items between two looks at what others found to be bad
 
@@ -115,7 +115,7 @@ class CachedDataset(Dataset[Item]):
         return (read.hit_bytes + read.miss_bytes) * len(self._keys) // count if count else 0
 
     def num_cached(self) -> int:
-        """Return how many of its items are in the memory of this server, whoever pays for them."""
+        """Return how many of its items are in the memory of this server, paid for by any owner."""
         return min(len(self._keys), self._here().num_items())
 
     def resize(self, budget_bytes: int) -> int:
@@ -133,7 +133,7 @@ class CachedDataset(Dataset[Item]):
         self._cache = None
 
     def _here(self) -> ItemCache:
-        """Return the cache as opened by this process: a fork must not share its parent's locks."""
+        """Return the cache opened by this process: a fork must not share its parent's locks."""
         if self._cache is None or os.getpid() != self._main_pid:
             self._main_pid = os.getpid()
             self._cache = ItemCache(self._directory, owner=self._owner)

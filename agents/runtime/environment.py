@@ -1,6 +1,6 @@
-"""What the supervisor tells a training process by environment variables, read once and checked.
+"""Environment variables that the supervisor sets for a training process, read once and checked.
 
-Every variable may be missing: then the script runs outside Clusterweb and the part of the runtime that needs it rests.
+Every variable may be missing, as outside Clusterweb: the part of the runtime that needs it then does nothing.
 """
 
 import math
@@ -26,7 +26,7 @@ class JobEnvironment:
         num_gpus: Granted GPUs, or CPU slots where there are no GPUs.
         num_cpus: Whole cores to use, at least 1 when told.
         memory_bytes: Granted memory.
-        owner: Who pays for what is kept in the memory of this server: the attempt, or the job where there is none.
+        owner: Owner of cached items on this server: the attempt, or the job where there is none.
         cache_dir: Memory of this server where jobs that may share datasets keep items.
         datasets_dir: Where such jobs keep what they learned about datasets.
     """
@@ -75,7 +75,7 @@ class GangPlace:
         address, port: Where rank 0 listens.
         secret: Known to the members alone.
         own_address: By which other servers reach this one.
-        membership_file: For the leader: who is to be in the gang.
+        membership_file: For the leader: the members of the gang.
     """
 
     member: str

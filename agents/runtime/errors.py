@@ -1,11 +1,11 @@
-"""What a training script can do wrong with the runtime. Trouble with disks is never raised, only said and reported.
+"""Errors of a training script in its use of the runtime. Disk errors are never raised, only logged and reported.
 
 RuntimeMisuse
 ├── BadEnvironment   a CLUSTERWEB_ variable holds no usable value
 ├── StateUnsavable   the state for a checkpoint holds something that could not be loaded again
 ├── StateMismatch    a checkpoint does not fit the objects that it is to be restored into
 ├── EverythingBad    a dataset has no item left that can be read
-└── MainProcessTaken  another process speaks for this owner of cached items already
+└── MainProcessTaken  another process has opened the cache as this owner already
 """
 
 
@@ -30,4 +30,4 @@ class EverythingBad(RuntimeMisuse):
 
 
 class MainProcessTaken(RuntimeMisuse):
-    """Another process speaks for this owner of cached items already."""
+    """Another process has opened the cache as this owner already."""

@@ -5,7 +5,7 @@
 
     gang = join_gang()                            # outside a gang: one rank that is alone
     run = Run(total_steps=1000, gang=gang)
-    restore(run.resume(), model, **parts)         # the group is formed here; everybody gets the state of rank 0
+    restore(run.resume(), model, **parts)         # the group is formed here; every rank gets the state of rank 0
     for step, rows in zip(run.steps(), batches):
         mine = gang.part(rows)                    # this rank's part of the global mini-batch
         optimizer.zero_grad()
@@ -15,7 +15,7 @@
         optimizer.step()
 
 Rank 0 leads: it alone writes checkpoints, and it alone decides between which two mini-batches a newer membership takes
-effect (``elastic.py``). The global mini-batch stays the same whatever the number of ranks.
+effect (``gangs/membership.py``). The global mini-batch stays the same whatever the number of ranks.
 """
 
 import io
@@ -114,7 +114,7 @@ class Gang:
         """Wait until this rank is in a group, and return what it begins with; None when it is to go before that.
 
         Args:
-            handover: What everybody begins with; called in the leader alone.
+            handover: The state that every rank begins with; called in the leader alone.
             wants_to_stop: Looked at while waiting.
         """
         if self._place is None:
@@ -240,6 +240,6 @@ def _use_interface(address: str) -> None:
 
 
 def _broken(what: str, error: RuntimeError) -> NoReturn:
-    """End this rank, with a code by which the cause is looked for elsewhere."""
+    """End this rank with an exit code that says that the cause lies with another rank."""
     say(f"{what}, so this rank ends: {str(error).splitlines()[0][:200]}")
     raise SystemExit(EXIT_GANG_BROKEN) from None

@@ -1,7 +1,7 @@
-"""What a running job is granted, and what follows when that changes: threads, cache, measuring.
+"""Follow the grant of a running job: adapt threads and caches when it changes, and measure the job where asked.
 
-The supervisor limits the cores of the whole process tree by itself; here the job makes the best of them. A job whose
-speed nobody knows is measured at a few core counts while it trains (``agents/profiler``).
+The supervisor pins the whole process tree by itself; this file adapts the job to its cores. A job of unknown speed is
+measured at a few core counts while it trains (``agents/profiler``).
 """
 
 import gc
@@ -99,7 +99,7 @@ class Granted:
 
 
 def _use(cores: Sequence[int]) -> None:
-    """Keep this process and all it started on some cores, with as many threads."""
+    """Pin this process and its children to cores, with as many threads."""
     pin_tree(os.getpid(), cores)
     _use_threads(len(cores))
 

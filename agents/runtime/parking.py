@@ -1,6 +1,6 @@
-"""A job off its devices: what lies in their memory goes to the memory of the server, and the process waits.
+"""Park a job: move its tensors from device memory to server memory, and wait.
 
-Decides nothing: the supervisor asks. Without torch, or without a GPU, there is nothing to move. What only the inside of
+The supervisor decides when. Without torch, or without a GPU, there is nothing to move. What only the inside of
 a library holds (the CUDA context, buffers of a communication library) stays on the device.
 
 Source: Xiao et al., "Gandiva", OSDI 2018, suspend-resume: at the end of a mini-batch, where the memory in use is least.
@@ -22,7 +22,7 @@ class Moved:
     """Tensors whose data lie on the server instead of a device, views and shared data included."""
 
     def __init__(self) -> None:
-        """Move what is on devices now; memory that nobody uses then goes back to them."""
+        """Move what is on devices now; memory without use is then given back to them."""
         self.num_bytes = 0
         self._tensors: list[tuple[Any, Any, Any]] = []  # tensor, the data of it and its views here, device before
         torch = sys.modules.get("torch")

@@ -1,7 +1,7 @@
-"""What the job tells its supervisor: one JSON line a report, appended in one write.
+"""Reports of the job to its supervisor: one JSON line each, appended in one write.
 
 Decides how a report survives a full disk or a missing directory: it is kept, at most one of a kind, and goes out with
-the next one. Training never waits for it and never fails by it. What the lines mean is the supervisor's business.
+the next one. Training never waits for it and never fails by it. The lines are parsed by ``agents/core/records.py``.
 """
 
 import json

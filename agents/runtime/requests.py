@@ -1,4 +1,4 @@
-"""What the supervisor asks of the job: a request file and SIGTERM, both looked at between two mini-batches only.
+"""Requests of the supervisor to the job: a request file and SIGTERM, read between two mini-batches only.
 
 A request is ``{"id": n, "request": "checkpoint" | "park" | "continue" | "stop"}``, put in place by a rename and left
 there; a higher id is a new request. SIGTERM means ``stop``.

@@ -1,7 +1,7 @@
 """The run of a training script: steps, boundaries between them, reports, checkpoints, resume.
 
 Decides what happens between two mini-batches. It never trains, never starts a thread, and apart from a stop it never
-ends the script: trouble with a disk is said, reported and lived with.
+ends the script: a disk error is logged and reported, and training goes on.
 """
 
 import os
@@ -236,7 +236,7 @@ class Run:
         request: Request = wait_off_devices(
             self._requests, is_stopped=lambda: self._stop.received, on_asked_again=self._say_parked
         )
-        if self._gang is not None:  # whoever hears first waits here for the others; one that is to stop stops all
+        if self._gang is not None:  # the first rank to hear waits here for the others; one that is to stop stops all
             request = self._agreed(request) or "continue"
         now_s = self._clock()
         # Neither the speed nor the time since the last checkpoint counts what it waited.
@@ -329,7 +329,7 @@ class Run:
 
 
 def _use_granted_cores(num_cpus: int | None) -> None:
-    """Keep torch from starting more threads than cores were granted, which slows everybody down many times over."""
+    """Keep torch from starting more threads than granted cores, which slows all jobs down many times over."""
     torch = sys.modules.get("torch")
     if torch is not None and num_cpus is not None:
         torch.set_num_threads(num_cpus)

@@ -1,7 +1,7 @@
 """Run simulated servers in real time, all of them in one process: ``python -m agents.simulated.run CONFIG ...``.
 
-Each reads its own queue and writes its own list at the broker, as the agent of a real server does. Where they are is
-kept beside their configurations, so that the next start goes on from there.
+Each reads its own queue and writes its own list at the broker, as the agent of a real server does. Their state is
+kept beside their configurations, so that the next start continues from it.
 """
 
 import base64
@@ -20,7 +20,7 @@ from agents.logs import logging_set_up
 from agents.protocol.clock import SystemClock
 from agents.protocol.errors import ConfigInvalid
 from agents.simulated.server import SimulatedServer, log_line
-from agents.transport import RedisTransport
+from agents.transport import RedisReportTransport
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class SimulatedServers:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         configs = [config_load(path) for path in paths]
-        transport = RedisTransport(configs[0].redis_url)
+        transport = RedisReportTransport(configs[0].redis_url)
         self._redis = redis.Redis.from_url(configs[0].redis_url, socket_timeout=5.0)
         self._servers = {
             f"server.{config.server_id}": SimulatedServer(
@@ -59,7 +59,7 @@ class SimulatedServers:
         self.is_ending = False
 
     def run(self) -> None:
-        """Go on until ``is_ending``; a broker that is away costs a pause."""
+        """Run until ``is_ending``; a broker that is away costs a pause."""
         while not self.is_ending:
             try:
                 self.turn()
@@ -74,7 +74,7 @@ class SimulatedServers:
         while found is not None:
             queue, item = found  # type: ignore[misc]  # the client is not async
             if self._servers[queue.decode()].receive(message_of(item)):
-                self._beat_s -= BEAT_S  # who waits for it hears at once
+                self._beat_s -= BEAT_S  # a change is reported at once
             found = self._redis.brpop(list(self._servers), timeout=0.01)
         now_s = time.monotonic()
         if now_s - self._beat_s < BEAT_S:
@@ -88,7 +88,7 @@ class SimulatedServers:
             self.keep()
 
     def keep(self) -> None:
-        """Write down where the servers are."""
+        """Write the state of the servers."""
         for queue, file in self._files.items():
             partial = file.with_suffix(".partial")
             partial.write_text(json.dumps(self._servers[queue].kept()))

@@ -1,7 +1,7 @@
-"""A server without a machine, for demonstrations: speaks the agents' protocol, runs no process, computes nothing.
+"""A simulated server for demonstrations: speaks the agents' protocol, runs no process, computes nothing.
 
-It says so of itself: its version begins with ``SIMULATED`` and its devices are called so. What a job would do stands in
-its environment (``SIMULATED_...``), so the scheduler treats it as any other job. Pure but for the transport.
+Its version begins with ``SIMULATED`` and its devices are called so. A job's simulated course is in its environment
+(``SIMULATED_...``), so the scheduler treats it as any other job. Pure but for the transport.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ ENDS = {"preempt": "preempted", "suspend": "suspended", "cancel": "cancelled"}
 
 @dataclass(slots=True)
 class SimulatedAttempt:
-    """One attempt that does not run: where it would be."""
+    """One simulated attempt and its progress."""
 
     phase: AttemptPhase = "starting"
     generation: int = 0
@@ -56,7 +56,7 @@ class SimulatedAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What a job would do, out of its environment.
+    """The simulated course of a job, read from its environment.
 
     That is: steps in all, their rate, how busy its devices are, the loss that it comes to, its failure.
     """
@@ -110,7 +110,7 @@ def _number(text: str | None, default: float) -> float:
 
 
 class SimulatedServer:
-    """One such server. Its owner lets time pass, hands messages in and sends its reports."""
+    """One simulated server; the caller lets time pass, hands in messages and triggers reports."""
 
     def __init__(
         self, config: AgentConfig, transport: ReportTransport, clock: Clock, *, says: Callable[[str, str], int]

@@ -1,4 +1,4 @@
-"""Starts the training process: what is set between fork and exec, and how a failure is called.
+"""Start the training process: set-up between fork and exec, and the end cause of a failed start.
 
 Only for the supervisor, which has one thread: PDEATHSIG fires when the thread that forked ends, and code between fork
 and exec is safe only where no other thread holds a lock.

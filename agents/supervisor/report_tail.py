@@ -1,4 +1,4 @@
-"""Reads the lines that a job reports, as they come. The job owns the file and may do anything to it."""
+"""Read new lines of a job's report file. The job owns the file and may do anything to it."""
 
 import os
 import stat

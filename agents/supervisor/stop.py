@@ -1,4 +1,4 @@
-"""Bring every job of a server to an end, because the whole product is stopped.
+"""Stop every job of a server when the whole product is stopped.
 
     python -m agents.supervisor.stop --config FILE [--timeout SECONDS]
 

@@ -1,7 +1,6 @@
 """Supervise one attempt: ``python -m agents.supervisor.supervise <attempt directory>``.
 
-A process of its own, with one thread and nothing but the standard library, so that it starts fast, outlives the agent
-and never shares its fate.
+A process of its own, with one thread and the standard library only, so that it starts fast and outlives the agent.
 """
 
 import os
@@ -10,19 +9,16 @@ import sys
 from agents.core.records import LAUNCH_FILE, Launch
 from agents.files.attempt_dir import AttemptDir
 from agents.host.identity import identity_of
+from agents.host.launch_names import CODE_PATH, SPARE, WARM
 from agents.supervisor.child import StartFailed
 from agents.supervisor.supervisor import Supervisor
-from agents.supervisor.trainer import CODE_PATH
 from agents.supervisor.warm_child import WarmChild
 
-# Instead of a directory: wait for it on standard input, with a training process started ahead of time or without.
-SPARE = "--spare"
-WARM = "--warm="
 OWN_LOG = "supervisor.log"
 
 
 def _attempt_path(arguments: list[str]) -> str:
-    """Return the directory to work on; a supervisor started ahead of time waits for it. Empty when none ever comes."""
+    """Return the attempt's directory; a spare supervisor waits for it. Empty when none ever comes."""
     if _is_spare(arguments):
         return os.fsdecode(os.read(0, 4096).rstrip(b"\n"))  # one write of the agent, or the end when it is gone
     return arguments[0] if len(arguments) == 1 else ""
@@ -44,7 +40,7 @@ def _warm_child(arguments: list[str]) -> WarmChild | None:
 
 
 def _settle(directory: AttemptDir) -> None:
-    """Let go of the agent's standard streams: what this supervisor has to say goes to a file beside its attempt."""
+    """Replace the agent's standard streams by a log file in the attempt's directory."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     output = os.open(OWN_LOG, flags, 0o600, dir_fd=directory.fd)
     null = os.open(os.devnull, os.O_RDONLY)

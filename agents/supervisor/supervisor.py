@@ -1,4 +1,4 @@
-"""The supervisor of one attempt: ``supervision.py`` decides, this waits for events and carries commands out.
+"""The event loop of a supervisor: waits for events and carries out the commands of ``core/supervision.py``.
 
 Nothing but the standard library, as ``supervise.py`` says.
 """
@@ -103,7 +103,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._ask_end)
         become_subreaper()
         self._look_at_control()
-        # From here on nobody else can call this attempt ended, and no second supervisor can start it.
+        # From here on no other process can end this attempt, and no second supervisor can start it.
         if not self._dir.create(STATE_FILE, encode(self._core.state)):
             return 0
         self._handle(ev.Begin())
@@ -237,7 +237,7 @@ class Supervisor:
         granted = self._num_cpus
         self._disk.step(self._dir.fd, budget_s=DISK_BUDGET_S)
         self._handle(
-            ev.Measured(
+            ev.UsageSampled(
                 cpu_frac=None if cores is None else min(1.0, cores / granted),
                 disk_bytes=self._disk.num_bytes,
                 is_disk_full=self._log.is_disk_full or is_full(self._dir.fd),
@@ -309,7 +309,7 @@ class Supervisor:
 
     def _signal(self, command: ev.Signal) -> None:
         if self._trainer is not None and not self._is_trainer_reaped:
-            # Not reaped, so its pid, which is the group's id, cannot have become somebody else's.
+            # Not reaped, so its pid, which is the group's id, cannot have become another group's.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._trainer.pid, command.number)
         if command.whole_tree:
@@ -336,7 +336,7 @@ class Supervisor:
             self._dir.write_for_job(GRANT_FILE, grant.encode())
 
     def _hold_memory(self) -> None:
-        """Let the kernel hold the job to its memory, too: to what it had before while it still gives some back."""
+        """Set the kernel's memory limit too; after a grant shrank, to the old limit while the job gives memory back."""
         if self._group is not None and self._held_bytes != self._core.memory_limit_bytes:
             self._held_bytes = self._core.memory_limit_bytes
             self._group.hold(memory_bytes=self._held_bytes)

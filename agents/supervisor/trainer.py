@@ -1,4 +1,4 @@
-"""How the training process of an attempt is started: directory, environment, user, and in which process."""
+"""Start the training process of an attempt: directory, environment, user, and whether a warm process becomes it."""
 
 import os
 import sys
@@ -10,10 +10,9 @@ from agents.files.attempt_dir import AttemptDir
 from agents.files.job_log import JobLog
 from agents.host.cgroup import AttemptGroup
 from agents.host.job_users import folders_of, is_free
+from agents.host.launch_names import CODE_PATH
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
 from agents.supervisor.warm_child import WarmChild, may_take
-
-CODE_PATH = str(Path(__file__).resolve().parents[2])
 
 
 def trainer_start(
@@ -33,7 +32,7 @@ def trainer_start(
         launch: What to run.
         log: Gets a line where the job does not start from the checkpoint that was named.
         output_fd: Where the output goes.
-        cache: Folder for items of datasets, unless somebody else has made it.
+        cache: Folder for items of datasets, unless another user has made it.
         warm: A process that was started ahead of time; it becomes the job, or it is ended.
         group: The control group that it is in; None for none.
 
@@ -90,7 +89,7 @@ def _first_cores(launch: Launch) -> tuple[int, ...]:
 
 
 def _started_ahead(plan: ChildPlan, launch: Launch, warm: WarmChild | None) -> int | None:
-    """Let the process that was started ahead of time become the job; None when it may not, or cannot."""
+    """Let the warm process become the job and return its pid; None when it may not, or cannot."""
     if warm is None:
         return None
     pid = None

@@ -1,10 +1,10 @@
-"""A training process that has started ahead of time: torch is imported, and it waits to be told what to run.
+"""A warm training process: started ahead of time, it imports torch and waits for a job to run.
 
     python -P -m agents.supervisor.warm <descriptor of a socket>
 
-What comes over the socket makes it what ``start_child`` would have started: arguments, environment, working directory,
-output, cores, limits. It is a process of its own from the start, not a fork of one that has run anything, so it shares
-no random state, no lock and no thread with anybody. Ends when the other end of the socket closes.
+The socket brings what ``start_child`` would have set: arguments, environment, working directory, output, cores, limits.
+It is no fork of a process that has run anything, so it shares no random state, lock or thread. Ends when the other end
+of the socket closes.
 """
 
 import array
@@ -19,8 +19,9 @@ import sys
 import types
 from typing import Any, NoReturn
 
-MARK = "CLUSTERWEB_ATTEMPT_ID"
-# As long as any attempt's id; overwritten in place, so that /proc shows whose process this is.
+from agents.host.launch_names import ATTEMPT_MARK
+
+# As long as any attempt's id; overwritten in place, so that /proc shows the attempt of this process.
 NOBODY = "0" * 26
 MOST_BYTES = 8 * 1024 * 1024
 # The second is what torch imports with the first optimizer, which takes as long as torch itself.
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Return what to be, and the descriptors of working directory and output; end when nobody will tell."""
+    """Return what to be, and the descriptors of working directory and output; end when the socket closes."""
     received = array.array("i")
     head, ancillary, _, _ = channel.recvmsg(8, socket.CMSG_SPACE(2 * received.itemsize))
     if len(head) < 8:
@@ -60,7 +61,7 @@ def _take_over(told: dict[str, Any], work_fd: int, output_fd: int) -> None:
     env: dict[str, str] = told["env"]
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_void_p
-    ctypes.memmove(getenv(MARK.encode()), env[MARK].encode(), len(NOBODY))
+    ctypes.memmove(getenv(ATTEMPT_MARK.encode()), env[ATTEMPT_MARK].encode(), len(NOBODY))
     os.environ.clear()
     os.environ.update(env)
     if told["cpu_ids"]:

@@ -1,7 +1,7 @@
-"""The supervisor's side of a training process that was started ahead of time (``warm.py``). Standard library alone.
+"""The supervisor's side of a warm training process (``warm.py``). Standard library only.
 
 Decides for which jobs such a process may be used: those that run Python of the agent's own interpreter, as the user
-that the process was started as, and that set nothing that is looked at only once. Everything else is started anew.
+of the process, and that set no variable that is read only at start. All others are started anew.
 """
 
 import array
@@ -12,8 +12,9 @@ import signal
 import socket
 from collections.abc import Mapping
 
+from agents.host.launch_names import ATTEMPT_MARK
 from agents.supervisor.child import ChildPlan, start_child
-from agents.supervisor.warm import MARK, NOBODY
+from agents.supervisor.warm import NOBODY
 
 # How long the process may take to become the job, seconds; longer than that and another one is started.
 TAKE_OVER_S = 2.0
@@ -74,7 +75,7 @@ class WarmChild:
                         "PYTHONPATH": code_path,
                         "PYTHONUNBUFFERED": "1",
                         "LANG": "C.UTF-8",
-                        MARK: NOBODY,
+                        ATTEMPT_MARK: NOBODY,
                     },
                     work_fd=work_fd,
                     output_fd=output_fd,

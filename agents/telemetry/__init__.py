@@ -1,4 +1,4 @@
-"""What the devices of a server do, once a second. One file a kind of device, one line in ``PROBES``.
+"""Utilization and health of a server's devices, once a second. One file a kind of device, one line in ``PROBES``.
 
 Never imports torch. The first probe that finds devices is used.
 """

@@ -1,4 +1,4 @@
-"""CPU slots: what a server without a GPU offers. A slot is busy as far as the attempt on it uses its granted cores."""
+"""CPU slots, the devices of a server without GPUs. Utilization: used over granted cores of the attempt on a slot."""
 
 from typing import Literal
 

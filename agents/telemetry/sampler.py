@@ -16,7 +16,7 @@ SILENT_AFTER_S = 10.0
 
 
 class Sampler:
-    """Asks the probe again and again and remembers what it said last."""
+    """Samples the probe in a loop and keeps the newest sample."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe

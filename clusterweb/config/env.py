@@ -39,11 +39,11 @@ class Env:
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
         demo_jobs: Whether the first start submits the eight jobs of the demo.
         demo_week: Whether the first start makes a week of a simulated cluster instead.
-        fairness_limit: Mean finish-time fairness of a queue beyond which it is told of; 0 for never.
-        lost_grace_s: What the scheduler waits beyond ``lease_ttl_s`` before it gives a silent server's jobs away.
+        fairness_limit: Mean finish-time fairness of a queue above which its leads are notified; 0 for never.
+        lost_grace_s: Seconds beyond ``lease_ttl_s`` after which the jobs of a silent server are requeued.
         site_url: How people reach the web server; for links in mails and the way back from a sign-in provider.
         webhook_networks: Networks to which webhooks may lead although they are not public, by plain HTTP as well.
-        email_url: Mail server; empty: nobody can choose mails.
+        email_url: Mail server; empty: no user can choose mails.
         mail_from: Sender of mails.
         oidc: Outside provider of sign-ins; None: there are passwords alone.
         trace_most_mib: How large one uploaded trace may be.

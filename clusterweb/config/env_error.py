@@ -1,4 +1,4 @@
-"""What is wrong with a variable of the environment."""
+"""The error of a bad environment variable; a file of its own, as all of ``config`` raises it."""
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 

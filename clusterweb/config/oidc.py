@@ -35,7 +35,7 @@ class Oidc:
         label: What the button on the sign-in page says.
         groups_claim: Name of the claim that lists a user's groups.
         roles: What the groups mean here.
-        domains: Only verified addresses of exactly these domains may sign in; empty: everybody whom the provider lets.
+        domains: Only verified addresses of exactly these domains may sign in; empty: every user whom the provider lets.
     """
 
     issuer: str

@@ -103,7 +103,9 @@ class SimSupervisor:
 
     def _measure(self) -> None:
         if self.trainer is not None and not self._is_exit_seen:
-            self._handle(ev.Measured(cpu_frac=0.5, disk_bytes=0, is_disk_full=False, log_bytes=10, dropped_log_bytes=0))
+            self._handle(
+                ev.UsageSampled(cpu_frac=0.5, disk_bytes=0, is_disk_full=False, log_bytes=10, dropped_log_bytes=0)
+            )
 
     def _handle(self, event: ev.Event) -> None:
         assert self._core is not None

@@ -16,10 +16,8 @@ THROUGH_PORTS = [
     *sorted((BASE_DIR / "scheduler" / "simulator").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "services").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "live").rglob("*.py")),
-    *[
-        BASE_DIR / "agents" / name
-        for name in ("protocol.py", "messages.py", "lifecycle.py", "supervision.py", "known.py")
-    ],
+    *sorted((BASE_DIR / "agents" / "core").rglob("*.py")),
+    *sorted(set((BASE_DIR / "agents" / "protocol").rglob("*.py")) - {BASE_DIR / "agents" / "protocol" / "clock.py"}),
 ]
 FORBIDDEN_CALLS = {
     ("time", "time"),

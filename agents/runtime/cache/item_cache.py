@@ -1,8 +1,8 @@
 """Raw items of a dataset in shared memory: one copy a server, filled until the budget is used, never evicted (MinIO).
 
 All processes of a server that read the same dataset share a directory. An item is one file, and a hard link to it in
-the folder of the owner that pays for it; so what somebody pays is on the disk, and a process that dies leaves no
-count that is wrong. When an owner leaves, what it paid for goes to others with room in their budgets, else away.
+the folder of the owner that pays for it; so all counts are on disk, and a process that dies leaves none that is
+wrong. When an owner leaves, its items go to others with room in their budgets, else they are deleted.
 
 Source: Mohan et al., "Analyzing and mitigating data stalls in DNN training", VLDB 2021. Differs: the cache is shared by
 jobs of one server, each charged for what it brought in.
@@ -24,12 +24,12 @@ from agents.files.cache_owners import (
     ACCOUNT_FILE,
     ALIVE_FILE,
     FIELDS,
-    bury_the_dead,
     drop,
     hand_over,
     hold,
     links,
     lock,
+    sweep_dataset,
 )
 from agents.runtime.errors import MainProcessTaken
 
@@ -63,7 +63,7 @@ class ItemCache:
     """The cache of one dataset as one owner (a job on this server) sees it.
 
     Open it in the main process of the job; workers of a DataLoader that are forked or spawned later open their own with
-    the same owner. The owner leaves with ``leave``, or when its main process is gone and somebody else looks.
+    the same owner. The owner leaves with ``leave``, or when another owner finds its main process gone.
     """
 
     def __init__(self, directory: Path, *, owner: str, budget_bytes: int | None = None) -> None:
@@ -92,7 +92,7 @@ class ItemCache:
             if self._alive is None:
                 raise MainProcessTaken(f"another process is already the main process of {owner} in {directory}")
             self.resize(budget_bytes)
-            bury_the_dead(directory, but=self._mine)
+            sweep_dataset(directory, but=self._mine)
 
     def get(self, key: str, read: Callable[[], bytes]) -> bytes:
         """Return the raw item ``key``: from the cache, else by ``read``; keep it while the budget has room."""
@@ -149,12 +149,12 @@ class ItemCache:
         return freed
 
     def leave(self) -> None:
-        """Stop paying: items go to other owners with room, else away."""
+        """Stop paying: items go to other owners with room, else they are deleted."""
         hand_over(self._dataset, self._mine)
         self.close()
 
     def close(self) -> None:
-        """Give files back; the owner goes on paying while its main process lives."""
+        """Close the files; the owner goes on paying while its main process lives."""
         self._account.close()
         os.close(self._lock_file)
         if self._alive is not None:
@@ -173,7 +173,7 @@ class ItemCache:
                 os.link(partial, self._items / name)
                 partial.rename(self._mine / name)
             except FileExistsError:
-                return  # somebody else was faster, and pays
+                return  # another owner was faster, and pays
             except OSError:
                 return  # the memory of the server is full; the item is read again next time
             finally:
@@ -187,6 +187,6 @@ class ItemCache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep the other processes and threads of this owner out."""
+        """Hold the lock against other processes and threads of this owner."""
         with self._threads, lock(self._lock_file):
             yield

@@ -1,6 +1,6 @@
-"""What a job reads: caches that follow its memory, and while it is measured how long it waits for which storage.
+"""Dataset reads of a job: fits caches to its memory and, while it is measured, counts its waits for storage.
 
-With all items in memory it would not have waited; so the rates of cores are told without the waiting, and the scheduler
+With all items in memory it would not wait; so speeds by core count are reported without the waiting, and the scheduler
 models memory from the rate of storage.
 """
 
@@ -112,7 +112,7 @@ class Reading:
         if not self.readers:
             return waited_s
         if after.busy_s - before.busy_s < BUSY_FRAC * self.readers * passed_s:
-            return 0.0  # the readers are ahead: what they waited for storage held nobody up
+            return 0.0  # the readers are ahead: their waits for storage delayed no step
         readers_s, own_s = after.readers_cpu_s - before.readers_cpu_s, after.own_cpu_s - before.own_cpu_s
         working_s = max(readers_s / min(cores, self.readers), (readers_s + own_s) / cores)
         return max(0.0, min(waited_s / self.readers, passed_s - working_s))

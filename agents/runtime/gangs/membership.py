@@ -1,4 +1,4 @@
-"""Who is to be in a gang, as its leader learns it while training goes on: a small file that the supervisor replaces.
+"""The members of a gang, read by its leader during training from a small file that the supervisor replaces.
 
 The file is ``{"version": n, "members": [id, ...]}`` with the leader first. A higher version replaces a lower one,
 whatever became of that: nothing is ever done for a version that is not the newest.

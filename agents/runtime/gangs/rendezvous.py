@@ -73,7 +73,7 @@ class Meeting:
         self._store.set(f"turn/{member}", str(GO_HOME))
 
     def arrivals(self, *, after: int) -> list[tuple[str, int]]:
-        """Return who announced itself, and for which version, but for the first ``after``."""
+        """Return the announced members and their versions, without the first ``after``."""
         count = self._store.add("arrivals", 0)
         found = []
         for number in range(after + 1, count + 1):
@@ -97,7 +97,7 @@ class Leader:
         self._looked_s = 0.0
 
     def first(self, *, wants_to_stop: Callable[[], bool]) -> bool:
-        """Wait for everybody and join the first group; False when asked to stop before that."""
+        """Wait for all members and join the first group; False when asked to stop before that."""
         while not wants_to_stop():
             wanted = self._file.look()
             self._receive(wanted)
@@ -131,7 +131,7 @@ class Leader:
         return here.issuperset(wanted.ids)
 
     def _receive(self, wanted: Members | None) -> None:
-        """Take in who announced itself, and send home who was started for an older version and is in none any more.
+        """Note newly announced members, and dismiss those of an older version that are not members any more.
 
         A rank may be there before the membership that names it: it waits.
         """

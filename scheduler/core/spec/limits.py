@@ -39,4 +39,5 @@ RETRIES = (0, 100)
 STEPS = (1, 10**15)
 
 DEFAULT_DISK_BYTES = 2 * 2**30
+DEFAULT_GRACE_S = 30.0  # from the request to stop until SIGTERM, and from there until SIGKILL; every order says it
 ERRORS = 100  # entries in one answer; a spec with more is not a slip of the pen

@@ -61,7 +61,7 @@ def _what() -> Schema:
 
 
 def _how() -> Schema:
-    disk = format_size(limit.DEFAULT_DISK_BYTES)
+    disk, grace = format_size(limit.DEFAULT_DISK_BYTES), format_duration(limit.DEFAULT_GRACE_S)
     return {
         "resources": _section(
             "What the job holds while it runs, all its GPUs together.",
@@ -95,7 +95,7 @@ def _how() -> Schema:
         ),
         "checkpoint": _section(
             "Before it is stopped.",
-            grace=_duration(limit.GRACE_S) | {"description": "Time to write a checkpoint.", "default": "30s"},
+            grace=_duration(limit.GRACE_S) | {"description": "Time to write a checkpoint.", "default": grace},
         ),
         "retry": _section(
             "After it fails by itself.",

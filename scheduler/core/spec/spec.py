@@ -72,7 +72,7 @@ class Schedule:
 class Checkpoint:
     """``grace_s``: time to write a checkpoint when asked to stop, seconds."""
 
-    grace_s: float = 30.0
+    grace_s: float = limit.DEFAULT_GRACE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +334,9 @@ def _read_schedule(reader: Reader, value: object) -> Schedule:
 
 def _read_checkpoint(reader: Reader, value: object) -> Checkpoint:
     data = reader.mapping(value, "/checkpoint", label="checkpoint", keys=("grace",))
-    grace_s = reader.duration(data.get("grace"), "/checkpoint/grace", "checkpoint grace", limit.GRACE_S, default=30.0)
+    grace_s = reader.duration(
+        data.get("grace"), "/checkpoint/grace", "checkpoint grace", limit.GRACE_S, default=limit.DEFAULT_GRACE_S
+    )
     return Checkpoint(grace_s=grace_s)
 
 

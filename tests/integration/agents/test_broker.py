@@ -183,7 +183,7 @@ def lines(server: AgentServer, order: AttemptWanted) -> int:
 
 
 def test_desired_state_comes_in_and_reports_go_out(server: WorkerServer, broker: Broker) -> None:
-    """The whole way over the broker, with no right that is not needed; bad tasks hurt nobody."""
+    """The whole way over the broker, with no right that is not needed; bad tasks do no harm."""
     broker.call("agents.apply_desired_state", "no message")
     broker.call("agents.apply_desired_state", {"a": 1})
     broker.call("agents.apply_desired_state")
@@ -295,7 +295,7 @@ def test_agent_starts_without_a_broker_and_finds_it_later(tmp_path: Path, broker
 
 
 def test_unread_reports_do_not_fill_the_broker(server: WorkerServer, broker: Broker) -> None:
-    """When nobody reads, the agent falls nearly silent."""
+    """While no report is read, the agent sends few."""
     for _ in range(150):
         broker.client.lpush(f"reports.{SERVER_ID}", "old")
     key = f"reports.{SERVER_ID}"

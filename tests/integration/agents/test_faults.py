@@ -205,7 +205,7 @@ def test_lease_that_runs_out_freezes_and_renewal_continues(brief: AgentServer) -
 
 
 def test_lease_runs_out_while_no_agent_is_there(brief: AgentServer) -> None:
-    """The supervisor stops the job by itself: nobody else is left to do it."""
+    """The supervisor stops the job by itself: no agent is left to do it."""
     order = wanted(script(COUNTS))
     brief.send(order)
     brief.wait_phase(order, "running")

@@ -182,7 +182,7 @@ def test_daemon_that_hides_its_environment_dies_with_its_job(server: AgentServer
 
 @pytest.mark.skipif(not groups_of_host()[0], reason="no control group is delegated to the tests")
 def test_daemon_that_hides_dies_even_when_its_supervisor_was_killed(server: AgentServer) -> None:
-    """It has neither the mark nor a parent that anybody watches, but it is in the group of its attempt."""
+    """It has neither the mark nor a parent that is watched, but it is in the group of its attempt."""
     hidden = "import os,time;open('pid','w').write(str(os.getpid()));time.sleep(600)"
     text = (
         "import os,sys,time\n"

@@ -14,7 +14,7 @@ import pytest
 from agents.host.identity import send_signal
 from agents.host.isolation import trial
 from agents.host.job_users import FIRST_UID, is_free, own_folder
-from agents.loop import CODE_PATH
+from agents.host.launch_names import CODE_PATH
 from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted
 
 QUEUE = 7
@@ -202,7 +202,7 @@ def test_place_that_others_cannot_reach_isolates_nothing_and_says_so(place: Path
 
 
 def test_numbers_of_accounts_and_folders_of_others_are_not_used(place: Path) -> None:
-    """Nobody's account becomes a job's; a folder that somebody made first is left alone."""
+    """An existing account is never a job's; a folder that another user made first is left alone."""
     (place / "taken").mkdir()
 
     assert not is_free(0)

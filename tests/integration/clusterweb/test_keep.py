@@ -1,4 +1,4 @@
-"""The keeper restarts what dies, and never outlives who started it."""
+"""The keeper restarts its child, and never outlives its parent."""
 
 import os
 import signal

@@ -199,7 +199,7 @@ def test_receiver_that_is_gone_does_not_keep_others_waiting(receiver: Receiver) 
         for _ in range(3):
             delivery_make(broken)
             delivery_make(good)
-        from scheduler.ports import SystemClock
+        from agents.protocol.clock import SystemClock
 
         notices = Notices(type("P", (), {"clock": SystemClock()})(), Inline())  # type: ignore[arg-type]
         notices.tick()

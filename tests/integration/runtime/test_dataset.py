@@ -166,7 +166,7 @@ def test_two_jobs_share_items_and_each_pays_for_what_it_brought(storage: Storage
 
 
 def test_what_a_leaving_job_paid_goes_to_one_with_room(storage: Storage, tmp_path: Path) -> None:
-    """Items stay in memory when somebody else can pay for them."""
+    """Items stay in memory when another owner can pay for them."""
     first, second = dataset(storage, tmp_path, items=10), dataset(storage, tmp_path, job="job-2", items=25)
     for index in range(40):
         first[index]

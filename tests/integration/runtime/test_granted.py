@@ -89,7 +89,7 @@ def test_job_is_measured_while_it_trains_and_its_cache_follows_the_grant(tmp_pat
 
 
 def test_memory_of_a_dead_owner_is_given_back(tmp_path: Path) -> None:
-    """Its items go; those of the living stay, and nobody pays for another's."""
+    """Its items go; those of the living stay, and no owner pays for another's."""
     dead = ItemCache(tmp_path / "numbers", owner="dead", budget_bytes=1000)
     living = ItemCache(tmp_path / "numbers", owner="living", budget_bytes=300)
     for number in range(5):

@@ -122,7 +122,7 @@ def test_full_disk_under_a_large_checkpoint_is_reported(torch: ModuleType, job: 
 
 
 def test_granted_cores_bound_the_threads(torch: ModuleType) -> None:
-    """More threads than cores slow everybody down many times over."""
+    """More threads than cores slow all jobs down many times over."""
     Run(environ={"CLUSTERWEB_NUM_CPUS": "3"})
 
     assert torch.get_num_threads() == 3

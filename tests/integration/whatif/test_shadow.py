@@ -186,7 +186,7 @@ def test_both_are_replayed_on_what_has_ended(settings: Any, tmp_path: Any) -> No
 
 def test_planner_does_nothing_without_a_shadow() -> None:
     """And drops what was handed over before it ended."""
-    from scheduler.ports import SystemClock
+    from agents.protocol.clock import SystemClock
 
     ShadowRound.objects.create(number=1, version=1, at=AT, snapshot=b"x")
     ShadowPlanner(type("P", (), {"clock": SystemClock()})()).tick()

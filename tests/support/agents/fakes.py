@@ -130,7 +130,7 @@ class FakeSupervisor:
         self.core = Supervision(launch=self.launch, supervisor=identity, clock=host.clock)
 
     def begin(self) -> None:
-        """Claim the attempt and start its job, unless somebody was first."""
+        """Claim the attempt and start its job, unless another supervisor was first."""
         self._look_at_control()
         state = (self.attempt_id, STATE_FILE)
         if not self._host.files.is_full and state not in self._host.files.content:
@@ -149,7 +149,9 @@ class FakeSupervisor:
                 self.handle(ev.ChildExited(exit=self.job.exit))
         if self.job is not None and self._host.clock.mono_s() - self._measured_at_s >= 1:
             self._measured_at_s = self._host.clock.mono_s()
-            self.handle(ev.Measured(cpu_frac=0.5, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0))
+            self.handle(
+                ev.UsageSampled(cpu_frac=0.5, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0)
+            )
         self.handle(ev.Tick())
 
     def _look_at_control(self) -> None:
@@ -323,7 +325,7 @@ class FakeHost:
         self.tell(agent_events.Tick())
 
     def run(self, seconds: float, *, with_agent: bool = True) -> None:
-        """Let time go by for everybody; ``with_agent`` is False while the agent is dead."""
+        """Let time go by for agent and jobs; ``with_agent`` is False while the agent is dead."""
         for step in range(round(seconds / STEP_S)):
             self.clock.advance(STEP_S)
             for identity in self.unborn:

@@ -189,7 +189,7 @@ class AgentServer:
         return SupervisorState.parse(path.read_bytes()) if path.exists() else None
 
     def supervisor(self, order: AttemptWanted) -> ProcessIdentity:
-        """Return who supervises an attempt."""
+        """Return the supervisor's process of an attempt."""
         state = self.state(order)
         assert state is not None
         assert state.supervisor is not None

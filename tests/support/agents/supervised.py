@@ -92,10 +92,10 @@ class Attempt:
         return self.core.state.report
 
 
-def measured(**changes: Any) -> ev.Measured:  # fields of Measured
+def measured(**changes: Any) -> ev.UsageSampled:  # fields of UsageSampled
     """Return a quiet second, with changes."""
     return replace(
-        ev.Measured(cpu_frac=0.1, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0), **changes
+        ev.UsageSampled(cpu_frac=0.1, disk_bytes=0, is_disk_full=False, log_bytes=0, dropped_log_bytes=0), **changes
     )
 
 

@@ -60,7 +60,7 @@ def test_root_of_a_container_is_the_agents(tmp_path: Path) -> None:
 
 
 def test_group_that_is_nobodys_gift_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root could write to it, but systemd keeps it for somebody else."""
+    """Root could write to it, but systemd keeps it for another service."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     kernel = Kernel(tmp_path, path="/user.slice/session-1.scope", controllers="memory pids\n")
 

@@ -61,7 +61,7 @@ def test_genuine_message_is_opened() -> None:
 
 
 def test_message_with_another_key_is_forged() -> None:
-    """Only who has the server's key can tell it what to do."""
+    """Only a sender with the server's key can tell it what to do."""
     with pytest.raises(Forged):
         opened(sealed(key=b"x" * 32))
 

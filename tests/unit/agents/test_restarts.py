@@ -112,7 +112,7 @@ def test_crash_between_claim_and_launch_never_launches_later(host: FakeHost) -> 
 
 
 def test_supervisor_slow_to_start_is_fenced_by_a_restarted_agent(host: FakeHost) -> None:
-    """Spawned but unknown to the new agent: whoever makes the state file first decides, and nothing starts twice."""
+    """Spawned but unknown to the new agent: the first maker of the state file decides, and nothing starts twice."""
     order = wanted(("train",))
     host.send(order)
     [identity] = host.processes.supervisors

@@ -48,7 +48,7 @@ def test_job_with_runtime_is_asked_then_terminated_then_killed(wish: Wanted) -> 
 
 
 def test_job_without_runtime_is_terminated_at_once() -> None:
-    """Nobody reads the request, so nobody waits for an answer."""
+    """The job reads no requests, so no answer is waited for."""
     attempt = Attempt().started()
     attempt.want("preempt")
     attempt.run(15)
@@ -117,7 +117,7 @@ def test_lease_that_runs_out_checkpoints_and_freezes() -> None:
 
 
 def test_frozen_job_is_held_down() -> None:
-    """A process that somebody woke is stopped again within a second."""
+    """A process that was continued from outside is stopped again within a second."""
     attempt = Attempt(lease_s=5).started()
     attempt.run(9)
 

@@ -60,7 +60,7 @@ def test_public_bind_refuses_debug_pages(tmp_path: Path) -> None:
 
 
 def test_generated_secret_is_private_and_kept(tmp_path: Path) -> None:
-    """The secret key survives a restart and nobody else can read it."""
+    """The secret key survives a restart and no other user can read it."""
     first = load(environment(tmp_path)).secret_key
 
     assert load(environment(tmp_path)).secret_key == first

@@ -144,7 +144,7 @@ def test_counts_are_measured_once_more_where_readers_prepare_mini_batches() -> N
 
 
 def _disturbed(chance: random.Random, *, busy_s: float, idle_s: float) -> CoreMeter:
-    """Measure a job whose second core brings 1.6, on two cores that somebody else uses now and then."""
+    """Measure a job whose second core brings 1.6, on two cores that another process uses now and then."""
     held: list[int] = []
     meter, now_s = CoreMeter((0, 1), lambda cores: held.append(len(cores))), 0.0
     is_busy, until_s = [False, False], [chance.expovariate(1 / idle_s) for _ in range(2)]
@@ -186,7 +186,7 @@ def test_machine_that_never_comes_to_rest_is_visited_so_often_and_no_more() -> N
 
 
 def test_error_is_that_of_the_visits() -> None:
-    """Visits that are all alike leave none; with one visit to each count nobody knows."""
+    """Visits that are all alike leave none; with one visit to each count it is not known."""
     alike = {cores: [Visit(at_s=at_s, runs_s=(0.1 / cores,)) for at_s in (1.0, 2.0, 3.0)] for cores in (1, 2)}
     once = {cores: known[:1] for cores, known in alike.items()}
     slow = 0.1 * math.e

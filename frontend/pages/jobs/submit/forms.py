@@ -11,6 +11,8 @@ from django.utils.datastructures import MultiValueDict
 
 from frontend.pages.jobs.submit.spec_fields import field_of, unix_lines
 from scheduler.core.model.errors import FieldError
+from scheduler.core.spec.limits import DEFAULT_GRACE_S
+from scheduler.core.spec.units import format_duration
 from scheduler.models import Queue
 
 # Fields that most jobs leave alone.
@@ -94,7 +96,9 @@ class SpecForm(forms.Form):
     )
     preemptible = forms.BooleanField(label="May be preempted", required=False)
     max_duration = _line("Longest run", "Such as 48h. Empty: no limit.", placeholder="no limit")
-    grace = _line("Time to checkpoint", "When asked to stop, such as 30s.", placeholder="30s")
+    grace = _line(
+        "Time to checkpoint", "When asked to stop, such as 30s.", placeholder=format_duration(DEFAULT_GRACE_S)
+    )
     retry = _line("Retries", "After failures of its own.", inputmode="numeric", placeholder="4")
     stall = _line("Longest silence", "Ended when no progress follows for so long, such as 10m.", placeholder="no limit")
     early_stop = forms.BooleanField(label="Complete when the loss stops falling", required=False)

@@ -110,7 +110,7 @@ def test_full_disk_explains_a_failure() -> None:
 
 
 def test_kernel_out_of_memory_explains_a_kill() -> None:
-    """A KILL that nobody here sent, while the kernel was out of memory."""
+    """A KILL that the supervisor did not send, while the kernel was out of memory."""
     attempt = Attempt().started()
     attempt.handle(ev.ChildExited(exit=Exit(code=None, signal=signal.SIGKILL)))
     attempt.handle(ev.TreeGone(is_kernel_oom=True))

@@ -1,25 +1,25 @@
-"""What a supervisor knows of its job: what the job says of itself, and what is measured of its processes. Pure.
+"""What a supervisor knows of its attempt: the job's own reports and measurements of its processes. Pure.
 
-What follows from it for the job is decided in ``supervision.py``.
+``supervision.py`` decides what follows.
 """
 
 from dataclasses import replace
 
 from agents.core import supervision_events as ev
-from agents.core.ending import Evidence, Exit, Stop
+from agents.core.ending import EndEvidence, Exit, Stop
 from agents.core.records import JobLine
 from agents.protocol.messages import AttemptPhase, AttemptReport
 
 
-class Account:
-    """The account of one attempt.
+class AttemptFacts:
+    """What is known of one attempt.
 
     Attributes:
-        report: What the agent is told.
+        report: As it is given to the agent.
         dropped_log_bytes: Output that was not kept.
         uses_runtime: The job has begun to report, so it reads requests.
         has_completed: It said that it trained its last step.
-        progress_at_s: When it last came further, or could not, CLOCK_BOOTTIME; None before it came further at all.
+        progress_at_s: Time of its newest step, or when it last could make none, CLOCK_BOOTTIME; None before.
     """
 
     def __init__(self, attempt_id: str) -> None:
@@ -32,7 +32,7 @@ class Account:
         self._saw_disk_full = False
 
     def enter(self, phase: AttemptPhase) -> None:
-        """Note in which phase the attempt is."""
+        """Set the phase."""
         self.report = replace(self.report, phase=phase)
 
     def began(self, pid: int) -> None:
@@ -44,7 +44,7 @@ class Account:
         self.report = replace(self.report, run_s=run_s, exit_code=found.code, exit_signal=found.signal)
 
     def explain(self, *, failure: str, line: str) -> None:
-        """Note what failed by its output."""
+        """Note the failure that its output shows."""
         self.report = replace(self.report, failure=failure, failure_line=line)
 
     def end(self, cause: str, detail: str) -> None:
@@ -59,20 +59,20 @@ class Account:
         )
 
     def used(self, event: ev.MemorySampled) -> int:
-        """Note the memory of its processes; return what counts as used, its cache included."""
+        """Note the memory of its processes; return the used bytes, its cache included."""
         memory_bytes = event.memory_bytes + event.cached_bytes
         peak = max(event.memory_bytes, self.report.peak_memory_bytes or 0)
         self.report = replace(self.report, memory_bytes=memory_bytes, peak_memory_bytes=peak)
         return memory_bytes
 
-    def measured(self, event: ev.Measured) -> None:
+    def sampled(self, event: ev.UsageSampled) -> None:
         """Note its cores, its output and its disk."""
         self._saw_disk_full |= event.is_disk_full
         self.dropped_log_bytes = event.dropped_log_bytes
         self.report = replace(self.report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes)
 
     def told(self, line: JobLine, *, now_s: float) -> bool:
-        """Note what the job says of itself; return whether the agent is to see it soon."""
+        """Note a report of the job; return whether the agent is to see it soon."""
         before_step = self.report.step
         report = replace(
             self.report,
@@ -100,9 +100,9 @@ class Account:
         self.report = report
         return line.event in ("checkpoint", "resized", "measured")
 
-    def evidence(self, found: Exit, stop: Stop | None, *, told: ev.TreeGone) -> Evidence:
-        """Return what its end is judged by."""
-        return Evidence(
+    def evidence(self, found: Exit, stop: Stop | None, *, told: ev.TreeGone) -> EndEvidence:
+        """Return the evidence from which its end cause follows."""
+        return EndEvidence(
             exit=found,
             stop=stop,
             said_stopped=self._has_stopped,

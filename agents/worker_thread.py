@@ -1,7 +1,7 @@
-"""The thread that does what may take long: the disk, starts of processes, searches through all processes.
+"""Worker thread for blocking calls: the disk, starts of processes, searches through all processes.
 
-The agent's own thread goes on meanwhile and reports, so that a server whose disk is busy is not taken for lost. What is
-asked for is done in the order in which it was asked for.
+The agent's main thread goes on reporting meanwhile, so that a server whose disk is busy is not taken for lost. Calls
+run in the order of ``ask``.
 """
 
 import logging
@@ -15,21 +15,21 @@ Work = Callable[[], None]
 JOIN_S = 10.0
 
 
-class Hands:
-    """One thread and what it still has to do."""
+class WorkerThread:
+    """One thread and its queue of calls."""
 
     def __init__(self) -> None:
         self._asked: queue.Queue[tuple[Work, Hashable] | None] = queue.Queue()
         self._waiting: set[Hashable] = set()
         self._is_ending = False
-        self._thread = threading.Thread(target=self._run, name="hands", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="agent-worker", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
     def ask(self, work: Work, *, once: Hashable = None) -> None:
-        """Have something done; not again while another of the same name ``once`` waits."""
+        """Queue a call, unless another of the same name ``once`` waits."""
         if once is not None:
             if once in self._waiting:
                 return
@@ -37,7 +37,7 @@ class Hands:
         self._asked.put((work, once))
 
     def stop(self) -> None:
-        """End the thread after what it is doing now; the rest is left undone, as in a crash."""
+        """End the thread after its present call; queued calls are dropped, as in a crash."""
         self._is_ending = True
         self._asked.put(None)
         if self._thread.ident is not None:
