@@ -25,10 +25,6 @@ class Storage:
     memory_bytes_per_s: float = MEMORY_BYTES_PER_S
     disk_bytes_per_s: float = DISK_BYTES_PER_S
 
-    def shared_by(self, readers: int) -> "Storage":
-        """Return what each of so many jobs gets that read from the same disk all the time."""
-        return Storage(memory_bytes_per_s=self.memory_bytes_per_s, disk_bytes_per_s=self.disk_bytes_per_s / readers)
-
 
 def fetch_s(*, dataset_bytes: float, cache_bytes: float, storage: Storage) -> float:
     """Return the seconds that a warm epoch spends on reading, whatever its order."""
@@ -73,18 +69,6 @@ def enough_cache_bytes(*, prep_s: float, dataset_bytes: float, storage: Storage)
     if behind_s <= 0:
         return 0.0
     return behind_s / (1 / storage.disk_bytes_per_s - 1 / storage.memory_bytes_per_s)
-
-
-def needed_disk_bytes_per_s(
-    *, prep_s: float, dataset_bytes: float, cache_bytes: float, memory_bytes_per_s: float
-) -> float:
-    """Return the least rate of the disk behind which reading does not hold the job up; +inf when no rate is enough."""
-    cached_bytes = min(cache_bytes, dataset_bytes)
-    left_s = prep_s - cached_bytes / memory_bytes_per_s
-    missed_bytes = dataset_bytes - cached_bytes
-    if missed_bytes == 0:
-        return 0.0
-    return missed_bytes / left_s if left_s > 0 else math.inf
 
 
 def lru_hit_frac(cached_frac: float) -> float:

@@ -123,11 +123,6 @@ class Partitioned:
             self._home[item] = server
         return Source.DISK
 
-    def lose(self, server: int) -> None:
-        """Forget what a server held; its items come from the disk again and may settle elsewhere."""
-        self._caches[server] = MinIo(0)
-        self._home = {item: home for item, home in self._home.items() if home != server}
-
     def epoch(self, draws: Draws, *, items: int, servers: Sequence[int]) -> Counter[Source]:
         """Let each of the servers read a random shard; return how many items came from where."""
         order = draws.order(items).tolist()
