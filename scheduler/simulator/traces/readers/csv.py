@@ -8,6 +8,7 @@ from typing import IO
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.collect import Collector, Options
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -171,3 +172,6 @@ def _written(trace: Trace, job: SimJob) -> tuple[object, ...]:
         job.min_memory_bytes or None,
         ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None,
     )
+
+
+READER = delimited(NEEDED, read)

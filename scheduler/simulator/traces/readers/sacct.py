@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -184,3 +185,6 @@ def _of_gres(row: Row, column: str, text: str) -> Resources:
     if total > MOST_GPUS:
         row.refuse(column, f"at most {MOST_GPUS} GPUs")
     return Resources(total)
+
+
+READER = delimited(COLUMNS, read, delimiter="|")
