@@ -15,7 +15,8 @@ from scheduler.policies.priority import Priority
 from scheduler.policies.srtf import Srtf
 from scheduler.policies.tetris import Tetris
 from tests.support.oracle.cases import Case
-from tests.support.oracle.orders import ORDERS, Key, Order, delay, each, held_before, relative
+from tests.support.oracle.order import Key, Order, each
+from tests.support.oracle.orders import ORDERS, delay, held_before, relative
 from tests.support.oracle.places import Floor, Place, Seats, Seeker
 from tests.support.simulator.strategies import JobRow
 
