@@ -1,4 +1,7 @@
-"""States of a job and the moves between them. Nothing here reads or writes a database."""
+"""States of a job, the one table of allowed moves between them, and the causes of an attempt's end.
+
+Pure; the one function that writes a state is in ``services/jobs/state.py``.
+"""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What a round decides: grants, preemptions and, for everybody else, the reason to wait."""
+"""What a round decides: grants, preemptions and, for every other job, the reason to wait."""
 
 import hashlib
 import math
@@ -103,7 +103,7 @@ class Waits(_Columns[Waiting]):
 
     Attributes:
         job: (w,) rows in JobTable.
-        causes: (w,) why each waits; jobs that wait for the same thing may share one.
+        causes: (w,) why each waits; jobs with the same cause may share one.
     """
 
     job: IntArray

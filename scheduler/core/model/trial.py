@@ -1,4 +1,4 @@
-"""What introspection remembers from round to round: every change it tried, and how that went.
+"""The memory of introspection: every change it tried on running jobs, and whether it helped.
 
 The rows are part of the snapshot and of the plan, so a restart forgets nothing and a round stays a pure function.
 """
@@ -16,7 +16,7 @@ class TrialKind(StrEnum):
     PACK = "pack"  # two jobs share the same GPUs
     MOVE = "move"  # a job was moved to other servers
     GROW = "grow"  # a job has more GPUs than it asked for
-    IDLE = "idle"  # servers with GPUs that nobody wanted, and since when
+    IDLE = "idle"  # servers with idle GPUs that no job waits for, and since when
 
 
 # Rows that only note something; they are no changes that could be taken back.

@@ -33,7 +33,7 @@ class FailureClass(StrEnum):
     NETWORK = "network"
     STORAGE = "storage"  # the shared file system
     NODE = "node"  # the server or what runs there for us
-    PREEMPTED = "preempted"  # stopped for another job; no failure of anybody
+    PREEMPTED = "preempted"  # stopped for another job; not a failure
     UNCLASSIFIED = "unclassified"  # ended by an exit code or signal that tells nothing
 
 

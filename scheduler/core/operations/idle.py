@@ -1,7 +1,7 @@
-"""When a job that holds GPUs makes no use of them, and what follows from it.
+"""Detect jobs that hold GPUs without using them, and decide what happens to them.
 
 Its owner is told as soon as its GPUs did nothing for as long as its queue allows. It is stopped only where the queue
-says so, a grace later, and never while it computes on its cores or makes steps: what works is left to work.
+says so, a grace later, and never while it computes on its cores or makes steps.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ GRACE_MOST_S = 900.0
 
 
 class IdleAction(StrEnum):
-    """What becomes of a job that went on without using its GPUs."""
+    """What happens to a job whose GPUs stay idle after its owner was told."""
 
     TELL = "tell"  # its owner is told, no more
     SUSPEND = "suspend"  # it writes a checkpoint and gives its GPUs back until it is resumed

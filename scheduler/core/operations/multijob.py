@@ -87,7 +87,7 @@ class Promise(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What becomes of the configurations of a search.
+    """The verdict on the configurations of a search.
 
     Attributes:
         threshold: p*, the chance from which a configuration is promising; above 1 when none is.

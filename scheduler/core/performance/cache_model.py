@@ -1,4 +1,4 @@
-"""How long an epoch takes behind a cache that never evicts, how much cache is enough, and what LRU would hit.
+"""Time model of a dataset cache that never evicts: epoch time, least sufficient size, and the hit rate of LRU.
 
 Formulas only. Every epoch reads every item exactly once, in an order drawn anew. Sizes are bytes, rates bytes a second.
 
@@ -59,7 +59,7 @@ def run_s(
 
 
 def enough_cache_bytes(*, prep_s: float, dataset_bytes: float, storage: Storage) -> float:
-    """Return the least cache behind which reading no longer holds the job up; more memory is worth nothing to it.
+    """Return the least cache with which reading no longer slows the job; more has no effect.
 
     +inf when not even memory is fast enough.
     """
