@@ -23,7 +23,7 @@ class Priority:
 
     @property
     def steady(self) -> bool:
-        """Return whether the line stays as it is: nobody who is stopped has to stand in it again."""
+        """Return whether the order stays as it is: no stopped job has to wait behind others of its queue again."""
         return self.backfill or not self.preemptive
 
     def priority(self, snapshot: Snapshot) -> FloatArray:

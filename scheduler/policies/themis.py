@@ -147,7 +147,7 @@ def _whole_gangs(won: IntArray, held: IntArray, least: IntArray) -> IntArray:
 
 
 def _deal_out(shares: IntArray, turn: IntArray, most: IntArray, least: IntArray, num_gpus: int) -> IntArray:
-    """Return the shares with all GPUs given out that anybody can use, one each in turn; first the least of a job."""
+    """Return the shares with all GPUs given out that any job can use, one each in turn; first the least of a job."""
     shares = shares.copy()
     left = num_gpus - int(shares.sum())
     while left > 0:

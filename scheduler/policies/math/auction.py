@@ -42,7 +42,7 @@ class Award:
 
 
 def award(bids: Sequence[Bid], num_gpus: int) -> Award:
-    """Return who gets how many of ``num_gpus``.
+    """Return how many of ``num_gpus`` each bidder gets.
 
     Exact for any number of bidders: the best product with 0 .. ``num_gpus`` GPUs is built up bidder by bidder from both
     ends, and what the others would do without a bidder is a meeting of the two. Of equal products the one that gives
