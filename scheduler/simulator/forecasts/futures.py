@@ -1,7 +1,7 @@
-"""When waiting jobs start: the cluster simulated forward from a snapshot, many times, each time with other chance.
+"""Estimate when waiting jobs start: simulate the cluster forward from a snapshot many times, with different draws.
 
-What is not known is drawn: how long jobs still run, and who else will submit what. Each future is one replay with the
-decision that rules the live cluster; the starts of a job over all futures are its estimate.
+What is not known is drawn: how long jobs still run, and which jobs will be submitted. Each future is one replay with
+the decision that rules the live cluster; the starts of a job over all futures are its estimate.
 """
 
 import math
@@ -21,7 +21,7 @@ from scheduler.simulator.state.begun import Begun, jobs_of
 
 # Fewer submissions tell nothing of how many will follow.
 LEAST_SUBMITTED = 5
-# Later ones hardly matter to who waits now, and cost time.
+# Later ones hardly matter to the jobs that wait now, and cost time.
 MOST_ARRIVALS = 400
 
 
@@ -103,10 +103,10 @@ def outlook(
     jobs = snapshot.jobs
     waiting = np.flatnonzero(~jobs.running) if of is None else of
     like = like_whom(submitted, Draws(seed, "like whom"))
-    nobody = np.zeros(0, dtype=np.int64)
+    no_rows = np.zeros(0, dtype=np.int64)
     run_times = RunTimes(
-        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else nobody)),
-        owner=np.concatenate((owner, submitted.owner[like] if submitted else nobody)),
+        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
+        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
         run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
         left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
         ended=ended,

@@ -1,7 +1,7 @@
-"""What a change of quotas does to everybody: the live state replayed forward twice in each future, as is and changed.
+"""Forecast what a change of quotas does to every queue: replay the live state forward with present and changed quotas.
 
-Both replays of a future meet the same chance (how long jobs still run, who submits what), so that what differs between
-them is the work of the change. The decision is the one that rules the live cluster.
+Both replays of a future use the same draws (how long jobs still run, which jobs are submitted), so that they differ by
+the effect of the change alone. The decision is the one that rules the live cluster.
 """
 
 import math
@@ -161,10 +161,10 @@ def _run_times(
     snapshot: Snapshot, owner: IntArray, submitted: Submitted | None, like: IntArray, ended: Ended
 ) -> RunTimes:
     """Return how long the jobs of the snapshot still run, and after them those that may come."""
-    jobs, nobody = snapshot.jobs, np.zeros(0, dtype=np.int64)
+    jobs, no_rows = snapshot.jobs, np.zeros(0, dtype=np.int64)
     return RunTimes(
-        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else nobody)),
-        owner=np.concatenate((owner, submitted.owner[like] if submitted else nobody)),
+        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
+        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
         run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
         left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
         ended=ended,

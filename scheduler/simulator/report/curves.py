@@ -1,7 +1,7 @@
-"""Curves of a replay, small enough to draw: the numbers behind a report, with the rule by which each was thinned.
+"""Curves of a replay, small enough to draw.
 
-Nothing here invents a point. Distributions are thinned to ranks, courses over time to equal intervals whose value is
-the mean over the interval, and the picture of who was where is cut at a moment, never thinned.
+No point is invented: distributions are thinned to ranks, courses over time to equal intervals whose value is the mean
+over the interval, and the picture of placements is cut at a moment, never thinned.
 """
 
 import math
@@ -79,7 +79,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gantt:
-    """Who was on the first servers until ``until_s``; all bars of that time, whole or cut at its end.
+    """Jobs on the first servers until ``until_s``; all bars of that time, whole or cut at its end.
 
     Attributes:
         bars: By begin.
@@ -169,7 +169,7 @@ def room_share(series: Series, gang: int) -> float:
 def gantt(
     outcome: Outcome, stays: Stays, server_gpus: Sequence[int], *, num_servers: int, series: Series | None = None
 ) -> Gantt:
-    """Return who was on the first servers, until so many bars are drawn that no more can be told apart."""
+    """Return the jobs on the first servers, until so many bars are drawn that no more can be told apart."""
     num_servers = min(num_servers, len(server_gpus))
     order = np.lexsort((stays.job, stays.begin_s))
     order = order[stays.server[order] < num_servers]

@@ -39,7 +39,7 @@ class Figures:
         gangs: Waits by size.
         course: The cluster over time; None when it was not noted.
         room_share: Share of the time in which one server could take a gang as wide as the widest; NaN without times.
-        gantt: Who was on the first servers; None when it was not noted.
+        gantt: Jobs on the first servers; None when not noted.
         bar_names, bar_queues, bar_gpus: Name, queue (row) and GPUs asked for of the job of each bar.
         queue_names: By row.
         server_gpus: GPUs of each server.

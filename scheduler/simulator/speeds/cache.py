@@ -1,6 +1,6 @@
 """Caches of dataset items, item by item: MinIO, the page cache's LRU, and MinIO over several servers.
 
-They count; nothing is stored. What they add up to in seconds is ``core/performance/cache_model.py``.
+They only count hits; the times that follow are in ``core/performance/cache_model.py``.
 
 Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training" (CoorDL, MinIO), VLDB 2021.
 """
@@ -106,7 +106,7 @@ class Partitioned:
     """One MinIO cache on each server of a job; each item is in at most one of them, and all know in which.
 
     Differs from the paper: what a server takes in is announced at once instead of at the end of the first epoch. Each
-    item is read once in an epoch, so nobody asks for it before then.
+    item is read once in an epoch, so it is not asked for before then.
     """
 
     def __init__(self, capacities_bytes: Sequence[int]) -> None:

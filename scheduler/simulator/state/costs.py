@@ -83,7 +83,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What became of a sequence of share changes of one job.
+    """The effect of a sequence of share changes on one job.
 
     Attributes:
         stretches: What it did, in order and without gaps.

@@ -1,4 +1,4 @@
-"""What the simulator does with failed attempts, by the rules of ``core/operations/failures.py``.
+"""Retry failed attempts in the simulator, by the rules of ``core/operations/failures.py``.
 
 Left out: keeping off the server on which a machine failed, because failures here do not belong to servers.
 """

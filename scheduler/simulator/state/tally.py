@@ -1,4 +1,4 @@
-"""What a replay writes down while it runs: the cluster over time, who was where. Nothing by default."""
+"""Record the cluster and the placements of jobs over time while a replay runs; nothing by default."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ class Tally:
 
     Attributes:
         wants_series: Whether the cluster over time is noted.
-        wants_stays: Whether it is noted who was where.
-        waits: Who waited how long for what; None when it is not noted.
+        wants_stays: Whether placements over time are noted.
+        waits: How long each job waited for which reason; None when not noted.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Tally:
         )
 
     def stays(self, seats: dict[int, Grant], now_s: float) -> Stays | None:
-        """Return who was where; ``seats`` are those of jobs that still run."""
+        """Return placements over time; ``seats`` are those of jobs that still run."""
         if not self.wants_stays:
             return None
         rows = list(self._stays)

@@ -16,7 +16,7 @@ class Waits:
     """Seconds by reason. What the last round said about a job holds until the next one, or until the job starts."""
 
     def __init__(self, num_jobs: int) -> None:
-        """Begin with nobody in the line."""
+        """Begin with no waiting job."""
         self._reason = np.full(num_jobs, _NOT_WAITING)
         self._since_s = np.zeros(num_jobs)
         self._waited_s = np.zeros((len(_REASONS), num_jobs))
@@ -34,7 +34,7 @@ class Waits:
         self._since_s[row] = at_s
 
     def planned(self, waiting: Iterable[tuple[int, WaitReason]], at_s: float) -> None:
-        """Note what a round says about those who wait after it."""
+        """Note what a round says about the jobs that wait after it."""
         for row, reason in waiting:
             if self._reason[row] != _NUMBER[reason]:
                 self.begin(row, reason, at_s)

@@ -1,4 +1,4 @@
-"""Gathers the jobs of a trace while it is read: numbers for names, one job per id, order, and counted warnings."""
+"""Gather the jobs of a trace while it is read: number names, refuse ids seen before, sort, count warnings."""
 
 from collections import Counter
 from dataclasses import replace

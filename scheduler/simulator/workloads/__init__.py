@@ -1,4 +1,4 @@
-"""Generated workloads: one file each, one line each here; the same seed gives the same jobs on every machine.
+"""The registry of generated workloads, one file each; the same seed gives the same jobs on every machine.
 
 As library calls: ``philly_like``, ``synergy_split``, ``elastic``, ``searches``. By text:
 ``generate:philly?jobs=1000&gpus=128&load=0.9&seed=1``.
@@ -47,7 +47,7 @@ class Generated:
 
 
 class Options:
-    """What stands behind the question mark; each option is read once, and what is left over is refused."""
+    """The options behind the question mark; each is read once, and unread ones are refused."""
 
     def __init__(self, text: str, defaults: Mapping[str, str]) -> None:
         pairs = parse_qsl(text, keep_blank_values=True)
@@ -89,7 +89,7 @@ class Options:
         return text
 
     def done(self) -> None:
-        """Refuse options that nobody asked for."""
+        """Refuse options that were not read."""
         if self._values:
             raise ValueError(f"no option {', '.join(self._values)}")
 
