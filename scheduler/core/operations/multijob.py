@@ -126,7 +126,7 @@ def rank(chances: Sequence[float], *, slots: int) -> Ranking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchCase:
     """A search in which one configuration reaches the target.
 
     Attributes:
@@ -146,12 +146,12 @@ class Search:
     feedback_s: float
 
 
-def found_in_order_s(search: Search) -> float:
+def found_in_order_s(search: SearchCase) -> float:
     """Return when the target is reached if configurations run to their end, one after the other on each GPU."""
     return search.winner // search.num_gpus * search.run_s + search.winner_s
 
 
-def found_by_feedback_s(search: Search) -> float:
+def found_by_feedback_s(search: SearchCase) -> float:
     """Return when the target is reached if all run for the feedback first, and then the promising ones first."""
     if search.winner_s <= search.feedback_s:
         waves = search.winner // search.num_gpus

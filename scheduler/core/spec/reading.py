@@ -61,7 +61,7 @@ def is_storable(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Reader:
+class FieldReader:
     """Collects what is wrong while the fields of one input are read."""
 
     errors: list[FieldError] = field(default_factory=list)

@@ -25,7 +25,7 @@ _MOST_CURVES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class KnockOutRule:
     """How the later job of the pool beats the champion.
 
     With ``p`` the speed now and ``p'`` with one more GPU, ``gain`` is ``(p' - p) / p'`` and ``rise`` ``(p' - p) / p``.
@@ -41,7 +41,14 @@ class Rule:
 
 
 def knock_out(
-    curves: Curves, rule: Rule, *, lengths: FloatArray, pool: IntArray, gpus: IntArray, most: IntArray, spare: int
+    curves: Curves,
+    rule: KnockOutRule,
+    *,
+    lengths: FloatArray,
+    pool: IntArray,
+    gpus: IntArray,
+    most: IntArray,
+    spare: int,
 ) -> IntArray:
     """Return (n,) GPUs of each job after the spare ones were given out; no job gets one that makes it no faster.
 
@@ -169,7 +176,13 @@ class _Pool:
     """
 
     def __init__(
-        self, table: SpeedTable, rule: Rule, lengths: FloatArray, curve: IntArray, gpus: IntArray, room: IntArray
+        self,
+        table: SpeedTable,
+        rule: KnockOutRule,
+        lengths: FloatArray,
+        curve: IntArray,
+        gpus: IntArray,
+        room: IntArray,
     ) -> None:
         curve, gpus, room, short = curve[::-1], gpus[::-1], room[::-1], -lengths[::-1]
         self._kinds = kinds = _Kinds.of(table, curve, gpus, room, ties=rule.ties_to_later)

@@ -94,7 +94,7 @@ def misses_by_epoch(cache: Cache, *, items: int, epochs: int, draws: Draws) -> l
     return [misses(cache, draws.order(items).tolist()) for _ in range(epochs)]
 
 
-class Source(StrEnum):
+class ItemSource(StrEnum):
     """Where an item came from."""
 
     LOCAL = "local"  # the cache of the server that asked
@@ -113,17 +113,17 @@ class Partitioned:
         self._caches = [MinIo(capacity_bytes) for capacity_bytes in capacities_bytes]
         self._home: dict[int, int] = {}
 
-    def get(self, server: int, item: int, size_bytes: int = 1) -> Source:
+    def get(self, server: int, item: int, size_bytes: int = 1) -> ItemSource:
         """Read an item on a server; one that no cache holds is kept there when it fits."""
         home = self._home.get(item)
         if home is not None:
-            return Source.LOCAL if home == server else Source.PEER
+            return ItemSource.LOCAL if home == server else ItemSource.PEER
         self._caches[server].get(item, size_bytes)
         if item in self._caches[server]:
             self._home[item] = server
-        return Source.DISK
+        return ItemSource.DISK
 
-    def epoch(self, draws: Draws, *, items: int, servers: Sequence[int]) -> Counter[Source]:
+    def epoch(self, draws: Draws, *, items: int, servers: Sequence[int]) -> Counter[ItemSource]:
         """Let each of the servers read a random shard; return how many items came from where."""
         order = draws.order(items).tolist()
         return Counter(self.get(servers[at % len(servers)], item) for at, item in enumerate(order))

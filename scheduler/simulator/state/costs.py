@@ -82,7 +82,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReplayedChanges:
     """The effect of a sequence of share changes on one job.
 
     Attributes:
@@ -124,7 +124,7 @@ def thrashing_replay(
     *,
     start_gpus: int,
     until_s: float,
-) -> Progress:
+) -> ReplayedChanges:
     """Return how far one job gets while its share changes again and again.
 
     Args:
@@ -139,7 +139,7 @@ def thrashing_replay(
         if at_s < until_s:
             replay.change(at_s, num_gpus)
     stretches = replay.stretches(until_s)
-    return Progress(
+    return ReplayedChanges(
         stretches=stretches,
         work=sum((s.end_s - s.begin_s) * speed(s.num_gpus) for s in stretches if s.num_gpus),
         paused_s=sum(s.end_s - s.begin_s for s in stretches if not s.num_gpus),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from scheduler.core.operations.failures import (
     FailedAttempt,
     FailureClass,
+    NoRetry,
     RetryRules,
-    Stop,
     after_failure,
 )
 from scheduler.simulator.jobs import SimJob
@@ -24,7 +24,7 @@ class ByRules:
     def retry_after_s(self, job: SimJob, failed_attempts: int) -> float | None:
         """Return the pause after so many failed attempts, seconds; None when there is no further attempt."""
         decision = after_failure(attempts(job)[:failed_attempts][::-1], self.rules)
-        return None if isinstance(decision, Stop) else decision.backoff_s
+        return None if isinstance(decision, NoRetry) else decision.backoff_s
 
 
 def attempts(job: SimJob) -> list[FailedAttempt]:

@@ -6,7 +6,7 @@ from scheduler.core.model.changes import Grant
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import IntArray, ServerTable
 from scheduler.simulator.state.outcome import Series, Stays
-from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.waits import WaitTimes
 
 
 class Tally:
@@ -29,7 +29,7 @@ class Tally:
         wants_reasons: bool = False,
     ) -> None:
         """Begin with an empty cluster; ``queue`` holds the queue of each job."""
-        self.waits = Waits(len(queue)) if wants_reasons else None
+        self.waits = WaitTimes(len(queue)) if wants_reasons else None
         self.wants_series, self.wants_stays = wants_series, wants_stays
         self._queue: list[int] = queue.tolist()
         self._free: list[int] = servers.num_gpus.tolist()

@@ -12,7 +12,7 @@ _NUMBER = {reason: number for number, reason in enumerate(_REASONS)}
 _NOT_WAITING = -1
 
 
-class Waits:
+class WaitTimes:
     """Seconds by reason. What the last round said about a job holds until the next one, or until the job starts."""
 
     def __init__(self, num_jobs: int) -> None:

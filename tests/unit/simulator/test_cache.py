@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.performance.cache_model import lru_hit_frac
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.speeds.cache import Lru, MinIo, Partitioned, Source, misses, misses_by_epoch
+from scheduler.simulator.speeds.cache import ItemSource, Lru, MinIo, Partitioned, misses, misses_by_epoch
 
 orders = st.integers(1, 40).flatmap(lambda size: st.lists(st.permutations(range(size)), min_size=2, max_size=6))
 
@@ -126,9 +126,9 @@ def test_two_servers_hold_the_whole_set_between_them() -> None:
     first = caches.epoch(draws, items=146, servers=(0, 1))
     later = [caches.epoch(draws, items=146, servers=(0, 1)) for _ in range(400)]
 
-    assert first[Source.DISK] == 146
-    assert all(found[Source.DISK] == 0 for found in later)
-    assert sum(found[Source.PEER] for found in later) / 400 / 2 == pytest.approx(36.5, rel=0.02)
+    assert first[ItemSource.DISK] == 146
+    assert all(found[ItemSource.DISK] == 0 for found in later)
+    assert sum(found[ItemSource.PEER] for found in later) / 400 / 2 == pytest.approx(36.5, rel=0.02)
 
 
 def test_two_servers_apart_read_what_one_cache_misses() -> None:

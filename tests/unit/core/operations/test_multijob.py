@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.operations.multijob import (
     Promise,
-    Search,
+    SearchCase,
     chance_of_reaching,
     feedback_times_s,
     fit_curve,
@@ -20,7 +20,7 @@ from scheduler.core.operations.multijob import (
 )
 
 MINUTE_S = 60.0
-CIFAR = Search(
+CIFAR = SearchCase(
     configurations=100,
     num_gpus=16,
     run_s=889 * MINUTE_S,
@@ -41,7 +41,7 @@ def test_a_search_over_a_hundred_configurations_ends_almost_six_times_earlier() 
 
 def test_a_target_reached_within_the_feedback_needs_no_ranking() -> None:
     """A winner in the sixth wave that needs 10 minutes: five slices, then its own 10 minutes."""
-    quick = Search(
+    quick = SearchCase(
         configurations=100, num_gpus=16, run_s=889 * MINUTE_S, winner=80, winner_s=600.0, feedback_s=16 * MINUTE_S
     )
 
