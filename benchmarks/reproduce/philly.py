@@ -1,4 +1,4 @@
-"""Philly: what failures cost with and without better rules, what locality costs, what early stopping saves."""
+"""Philly: the cost of failures with and without better rules, the cost of locality, the gain of early stopping."""
 
 import json
 import math
