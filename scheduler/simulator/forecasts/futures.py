@@ -102,7 +102,7 @@ def outlook(
     """
     jobs = snapshot.jobs
     waiting = np.flatnonzero(~jobs.running) if of is None else of
-    like = like_whom(submitted, Draws(seed, "like whom"))
+    like = template_rows(submitted, Draws(seed, "like whom"))
     no_rows = np.zeros(0, dtype=np.int64)
     run_times = RunTimes(
         queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
@@ -133,8 +133,8 @@ def outlook(
     return Outlook(rows=waiting, starts_s=starts_s, unknown=False, cut=len(found) < futures)
 
 
-def like_whom(submitted: Submitted | None, draws: Draws, *, most: int = MOST_ARRIVALS) -> IntArray:
-    """Return rows of what was submitted lately, one for each job that may come: it will be like that one."""
+def template_rows(submitted: Submitted | None, draws: Draws, *, most: int = MOST_ARRIVALS) -> IntArray:
+    """Return a row of ``submitted`` for each job that may come, which is made like that one."""
     if submitted is None or len(submitted) < LEAST_SUBMITTED or submitted.over_s <= 0:
         return np.zeros(0, dtype=np.int64)
     return (draws.uniform(most) * len(submitted)).astype(np.int64)
@@ -147,7 +147,7 @@ def coming_jobs(
 
     Args:
         submitted: What was submitted lately.
-        like: Rows of it, see ``like_whom``.
+        like: Rows of it, see ``template_rows``.
         run_s: (c,) run time of each, seconds.
         now_s: When the future begins.
         horizon_s: How far it goes.

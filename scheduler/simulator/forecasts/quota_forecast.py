@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, like_whom
+from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, template_rows
 from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
@@ -120,7 +120,7 @@ def forecast(
         seed: Of what is drawn.
     """
     jobs = snapshot.jobs
-    like = like_whom(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
+    like = template_rows(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
     run_times = _run_times(snapshot, owner, submitted, like, ended)
     unknown = int(np.count_nonzero(~run_times.is_known))
     if unknown:

@@ -36,7 +36,7 @@ def _gittins(job: JobRow, case: Case) -> Key:
 
 
 def _ftf(job: JobRow, case: Case) -> Key:
-    """Return minus rho; those who run come first until their lease has ended since the last round."""
+    """Return minus rho; running jobs come first until their lease has ended since the last round."""
     since_s = case.now_s - job.held_at_s
     if job.seats and (since_s < LEASE_S or since_s % LEASE_S >= ROUND_S):
         return (-math.inf,)

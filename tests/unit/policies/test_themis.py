@@ -54,7 +54,7 @@ def test_auction_without_one_app(absent: int, others: list[int]) -> None:
     gpus=st.integers(1, 12),
 )
 def test_payments_are_parts(rates: list[tuple[float, float, int]], gpus: int) -> None:
-    """Everybody keeps more than nothing and no more than all of its fair share; a single bidder keeps all."""
+    """Every bidder keeps more than nothing and no more than all of its fair share; a single bidder keeps all."""
     bids = [
         Bid(num_gpus=tuple(range(most + 1)), value=(NOTHING, *(1 / (age + left / k) for k in range(1, most + 1))))
         for age, left, most in rates

@@ -113,7 +113,7 @@ def test_no_more_are_promising_than_there_are_gpus() -> None:
 
 @given(chances=st.lists(st.floats(0.0, 1.0), max_size=30), slots=st.integers(1, 16))
 def test_ranking_is_by_chance(chances: list[float], slots: int) -> None:
-    """Promising ones have at least the threshold, nobody above 5 % is ended, and the GPUs suffice."""
+    """Promising ones have at least the threshold, none above 5 % is ended, and the GPUs suffice."""
     found = rank(chances, slots=slots)
     promising = [chance for chance, promise in zip(chances, found.promises, strict=True) if promise == "promising"]
 

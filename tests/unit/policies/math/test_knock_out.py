@@ -15,7 +15,7 @@ from scheduler.policies.math.knock_out import KnockOutRule, knock_out
 def plain_loop(
     speed: list[list[float]], lengths: list[float], gpus: list[int], most: list[int], spare: int, *, rule: KnockOutRule
 ) -> list[int]:
-    """The published loop, job by job; who gains nothing leaves the pool. Steps that are equal on paper tie."""
+    """The published loop, job by job; a job that gains nothing leaves the pool. Steps that are equal on paper tie."""
     gpus = list(gpus)
     pool = [row for row in range(len(gpus)) if gpus[row] < most[row]]
 
@@ -155,7 +155,7 @@ MODELS = [
 def test_steps_that_all_win_outright_are_taken_before_the_others(
     *, spare: int, shrinking: bool, models: list[tuple[float, ...]]
 ) -> None:
-    """Jobs of a few models: whole stretches are won whoever is the shorter, and only the rest is played out."""
+    """Jobs of a few models: whole stretches are won whichever is the shorter, and only the rest is played out."""
     rng = np.random.default_rng(spare + len(models))
     curves = [np.interp(range(18), (0, 1, 2, 4, 8, 16), (0.0, *speeds)).tolist() for speeds in models]
     rows = rng.integers(0, len(models), 40).tolist()
@@ -209,7 +209,7 @@ def test_the_rule_gives_the_smaller_sum_of_completion_times(
 
 
 def test_shares_grow_with_the_cluster() -> None:
-    """With one more GPU nobody gets less, for curves that are all alike."""
+    """With one more GPU no job gets less, for curves that are all alike."""
     speed = np.array([[count / (1 + 0.1 * (count - 1)) if count else 0.0 for count in range(20)]])
     lengths = np.array([50.0, 20.0, 90.0, 10.0])
     curves = Curves(row=np.zeros(4, dtype=np.int64), table=SpeedTable.of(speed), work_s=lengths)
