@@ -13,7 +13,7 @@ from scheduler.simulator.speeds.cache import (
     Lru,
     MinIo,
     Partitioned,
-    Shop,
+    Pipeline,
     epoch_by_items_s,
     misses,
     misses_by_epoch,
@@ -81,8 +81,8 @@ def _model() -> list[Row]:
             cache, order = MinIo(items * size_bytes * tenth // 10), list(range(items))
             misses(cache, order, size_bytes=size_bytes)
             chance.shuffle(order)
-            shop = Shop(storage=storage, prep_items_per_s=cores / PREP_S)
-            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, shop=shop)
+            pipeline = Pipeline(storage=storage, prep_items_per_s=cores / PREP_S)
+            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, pipeline=pipeline)
             told_s = epoch_s(
                 prep_s=items * PREP_S / cores,
                 dataset_bytes=items * size_bytes,

@@ -1,4 +1,4 @@
-"""Cores and memory as a linear program divides them, made whole so that servers can give them."""
+"""Divide cores and memory by a linear program, rounded to whole jobs so that servers can give them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

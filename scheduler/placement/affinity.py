@@ -1,4 +1,4 @@
-"""Keeps gangs of one size together on servers (Gandiva)."""
+"""Keep gangs of one size together on servers (Gandiva)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

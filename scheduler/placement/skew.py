@@ -1,4 +1,4 @@
-"""Consolidates only the jobs that gain from it (Tiresias)."""
+"""Consolidate only the jobs that gain from it (Tiresias)."""
 
 import math
 from collections.abc import Sequence

@@ -71,7 +71,7 @@ class Themis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """What the jobs make of GPUs.
+    """Speeds and fairness of the jobs, from which bids are made.
 
     Attributes:
         age_s: (n,) time since submission, seconds.

@@ -9,7 +9,7 @@ from scheduler.core.model.errors import InvalidTransition
 
 
 class JobState(StrEnum):
-    """What is true of a job in each state."""
+    """States of a job; each comment says what is true in it."""
 
     QUEUED = "queued"  # waits for a round; has no open lease; carries a wait reason
     LAUNCHING = "launching"  # has open leases and an open attempt; its process is not seen yet

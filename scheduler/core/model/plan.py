@@ -1,4 +1,7 @@
-"""What a round decides: grants, preemptions and, for every other job, the reason to wait."""
+"""The output of a round: grants, preemptions and, for every other job, the reason to wait.
+
+``core/round/invariants.py`` checks every plan; its hash is the same for equal snapshots.
+"""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""What a round reads: jobs, servers, queues and placements as columns.
+"""The input of a round: jobs, servers, queues and placements as columns.
 
 One numpy array a field, one row a job, server or queue. Rows refer to each other by row number, never by database id.
 All arrays of a table have the same length; nothing here is changed after it is built.

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class TrialKind(StrEnum):
-    """What is remembered."""
+    """Kinds of trials and notes."""
 
     SLICE = "slice"  # the quantum that runs now, and where each job stands in the round robin
     ALONE = "alone"  # how fast jobs were with their GPUs for themselves
@@ -24,7 +24,7 @@ NOTES = frozenset({TrialKind.SLICE, TrialKind.ALONE, TrialKind.IDLE})
 
 
 class Verdict(StrEnum):
-    """How a trial stands."""
+    """State of a trial."""
 
     TRYING = "trying"  # done, and measured until ``until_s``; no other trial begins on its servers
     KEPT = "kept"  # measured better, in force; looked at again at ``until_s``

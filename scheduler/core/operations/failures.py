@@ -1,4 +1,4 @@
-"""Why attempts fail, and whether a job is tried again: retries, back-off, the same failure twice, the smoke run.
+"""Classify failures, and decide whether a job is tried again: retries, back-off, same failure twice, smoke run.
 
 The live scheduler knows *that* an attempt ended and by which ``EndCause``; what failed inside it is a ``FailureClass``.
 ``class_of`` says what the one tells about the other.
@@ -16,7 +16,7 @@ from scheduler.core.model.lifecycle import EndCause
 
 
 class FailureClass(StrEnum):
-    """What failed. A closed list."""
+    """The cause of a failed attempt. A closed list."""
 
     INCORRECT_INPUT = "incorrect_input"  # data that is missing, broken or of another form
     SYNTAX = "syntax"  # the script cannot be read

@@ -22,7 +22,7 @@ class IdleAction(StrEnum):
 
 
 class IdleStep(StrEnum):
-    """What is to be done about a job now."""
+    """The next step against an idle job."""
 
     NOTHING = "nothing"
     TELL = "tell"
@@ -32,7 +32,7 @@ class IdleStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleRule:
-    """What a queue says: how long GPUs may do nothing, seconds, and what happens then."""
+    """The rule of a queue: how long GPUs may be idle, seconds, and what happens then."""
 
     after_s: float
     action: IdleAction
@@ -45,7 +45,7 @@ class IdleRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the reports said of one running job so far. Times are of one monotonic clock, seconds.
+    """The activity of one running job, from its reports. Times are of one monotonic clock, seconds.
 
     Attributes:
         heard_s: The newest report.
@@ -84,7 +84,7 @@ def seen_after(before: Seen | None, *, now_s: float, gpu_frac: float, busy_cores
 
 
 def idle_step(seen: Seen, rule: IdleRule, *, is_told: bool, now_s: float) -> IdleStep:
-    """Return what is to be done about a job whose reports are not older than SILENT_S."""
+    """Return the next step against a job whose reports are not older than SILENT_S."""
     if now_s - seen.used_s < rule.after_s:
         return IdleStep.FORGET if is_told else IdleStep.NOTHING
     if not is_told:

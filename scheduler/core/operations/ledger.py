@@ -73,7 +73,7 @@ def steps_at(at_s: FloatArray, changed_at_s: FloatArray, values: FloatArray) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loans:
-    """What was lent.
+    """GPUs lent between accounts.
 
     Attributes:
         gpu_s: (k + 1, k) GPU-seconds that each account lent to each; the last row is GPUs that are in no quota.

@@ -1,4 +1,4 @@
-"""Searches over many configurations: early feedback, and which configurations deserve the GPUs.
+"""Rank the configurations of a search by early feedback, and choose which get the GPUs.
 
 A search runs all its configurations a little, predicts how each will end, and gives the GPUs to the promising ones.
 
@@ -78,7 +78,7 @@ def chance_of_reaching(fit: Fit, *, target: float, by_step: float) -> float:
 
 
 class Promise(StrEnum):
-    """What a configuration is worth."""
+    """Class of a configuration by its chance of reaching the target."""
 
     PROMISING = "promising"  # gets a GPU of its own
     OPPORTUNISTIC = "opportunistic"  # takes turns on the GPUs that are left

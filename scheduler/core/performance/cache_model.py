@@ -15,7 +15,7 @@ DISK_BYTES_PER_S = 500e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Where items come from.
+    """Rates of memory and disk.
 
     Attributes:
         memory_bytes_per_s: Rate at which cached items are read.
@@ -84,7 +84,7 @@ def lru_hit_frac(cached_frac: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
-    """What holds a job up, as shares of its GPU's time.
+    """Stalls of a job, as shares of its GPU's time.
 
     Attributes:
         speed_items_per_s: Its steady speed.

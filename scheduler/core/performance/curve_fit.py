@@ -1,4 +1,4 @@
-"""How long a training still has to run, from its losses so far."""
+"""Predict from the losses so far when a training converges (Optimus)."""
 
 import math
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ MOST_ROWS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a job reads.
+    """The dataset that a job reads, and its storage.
 
     Attributes:
         bytes_per_step: Raw items of one step.

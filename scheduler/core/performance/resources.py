@@ -1,4 +1,4 @@
-"""Demands of jobs over GPUs, cores and memory at once: dominant shares, alignment with servers, order by users.
+"""Compare demands over several resources: dominant shares, alignment with servers, order by groups (DRF, Tetris).
 
 Arrays have the axis of resources last: GPUs, cores, bytes.
 """

@@ -13,7 +13,7 @@ NOTHING = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
-    """What one bidder would do with so many more GPUs.
+    """The value of more GPUs to one bidder.
 
     Attributes:
         num_gpus: GPUs, ascending, the first 0.

@@ -1,4 +1,4 @@
-"""Spare GPUs one by one, each to the winner of a knock-out between two jobs at a time (AFS).
+"""Give out spare GPUs one by one, each to the winner of a knock-out between pairs of jobs (AFS).
 
 The first job of the pool meets the second, the winner the third, and so on; the last winner gets the GPU. Which of two
 wins depends on how much faster one more GPU makes either, and on which of them is expected to end first. The relation
@@ -26,7 +26,7 @@ _MOST_CURVES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnockOutRule:
-    """How the later job of the pool beats the champion.
+    """When the later job of the pool beats the champion.
 
     With ``p`` the speed now and ``p'`` with one more GPU, ``gain`` is ``(p' - p) / p'`` and ``rise`` ``(p' - p) / p``.
 

@@ -27,7 +27,7 @@ MOST_ARRIVALS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What was submitted lately, one row each; what will be is drawn from it.
+    """Recent submissions, one row each; future ones are drawn from them.
 
     Attributes:
         over_s: Length of the time in which it was, seconds.

@@ -29,7 +29,7 @@ MOST_COMING = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFigures:
-    """What is expected of the jobs of one queue.
+    """Expected waits and preemptions of the jobs of one queue.
 
     Attributes:
         jobs: Jobs that wait now or come, a future.
@@ -66,7 +66,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
-    """How a replay goes: its configuration, how far, with which rounds, and for how much CPU time of this thread."""
+    """Settings of a replay: its configuration, how far, with which rounds, and for how much CPU time of this thread."""
 
     config: SchedulerConfig
     horizon_s: float
@@ -76,7 +76,7 @@ class _Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What one replay showed: of each job that waited its queue, its wait in seconds, whether it started; by queue
+    """Findings of one replay: of each job that waited its queue, its wait in seconds, whether it started; by queue
     how often jobs were stopped.
     """
 

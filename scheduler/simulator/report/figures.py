@@ -1,4 +1,4 @@
-"""What a report shows of one replay: figures and curves, small enough to be stored as JSON."""
+"""The figures and curves of one replay, small enough to be stored as JSON."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -130,8 +130,8 @@ class Partitioned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shop:
-    """What an epoch needs beside its items.
+class Pipeline:
+    """The storage and cores of a job that reads items.
 
     Attributes:
         storage: Where items come from.
@@ -144,16 +144,16 @@ class Shop:
     staged_items: int = 256
 
 
-def epoch_by_items_s(cache: Cache, order: Sequence[int], *, size_bytes: int, shop: Shop) -> float:
+def epoch_by_items_s(cache: Cache, order: Sequence[int], *, size_bytes: int, pipeline: Pipeline) -> float:
     """Return the seconds of one epoch, item by item: a reader ahead of the cores by at most ``staged_items``."""
-    hit_s = size_bytes / shop.storage.memory_bytes_per_s
-    miss_s = size_bytes / shop.storage.disk_bytes_per_s
+    hit_s = size_bytes / pipeline.storage.memory_bytes_per_s
+    miss_s = size_bytes / pipeline.storage.disk_bytes_per_s
     prepared_s: list[float] = []
     read_s, done_s = 0.0, 0.0
     for at, item in enumerate(order):
-        if at >= shop.staged_items:
-            read_s = max(read_s, prepared_s[at - shop.staged_items])
+        if at >= pipeline.staged_items:
+            read_s = max(read_s, prepared_s[at - pipeline.staged_items])
         read_s += hit_s if cache.get(item, size_bytes) else miss_s
-        done_s = max(done_s, read_s) + 1.0 / shop.prep_items_per_s
+        done_s = max(done_s, read_s) + 1.0 / pipeline.prep_items_per_s
         prepared_s.append(done_s)
     return done_s

@@ -22,7 +22,7 @@ _LEAST_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """Where a replay begins. The jobs of the snapshot are the first of the workload, in their order.
+    """The state in which a replay begins. The jobs of the snapshot are the first of the workload, in their order.
 
     Attributes:
         snapshot: The state; its placements stand on the servers of the replay.

@@ -1,4 +1,4 @@
-"""What it costs to change the GPUs of a running job under CoDDL's three resource managers.
+"""Cost of changing the GPUs of a running job under CoDDL's three resource managers.
 
 ``restart`` stops the job and starts it anew. ``concurrent`` lets it train while new workers start and pauses it for the
 switch-over only. ``concurrent-cancel`` also drops a change that is overtaken by a newer one before its workers are up.

@@ -1,4 +1,4 @@
-"""How long each job of a replay waited for which reason. Kept only where it is asked for."""
+"""Time that each job of a replay waited, by reason; recorded only on request."""
 
 from collections.abc import Iterable, Mapping
 

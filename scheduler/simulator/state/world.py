@@ -19,7 +19,7 @@ from scheduler.simulator.state.tally import Tally
 
 
 class Costs(Protocol):
-    """What starting, stopping and resizing cost: how jobs are reconfigured."""
+    """Cost of starting, stopping and resizing jobs."""
 
     def pause_s(self, *, first: bool, before_gpus: int, num_gpus: int) -> float:
         """Return for how long a job that begins on new seats makes no progress, seconds.
@@ -32,7 +32,7 @@ class Costs(Protocol):
 
 
 class Retries(Protocol):
-    """What happens to a job after a failed attempt."""
+    """Rule for a job after a failed attempt."""
 
     def retry_after_s(self, job: SimJob, failed_attempts: int) -> float | None:
         """Return how long it waits before it joins the line again, seconds; None when it is not tried again."""

@@ -13,7 +13,7 @@ from scheduler.simulator.traces.trace import Trace
 
 
 class JobOptions(TypedDict, total=False):
-    """What most formats do not tell of a job; meanings as in SimJob."""
+    """Fields of a job that most formats lack; meanings as in SimJob."""
 
     profile: Profile
     model: str

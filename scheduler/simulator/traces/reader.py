@@ -1,4 +1,4 @@
-"""What each trace format declares as ``READER``: how a file of it begins, and the function that reads it."""
+"""The declaration of a trace format: how its files begin, and the function that reads them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

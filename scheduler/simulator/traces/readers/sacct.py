@@ -29,7 +29,7 @@ _UNIT_BYTES = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2
 
 
 class JobResources(NamedTuple):
-    """What a job held, or asked for.
+    """Resources that a job held, or asked for.
 
     Attributes:
         num_gpus: GPUs.

@@ -14,7 +14,7 @@ from scheduler.core.performance.cache_model import (
     run_s,
     stalls,
 )
-from scheduler.simulator.speeds.cache import MinIo, Shop, epoch_by_items_s
+from scheduler.simulator.speeds.cache import MinIo, Pipeline, epoch_by_items_s
 
 GB = 1e9
 IMAGENET_BYTES = 146 * GB
@@ -95,8 +95,8 @@ def test_model_is_within_three_percent_of_item_by_item() -> None:
             for item in order:
                 cache.get(item, size_bytes)
             chance.shuffle(order)
-            shop = Shop(storage=SSD, prep_items_per_s=cores / shop_prep_s)
-            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, shop=shop)
+            pipeline = Pipeline(storage=SSD, prep_items_per_s=cores / shop_prep_s)
+            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, pipeline=pipeline)
             told_s = epoch_s(
                 prep_s=items * shop_prep_s / cores, dataset_bytes=dataset_bytes, cache_bytes=cache_bytes, storage=SSD
             )
