@@ -11,6 +11,7 @@ class Priority:
     """Largest priority first; among equals earliest submission first."""
 
     name: ClassVar[str] = "priority"
+    reads_priority: ClassVar[bool] = True
 
     preemptive: bool = field(
         default=False,
