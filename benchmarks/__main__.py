@@ -1,10 +1,10 @@
-"""Answer every question of this folder and write the answers: ``make bench``.
+"""Run the benchmarks of this folder and write their results: ``make bench``.
 
     python -m benchmarks [NAME | NAME.PART ...]
 
 Each ``bench_<name>.py`` has a ``QUESTION`` and ``run() -> dict`` (JSON), or ``PARTS``, names of such functions, where
-all at once take long; a part is written when it is done, beside what is there of the others. Results go to
-``benchmarks/results`` as JSON together with what the machine was, because a figure without its machine says little.
+all together take long; each part is written as soon as it is done. Results go to ``benchmarks/results`` as JSON with a
+description of the machine.
 """
 
 import importlib

@@ -1,9 +1,8 @@
-"""How long ``manage.py simulate --compare`` takes with two processes, beside one.
+"""Measure how long ``manage.py simulate --compare`` takes with two processes and with one.
 
-The whole command counts, from its start to its end, by the clock: reading the options, making the workload, starting
-the processes, the table at the end. One process and two take turns, because the pace of the machine drifts. What two
-cores of it give at that time is measured beside them: a bare loop that two processes share takes half as long as in
-one where both cores are there all the time.
+The whole command is timed by the clock, from reading the options to the table. Runs with one and two processes
+alternate, because the speed of the machine drifts. A bare loop shared by two processes shows how much the second core
+gives at that time: half the time of one process where both cores are free.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""What twice the jobs at the same load cost, in times.
+"""Measure how CPU time grows when the jobs double at the same load.
 
-The core of a rented machine is half as fast in one minute as in another. So the larger trace is replayed beside the
-smaller one, which is replayed twice, on one core: both take turns of milliseconds, and slow minutes are slow for both.
+The speed of a rented core varies by half from minute to minute. So the larger trace is replayed on one core in turns of
+milliseconds with the smaller one, which is replayed twice.
 
-The target is for the trace of ``bench_sim``. Half of it is looked at too: the cluster begins empty, and the days until
-jobs get into each other's way are a larger part of a short trace, so twice its jobs are more than twice the work.
+The target is for the trace of ``bench_sim``. Half of it is measured too: the cluster begins empty, and the days until
+jobs queue are a larger part of a short trace, so twice its jobs are more than twice the work.
 """
 
 import os
@@ -26,7 +26,7 @@ REPEATS = 3
 
 
 class Doubling(TypedDict):
-    """Twice ``num_jobs`` in times of ``num_jobs``; of preemptions None where nobody is stopped."""
+    """Twice ``num_jobs`` in times of ``num_jobs``; ``preemptions`` None where no job is stopped."""
 
     policy: str
     num_jobs: int

@@ -1,4 +1,4 @@
-"""How long replaying elastic jobs takes under policies that choose how many GPUs each job has.
+"""Measure replays of elastic jobs under policies that choose how many GPUs each job gets.
 
 The cluster, the rounds and the load are those of ``bench_sim``; the jobs have the lengths of its trace and measured
 scaling curves.

@@ -1,4 +1,4 @@
-"""How good the times of starts are over weeks of Philly, replayed."""
+"""Measure the errors of start estimates over weeks of the Philly trace, replayed."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""How long until the end of a very long log is on the screen?"""
+"""Measure how long the end of a very long log takes to appear."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def main() -> None:
     client, job = Client(), job_make(state=JobState.COMPLETED)
     client.force_login(user_make("admin", admin=True))
     for known in ("/healthz", "/"):
-        client.get(known)  # a new process loads its code for whoever asks first
+        client.get(known)  # a new process loads its code at the first request
     directory = settings.SHARED_DIR / "attempts" / job.attempts.get().pk
     num_bytes = write_log(directory)
     newest = directory / max(path.name for path in directory.iterdir())

@@ -1,4 +1,4 @@
-"""How long do pages and lists take when there are many jobs?"""
+"""Measure pages and lists of a database with many jobs."""
 
 import json
 import os
@@ -128,7 +128,7 @@ def main() -> None:
         people = fill()
     clients = {"admin": Client(), "member": Client()}
     for path in ("/healthz", "/sign-in"):
-        Client().get(path)  # a new process loads its code for whoever asks first: its supervisor, and who signs in
+        Client().get(path)  # a new process loads its code at the first request and the first login
     for name, client in clients.items():
         client.force_login(getattr(people, name))
 

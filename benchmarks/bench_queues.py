@@ -1,7 +1,7 @@
-"""How long a Philly-like month in 14 queues with quotas takes to replay, beside a bare event loop.
+"""Measure the replay of a Philly-like month in 14 queues with quotas, relative to a bare event loop.
 
-Each replay runs in a process of its own. CPU time counts, not the clock; neighbours on the machine slow it down all the
-same, the ratio to the bare loop of the same process less so.
+Each replay runs in a process of its own. CPU time counts, not the clock. Other load on the machine still
+slows it down, but hardly changes the ratio to the bare loop of the same process.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What a scheduler pays for the reports of its servers: each tells its state every second.
+"""Measure what the scheduler spends on the reports of its servers, one a second from each.
 
-The real engine on a database in a file, with agents that exist only here; what goes over the wire is sealed and read as
-always. Time on the clock includes the disk, which has every report before the next one is looked at.
+The real engine runs on a database in a file; agents are simulated, and their messages are signed and read as always.
+Clock time includes the disk, since each report is written before the next is read.
 """
 
 import json

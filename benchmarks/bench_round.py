@@ -1,7 +1,7 @@
-"""How long one round takes with 10,000 active jobs on 10,000 GPUs.
+"""Measure one round with 10,000 active jobs on 10,000 GPUs.
 
-Three situations for each mechanism and policy: *cold*, an empty cluster; *steady*, the plan before carried out and
-nothing changed; *churn*, every priority drawn anew, so that about half of the running jobs give way.
+Three situations for each mechanism and policy: *cold*, an empty cluster; *steady*, the previous plan carried out
+and nothing changed; *churn*, every priority drawn anew, so that about half of the running jobs are preempted.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""How long replaying a Philly-like trace takes, beside a bare event loop.
+"""Measure the replay of a Philly-like trace, relative to a bare event loop.
 
-Each replay runs in a process of its own, so that its peak memory is its own. CPU time counts, not the clock: neighbours
-on the machine slow both down, the ratio to the bare loop of the same process less so.
+Each replay runs in a process of its own, so that its peak memory is its own. CPU time counts, not the clock. Other
+load on the machine slows both down, but hardly changes the ratio to the bare loop of the same process.
 """
 
 import json

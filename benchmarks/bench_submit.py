@@ -1,4 +1,4 @@
-"""How long from a submit to the first instruction of the job's process, on an idle cluster?"""
+"""Measure the time from a submit to the first instruction of the job's process on an idle cluster."""
 
 import math
 import tempfile

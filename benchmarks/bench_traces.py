@@ -1,4 +1,4 @@
-"""How long a trace of a million rows takes to read, and how much memory; and how long jobs take to generate.
+"""Measure time and memory to read a trace of a million rows, and time to generate jobs.
 
 Each format is read by a process of its own, so that its peak of memory is its own.
 """
@@ -44,8 +44,8 @@ def write_csv(path: Path, rows: int) -> None:
         file.write("arrival_s,num_gpus,run_s,name,owner,queue\n")
         for row in range(rows):
             gpus, run_s = draws.choice((1, 1, 1, 2, 4, 8)), draws.lognormvariate(8, 1.5)
-            who = f"user-{draws.randrange(300)},queue-{draws.randrange(14)}"
-            file.write(f"{row * 7.5:.3f},{gpus},{run_s:.3f},job-{row},{who}\n")
+            owner = f"user-{draws.randrange(300)},queue-{draws.randrange(14)}"
+            file.write(f"{row * 7.5:.3f},{gpus},{run_s:.3f},job-{row},{owner}\n")
 
 
 def write_helios(path: Path, rows: int) -> None:
@@ -56,8 +56,8 @@ def write_helios(path: Path, rows: int) -> None:
         for row in range(rows):
             submit = datetime.fromtimestamp(1_585_700_000 + 7 * row, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
             gpus, run_s = draws.choice((1, 1, 1, 2, 4, 8)), int(draws.lognormvariate(8, 1.5))
-            who = f"user-{draws.randrange(300)},vc-{draws.randrange(14)}"
-            file.write(f"{row},{who},{gpus},4,1,COMPLETED,{submit},{submit},{submit},{run_s},0\n")
+            owner = f"user-{draws.randrange(300)},vc-{draws.randrange(14)}"
+            file.write(f"{row},{owner},{gpus},4,1,COMPLETED,{submit},{submit},{submit},{run_s},0\n")
 
 
 def run(rows: int = ROWS) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How long from an agent's report to the browser, with many viewers of the dashboard?"""
+"""Measure the time from an agent's report to the browser, with many viewers of the dashboard."""
 
 import asyncio
 import http.cookiejar
@@ -38,7 +38,7 @@ def session_cookie(stack: Stack) -> str:
 
 
 class Reporter:
-    """A server of its own whose device reports a value that names the moment it was sent."""
+    """A simulated server whose device reports the time of sending as its value."""
 
     def __init__(self, stack: Stack, config: dict[str, Any]) -> None:
         self.config = config

@@ -1,6 +1,6 @@
-"""How long a what-if of a month takes from the question to the table, and how steadily it says how far it is.
+"""Measure a what-if over a month: time from the request to the table, and how steadily progress is reported.
 
-The whole product runs as a user starts it: the question goes in by REST, the simulations worker makes the runs in
+The whole product runs as a user starts it: the scenario is posted by REST, the simulations worker makes the runs in
 processes of their own over the embedded database, and progress is read where a page reads it, from the WebSocket.
 """
 

@@ -1,4 +1,4 @@
-"""Measures on the product itself what a replay has to know: speed of each kind, what a start and what a stop cost."""
+"""Measure on the real product what a replay needs: the speed of each kind of job, the cost of a start and of a stop."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def calibrate(field: Field) -> Measured:
 
 
 def slowness(measured: Measured, planned: Sequence[Planned], steps: Sequence[int], jobs: Sequence[Job]) -> float:
-    """Return how many times as long jobs took as was measured before, all together; of those that nobody stopped."""
+    """Return how many times as long jobs took as was measured before, all together; of jobs that were not stopped."""
     rows = [row for row in zip(planned, steps, jobs, strict=True) if len(row[2]["attempts"]) == 1]
     return sum(held_s(job) for _, _, job in rows) / sum(measured.run_s(plan.kind, count) for plan, count, _ in rows)
 

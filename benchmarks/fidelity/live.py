@@ -1,4 +1,4 @@
-"""Runs jobs on a whole product, and starts one with one CPU slot on each of two agents."""
+"""Start the product with one CPU slot on each of two agents, and run jobs on it."""
 
 import json
 import time

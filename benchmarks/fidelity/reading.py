@@ -1,7 +1,7 @@
 """A workload that waits for each mini-batch: ``python -m benchmarks.fidelity.reading KIND SECONDS [OPTIONS]``.
 
-Beside a GPU, or with data on a slow disk, a job leaves most of its core alone. Jobs that took all of theirs would take
-cores from the product and from each other, here where both have the same two, and no replay knows by how much.
+A job that waits for a GPU or a slow disk leaves most of its core idle. Jobs that used all of it would slow down the
+product and each other on this machine with two cores, and no replay knows by how much.
 """
 
 import sys

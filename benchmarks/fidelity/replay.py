@@ -1,4 +1,4 @@
-"""The same jobs in the simulator, and how far the two are apart."""
+"""Replay the measured jobs in the simulator, and compare both runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""DRF and Tetris in a cluster of GPUs: what demands that cannot give way cost, and what Tune makes of their orders."""
+"""DRF and Tetris in a GPU cluster: the cost of hard demands, and their orders under Tune."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -76,7 +76,7 @@ def _curves() -> list[Row]:
 
 
 def _by_user() -> Row:
-    """Accounting by user, which stops nobody."""
+    """Accounting by user, which stops no job."""
     rate, mix, by_user = 12, (33, 33, 33), {"by": "user"}
     hard_h, tuned_h = (_mean_h(_config("drf", mechanism, by_user), rate, mix) for mechanism in ("greedy", "tune"))
     return Row(

@@ -1,4 +1,4 @@
-"""The 64 GPUs on which the elastic policies are compared, and the jobs that they share."""
+"""The cluster of 64 GPUs and the jobs on which elastic policies are compared."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The simulator beside reality: the same 40 jobs run by two agents, and replayed with what was measured on them."""
+"""The simulator compared with a real run: the same 40 jobs run by two agents, and replayed."""
 
 import json
 from dataclasses import asdict

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.reproduce.row import Row, against
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import QueueTable, ServerTable
-from scheduler.core.operations.multijob import Search, found_by_feedback_s, found_in_order_s
+from scheduler.core.operations.multijob import SearchCase, found_by_feedback_s, found_in_order_s
 from scheduler.core.round.config import Introspection, SchedulerConfig
 from scheduler.introspection.migration import Migration
 from scheduler.introspection.packing import Packing
@@ -44,7 +44,7 @@ def rows() -> list[Row]:
 
 def _searches() -> list[Row]:
     """100 configurations on 16 GPUs."""
-    search = Search(
+    search = SearchCase(
         configurations=100,
         num_gpus=16,
         run_s=889 * MINUTE_S,
@@ -90,7 +90,7 @@ def _searches() -> list[Row]:
     return found
 
 
-def _simulated(search: Search) -> Row:
+def _simulated(search: SearchCase) -> Row:
     """The same search in the simulator: whole turns of the feedback time, then the winner alone on its GPU."""
     jobs = [SimJob(arrival_s=0.0, num_gpus=1, run_s=search.run_s)] * search.configurations
     waves_s = math.ceil(search.configurations / search.num_gpus) * search.feedback_s

@@ -9,11 +9,11 @@ from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, 
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.speeds.cache import (
     Cache,
+    ItemSource,
     Lru,
     MinIo,
     Partitioned,
-    Shop,
-    Source,
+    Pipeline,
     epoch_by_items_s,
     misses,
     misses_by_epoch,
@@ -81,8 +81,8 @@ def _model() -> list[Row]:
             cache, order = MinIo(items * size_bytes * tenth // 10), list(range(items))
             misses(cache, order, size_bytes=size_bytes)
             chance.shuffle(order)
-            shop = Shop(storage=storage, prep_items_per_s=cores / PREP_S)
-            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, shop=shop)
+            pipeline = Pipeline(storage=storage, prep_items_per_s=cores / PREP_S)
+            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, pipeline=pipeline)
             told_s = epoch_s(
                 prep_s=items * PREP_S / cores,
                 dataset_bytes=items * size_bytes,
@@ -150,8 +150,8 @@ def _servers() -> Row:
     caches, draws = Partitioned([80, 80]), Draws(3, "shards")
     caches.epoch(draws, items=146, servers=(0, 1))
     warm = [caches.epoch(draws, items=146, servers=(0, 1)) for _ in range(200)]
-    peer_bytes = sum(count[Source.PEER] for count in warm) / len(warm) / 2 * GB
-    disk_bytes = sum(count[Source.DISK] for count in warm) / len(warm) / 2 * GB
+    peer_bytes = sum(count[ItemSource.PEER] for count in warm) / len(warm) / 2 * GB
+    disk_bytes = sum(count[ItemSource.DISK] for count in warm) / len(warm) / 2 * GB
     work_s = IMAGENET_ITEMS / 2 * max(PREP_S / 24, 1 / GPU_ITEMS_PER_S / 8)
     local_s = max(work_s, 73 * GB * (1 - 80 / 146) / HDD.disk_bytes_per_s)
     shared_s = max(work_s, peer_bytes / NETWORK_BYTES_PER_S + disk_bytes / HDD.disk_bytes_per_s)

@@ -1,4 +1,4 @@
-"""Optimus: how well lengths and speeds are predicted, what shares by them gain, and where predicting fails."""
+"""Optimus: errors of predicted lengths and speeds, the gain of shares based on them, and where prediction fails."""
 
 import math
 from collections.abc import Mapping, Sequence

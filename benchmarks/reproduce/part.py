@@ -1,4 +1,4 @@
-"""One paper: its file run, and what it gave."""
+"""Run the file of one paper and return its rows."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Philly: what failures cost with and without better rules, what locality costs, what early stopping saves."""
+"""Philly: the cost of failures with and without better rules, the cost of locality, the gain of early stopping."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.profile import parse_profile, speed
 from scheduler.core.model.tables import FloatArray, QueueTable, ServerTable
 from scheduler.core.operations.early_stop import saving
-from scheduler.core.operations.failures import PHILLY, RetryRules, course
+from scheduler.core.operations.failures import PHILLY, RetryRules, retry_outcome
 from scheduler.core.packing.locality import Locality
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional
@@ -171,7 +171,7 @@ def _retries() -> list[Row]:
     }
     found = []
     for name, rule in rules.items():
-        courses = [course(attempts(job), num_gpus=job.num_gpus, rules=rule) for job in jobs]
+        courses = [retry_outcome(attempts(job), num_gpus=job.num_gpus, rules=rule) for job in jobs]
         lost_s = math.fsum(each.lost_gpu_s for each in courses)
         smoke_s = math.fsum(each.smoke_gpu_s for each in courses)
         tries = sum(each.attempts for each in courses) / sum(bool(job.failures) for job in jobs)

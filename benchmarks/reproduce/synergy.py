@@ -10,7 +10,7 @@ from scheduler.choices import build_config
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.performance.cache_model import Storage, epoch_s
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.speeds.cache import MinIo, Shop, epoch_by_items_s
+from scheduler.simulator.speeds.cache import MinIo, Pipeline, epoch_by_items_s
 from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.traces import read_trace
 
@@ -227,8 +227,8 @@ def _profile() -> list[Row]:
             for item in order:
                 cache.get(item, size_bytes)
             chance.shuffle(order)
-            shop = Shop(storage=storage, prep_items_per_s=cores / prep_s)
-            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, shop=shop)
+            pipeline = Pipeline(storage=storage, prep_items_per_s=cores / prep_s)
+            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, pipeline=pipeline)
             told_s = epoch_s(
                 prep_s=items * prep_s / cores,
                 dataset_bytes=items * size_bytes,

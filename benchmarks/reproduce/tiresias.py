@@ -72,7 +72,7 @@ def _anywhere(policy: str, options: Options | None = None) -> SchedulerConfig:
 
 
 def _table() -> list[Row]:
-    """60 jobs on 16 GPUs, and on 60, where nobody waits."""
+    """60 jobs on 16 GPUs, and on 60, where no job waits."""
     jobs = [replace(job, profile=Profile()) for job in read_trace(TRACE).jobs]
     arms: dict[str, tuple[Options, tuple[float, float, float], str]] = {
         "fifo": ({"backfill": False}, (200.8, 1_864, 3_335), "strictly in line, as there"),
@@ -252,7 +252,7 @@ def _against_slicing() -> Row:
 
 
 def _placement() -> list[Row]:
-    """Who has to be consolidated."""
+    """Which jobs must be consolidated."""
     jobs = _workload(60, 1_000)
     gangs = np.array([job.num_gpus for job in jobs]) > 1
     skewed = np.array([SKEWS[job.model] > _PACK_LIMIT for job in jobs])

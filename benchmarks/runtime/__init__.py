@@ -1,1 +1,1 @@
-"""Measures what agents do to real processes, and writes ``docs/runtime.md``."""
+"""Measure what agents do to real processes, and writes ``docs/runtime.md``."""

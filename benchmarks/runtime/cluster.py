@@ -1,4 +1,4 @@
-"""A running product with as many CPU slots on one server as a measurement needs, and jobs that note their steps."""
+"""Start the product with a given number of CPU slots on one server, and run jobs that log their steps."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""What becomes of real jobs that fail, each in one way, on the whole product."""
+"""Check what the product does with real jobs, each of which fails in another way."""
 
 import tempfile
 import time

@@ -1,5 +1,4 @@
-"""From a decision to the first step of a job, by a real agent and supervisor: without torch, with it, and started ahead
-of time."""
+"""Time from a decision to the first step of a job on a real agent: without torch, with torch, and prestarted."""
 
 import statistics
 import tempfile

@@ -61,7 +61,7 @@ def figures() -> Sequence[Figure]:
 
 def _pair(running: Cluster, name: str, *, step_s: float = 0.0, busy_s: float = 0.0, lock: str = "") -> dict[str, Any]:
     """Return what the first job of a pair was told of its first trial, with the seconds until the verdict."""
-    # Who insists on cores or memory shares no slot that has just as much.
+    # A job that insists on cores or memory shares no slot that has just as much.
     ids = [
         running.stepping(f"{name}-{number}", step_s=step_s, busy_s=busy_s, lock=lock, resources={"gpus": 1})
         for number in (1, 2)

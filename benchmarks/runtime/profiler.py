@@ -1,4 +1,4 @@
-"""The optimistic profiler against a sweep over all core counts and cache sizes: how near, and at what cost."""
+"""Compare the optimistic profiler with a sweep over all core counts and cache sizes: error and cost."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ CACHES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # sweep, in which these have short turns, and a measurement. Several processes for each core count, as where its memory
 # lies makes one process slower than another for all its life.
 PROCESSES, PASSES, PASS_TURNS, TURN_SETTLING_S, TURN_S = 3, 3, 3, 0.12, 0.75
-# Cores of a shared machine are slower while somebody uses the other half of them, by a third and for a second or so.
+# Cores of a shared machine are slower by a third, for about a second, while other tenants use their other half.
 # The speed that a job has alone is that of its fastest runs of a few steps; so many are taken to be faster than that.
 FASTEST_FRAC, RUN_STEPS = 0.1, 4
 # Of a point of the sweep: seconds after the first step that do not count, and that do.

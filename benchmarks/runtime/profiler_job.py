@@ -31,7 +31,7 @@ class Storage:
         self._content = os.urandom(ITEM_BYTES)
 
     def read(self, key: str) -> bytes:
-        """Wait until all who asked before have their items, then for this one."""
+        """Wait until all earlier requests have their items, then for this one."""
         with Path("storage").open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)

@@ -1,6 +1,6 @@
 """Parameter-heavy layers once instead of on every rank: bytes on the wire and step time, two ranks over gloo.
 
-The ranks run in a network of their own, whose loopback carries nothing else, so its counters are the bytes on the wire.
+The ranks run in their own network namespace, so the counters of its loopback are the bytes on the wire.
 """
 
 import json

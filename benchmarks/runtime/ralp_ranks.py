@@ -1,4 +1,4 @@
-"""Starts the ranks of one run in this network and trains: ``ralp_ranks KIND WAY RANKS STEPS DROPPED FILE``."""
+"""Start the ranks of one run in this network and train: ``ralp_ranks KIND WAY RANKS STEPS DROPPED FILE``."""
 
 import json
 import multiprocessing

@@ -37,7 +37,7 @@ ENDS = (JobState.COMPLETED, JobState.COMPLETED, JobState.COMPLETED, JobState.FAI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
-    """Who looks: an admin, and a member who sees one team of eight."""
+    """The viewers: an admin, and a member who sees one team of eight."""
 
     admin: User
     member: User

@@ -1,4 +1,4 @@
-"""Write what what-if and the times of starts came to, from benchmarks/results, into the pages that speak of them.
+"""Write the results of what-if and start estimates from benchmarks/results into the pages of docs that show them.
 
 python -m benchmarks.tables.whatif
 """

@@ -1,4 +1,4 @@
-"""What may be tried on running jobs. Each is one file and one line here."""
+"""The registry of introspections: what may be tried on running jobs. One file and one line here for each."""
 
 from scheduler.core.round.config import Introspection
 from scheduler.introspection.growth import Growth

@@ -1,4 +1,4 @@
-"""Grow-shrink: jobs that can use more GPUs get idle ones while nobody else wants them."""
+"""Grow-shrink: jobs that can use more GPUs get idle ones while no other job wants them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +76,7 @@ class Growth:
         return replace(trial, verdict=Verdict.UNDONE, until_s=now_s + self.backoff_s)
 
     def propose(self, scene: Scene, plan: Plan) -> Scene:
-        """Shrink while a job waits for room, grow where nobody wanted GPUs for long enough."""
+        """Shrink while a job waits for room, grow where GPUs were idle for long enough."""
         if isinstance(scene.config.policy, SharePolicy):
             return scene
         waits = [entry for entry in plan.waiting if entry.reason in SHORT_OF_ROOM]
@@ -100,7 +100,7 @@ class Growth:
         may_hold = _queue_room(snapshot, plan)
         trials, sizes = list(scene.trials), {}
         for server, since_s in zip(idle.servers, idle.values, strict=True):
-            row = _who_grows(scene, plan, row_of[server], known)
+            row = _job_to_grow(scene, plan, row_of[server], known)
             if snapshot.now_s < since_s + self.idle_s - 1e-6 or server in busy or row == NO_ROW:
                 continue
             before = seats[row][0][1]
@@ -146,7 +146,7 @@ def _sized(snapshot: Snapshot, sizes: Mapping[int, int]) -> Snapshot:
 
 
 def _idle(scene: Scene, plan: Plan, before: Trial | None) -> Trial:
-    """Return since when each server has GPUs that nobody wants."""
+    """Return since when each server has GPUs that no job wants."""
     now_s = scene.snapshot.now_s
     since = dict(zip(before.servers, before.values, strict=True)) if before else {}
     free = free_gpus(scene.snapshot, plan.grants, plan.riding)
@@ -160,7 +160,7 @@ def _idle(scene: Scene, plan: Plan, before: Trial | None) -> Trial:
     )
 
 
-def _who_grows(scene: Scene, plan: Plan, server: int, known: Mapping[int, Trial]) -> int:
+def _job_to_grow(scene: Scene, plan: Plan, server: int, known: Mapping[int, Trial]) -> int:
     """Return the job on the server that may use more GPUs, the one that came first; NO_ROW for none."""
     jobs = scene.snapshot.jobs
     shares = {*plan.riding, *plan.riding.values()}

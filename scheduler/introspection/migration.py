@@ -1,4 +1,4 @@
-"""Migration: running jobs move so that a gang fits, or to come together; moves that made a job slower are undone."""
+"""Migration: move running jobs so that a gang fits, or onto one server; undo moves that made a job slower."""
 
 import math
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ class Packing:
 
     Both must have been measured alone before. The pair that keeps its GPUs least busy is tried first, and kept when
     the two speeds, each as a share of that job's speed alone, add up to more than the 1 that taking turns would give.
-    A pair that measures worse is taken apart and not tried again for a while. When nobody waits any more, guests get
+    A pair that measures worse is taken apart and not tried again for a while. When no job waits any more, guests get
     GPUs of their own.
 
     Source: Xiao et al., "Gandiva", OSDI 2018, packing. Differs: the gain must exceed 1 by a margin; memory of GPUs is
@@ -92,7 +92,7 @@ class Packing:
         return replace(trial, verdict=Verdict.UNDONE, until_s=now_s + self.forget_s)
 
     def propose(self, scene: Scene, plan: Plan) -> Scene:
-        """Try new pairs while jobs wait for room; give guests their own GPUs when nobody does."""
+        """Try new pairs while jobs wait for room; give guests their own GPUs when none does."""
         waits = [entry.job for entry in plan.waiting if entry.reason in SHORT_OF_ROOM and entry.job not in scene.riding]
         if waits:
             scene = self._looked(scene, plan, waits)

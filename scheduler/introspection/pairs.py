@@ -1,4 +1,4 @@
-"""Pairs of jobs on the same GPUs: who fits with whom, and what a pair needs together."""
+"""Pairs of jobs on the same GPUs: which jobs fit together, and what a pair needs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -21,7 +21,7 @@ _WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MA
 # A round that comes a moment early still ends the quantum.
 _EARLY_S = 1e-6
 # Turns end a moment early or late: jobs whose times differ by less than such a part of a quantum had as many of them. A
-# turn more brings who is further behind nearer to the others, and would bring the rest further away.
+# turn more brings a job that is further behind nearer to the others, and would bring the rest further away.
 _SAME_TURN = 0.5
 # Quanta that a job is behind others before it takes a GPU of theirs on another server, as moving costs it a launch.
 _MOVES_AFTER = 1.0
@@ -33,7 +33,7 @@ class Slicing:
 
     Nothing is stopped inside a quantum, and gangs on several servers take their turn on all of them together. A job
     that joins begins where the job with the least time stands, so that a newcomer owes nothing and is owed nothing.
-    Who was suspended goes back to its server when there is room, and elsewhere when it is a turn behind those there.
+    A suspended job goes back to its server when there is room, and elsewhere when it is a turn behind the jobs there.
     Policies that choose shares slice time themselves: under those nothing is done.
 
     Source: Xiao et al., "Gandiva", OSDI 2018, suspend-resume and weighted round robin. Differs: one round robin over
@@ -84,9 +84,9 @@ class Slicing:
         return replace(scene, config=config, trials=trials)
 
     def propose(self, scene: Scene, plan: Plan) -> Scene:
-        """Ask for a round at the end of the quantum while somebody waits for a turn; else there is no quantum.
+        """Ask for a round at the end of the quantum while a job waits for a turn; else there is no quantum.
 
-        Who is on its way off its GPUs waits, too, as soon as it has left them.
+        A job that is leaving its GPUs waits, too, as soon as it has left them.
         """
         memory = next((trial for trial in scene.trials if trial.kind is TrialKind.SLICE), None)
         if memory is None:
@@ -104,7 +104,7 @@ def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:
     known: Mapping[int, float] = dict(zip(before.jobs, before.values, strict=True)) if before else {}
     ids: list[int] = jobs.job_id.tolist()
     least_s = min((known[job] + ran_s[row] for row, job in enumerate(ids) if job in known), default=None)
-    if least_s is None:  # nobody has had a turn yet: all begin with the time that they had before
+    if least_s is None:  # no job has had a turn yet: all begin with the time that they had before
         return (0.0,) * len(ids)
     return tuple(known[job] if job in known else least_s - ran_s[row] for row, job in enumerate(ids))
 
@@ -124,8 +124,8 @@ def _turns_had(quanta: FloatArray) -> IntArray:
 def _away(jobs: JobTable, before: Trial) -> list[tuple[int, int, float]]:
     """Return what is known of jobs that are not here now: number, home, virtual time at which it joined.
 
-    A job on its way off its GPUs is not here for a moment. Forgotten it would come back as a newcomer, who owes nothing
-    for the turn that it just had. So nobody is forgotten inside a quantum.
+    A job on its way off its GPUs is not here for a moment. Forgotten it would come back as a newcomer, which owes
+    nothing for the turn that it just had. So no job is forgotten inside a quantum.
     """
     here = set(jobs.job_id.tolist())
     known = zip(before.jobs, before.servers, before.values, strict=True)
@@ -148,8 +148,9 @@ class _Turns:
     """Least virtual time first; at the same turn those whose own has just begun, those that wait, those that run, and
     those that have just stopped.
 
-    Who finds no room beside them at home counts as having had more. After that the servers go round, so that the jobs
-    that stop and those that come for them are of the same servers, and on each of them the order of another policy.
+    A job that finds no room beside them at home counts as having had more. After that the servers go round, so that the
+    jobs that stop and those that come for them are of the same servers, and on each of them the order of another
+    policy.
     """
 
     name: ClassVar[str] = "turns"
@@ -172,15 +173,15 @@ class _Turns:
         began = jobs.running & (now_s - jobs.held_at_s < self.quantum_s / 2)
         stopped = ~jobs.running & np.isfinite(jobs.first_start_s) & (jobs.waited_s < self.quantum_s / 2)
         place = np.select([began, jobs.running, stopped], [0, 2, 3], default=1)
-        # Who waits comes for the last of those who run: the same server must be the first there and the last here.
+        # A waiting job replaces the last running one: the same server must be the first there and the last here.
         side = np.where(jobs.running, -1, 1)
         ties = (side * jobs.job_id, side * jobs.first_start_s, side * base)
-        # Whose own server is full with those before it would have to move: it waits until it is further behind.
+        # A job whose own server is full with jobs before it would have to move: it waits until it is further behind.
         at_home = np.lexsort((jobs.job_id, jobs.first_start_s, base, place, _turns_had(quanta)))
         is_over = _taken_at(home, jobs.num_gpus, at_home) > _gpus_of(snapshot, home)
         turn = _turns_had(quanta + _MOVES_AFTER * is_over)
         lap = _laps(np.lexsort((*ties, home, place, turn)), (turn, place, home))
-        # Whose own server has no free GPU for it leaves those of the others to them.
+        # A job whose own server has no free GPU for it leaves the free GPUs of other servers to their jobs.
         is_away = ~jobs.running & (jobs.num_gpus * (lap + 1) > _free_at(snapshot, home))
         keys = (base, side * home, side * lap, is_away, place, turn)
         order = np.lexsort(keys)
@@ -198,7 +199,7 @@ def _gpus_of(snapshot: Snapshot, home: IntArray) -> FloatArray:
 
 
 def _free_at(snapshot: Snapshot, home: IntArray) -> IntArray:
-    """Return (n,) GPUs of each home that nobody holds or is about to leave; 0 where there is no such server."""
+    """Return (n,) GPUs of each home that are free or about to be; 0 where there is no such server."""
     servers = snapshot.servers
     free = servers.num_gpus.copy()
     for taken in (snapshot.held, snapshot.releasing):

@@ -1,4 +1,4 @@
-"""Mechanisms: how cores and memory are given. One file each, one line each here."""
+"""The registry of mechanisms: how cores and memory are given. One file and one line here for each."""
 
 from scheduler.core.round.config import Mechanism
 from scheduler.mechanisms.greedy import Greedy

@@ -1,4 +1,4 @@
-"""Cores and memory as a linear program divides them, made whole so that servers can give them."""
+"""Divide cores and memory by a linear program, rounded to whole jobs so that servers can give them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ class Opt:
     """The division of cores and memory with the largest sum of speeds, as near as whole jobs on servers come to it.
 
     A linear program divides the cores and memory of the cluster among the running jobs. Every job then aims at a point
-    of that division, is packed like under Tune (so nobody is slower than with the GPU-proportional share), and what
+    of that division, is packed like under Tune (so no job is slower than with the GPU-proportional share), and what
     whole jobs leave over goes to those that gain most.
 
     Source: Mohan et al., "Synergy", OSDI 2022, Opt. Differs: the published Opt is an upper bound whose fractions no
@@ -58,7 +58,7 @@ class Opt:
         """Return the seats with cores and memory; jobs that start now go where what they aim at fits."""
         classes = _classes(draft.jobs, draft.servers, draft.seats, needs=draft.needs)
         division = _division(classes, draft.servers, integral=self.integral, time_limit_s=self.time_limit_s)
-        if division is None:  # time is up, or not everybody can have a share: all aim at full speed, as under Tune
+        if division is None:  # time is up, or not every job can have a share: all aim at full speed, as under Tune
             return top_up(fill(draft, sort_by_demand=True), draft)
         aims = _aims(draft, classes, division)
         settled = replace(placed(draft, aims, time_limit_s=self.time_limit_s), needs=aims)
@@ -78,7 +78,7 @@ def speed_bound(
         time_limit_s: When to give up.
 
     Returns:
-        None when it was not found in time, or when not everybody can have the proportional share.
+        None when it was not found in time, or when not every job can have the proportional share.
     """
     division = _division(_classes(jobs, servers, rows), servers, integral=integral, time_limit_s=time_limit_s)
     return division.speed if division is not None and division.is_best else None
@@ -169,7 +169,7 @@ def _aims(draft: Draft, classes: list[_Class], division: Division) -> Needs:
         for point, count in zip(one.program.points, counts, strict=True) if one.known else ():
             whole, rows = rows[: int(count + _TOLERANCE)], rows[int(count + _TOLERANCE) :]
             cpus[whole], memory[whole] = point.cpus, point.memory_bytes
-        # Whom the fractions leave over, or who is unknown, aims at the share of its server: no bound means that.
+        # A job that the fractions leave over, or that is unknown, aims at the share of its server: no bound means that.
         for most, its_share in ((cpus, share[0]), (memory, share[1])):
             most[rows] = np.where(most[rows] >= its_share, np.inf, most[rows])
     # A gang on several servers was counted as on one, which may have less for it than its share on the richest of them.

@@ -1,4 +1,4 @@
-"""The second program of Synergy's Opt: which servers give the cores and memory that the first one divided."""
+"""The second linear program of Synergy's Opt: on which servers jobs get the cores and memory of the first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Gives what is left on the servers to the jobs that gain most from it."""
+"""Give cores and memory that are left on the servers to the jobs that gain most from them."""
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
@@ -16,10 +16,10 @@ _DUST = 1e-9
 
 
 def top_up(grants: Placements, draft: Draft) -> Placements:
-    """Return the grants with cores and memory that nobody had, given step by step where speed grows most.
+    """Return the grants with unused cores and memory, given step by step where speed grows most.
 
     A step raises a job to the next point of its grid that makes it faster, in cores or in memory, on all its servers.
-    Ties go to the job that the policy puts first. Nobody loses anything; jobs without a profile get nothing.
+    Ties go to the job that the policy puts first. No job loses anything; jobs without a profile get nothing.
 
     Source: none; Synergy leaves what demoted jobs do not get unused.
     """

@@ -45,7 +45,7 @@ class Tune:
         return top_up(grants, draft) if self.top_up else grants
 
     def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
-        """Return the servers kept from round to round; None where they depend on more than who sits there."""
+        """Return the servers kept from round to round; None where they depend on more than the jobs there."""
         if self.repack or self.top_up or not self.sort_by_demand:
             return None
         return LocalFill(servers, needs, jobs.num_gpus, by_demand(needs, jobs.num_gpus, jobs.job_id))

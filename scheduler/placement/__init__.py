@@ -1,4 +1,4 @@
-"""Localities: which sets of servers a gang may use. One file each, one line each here."""
+"""The registry of localities: which sets of servers a gang may use. One file and one line here for each."""
 
 from scheduler.core.packing.locality import Locality
 from scheduler.placement.affinity import Affinity

@@ -1,4 +1,4 @@
-"""Keeps gangs of one size together on servers (Gandiva)."""
+"""Keep gangs of one size together on servers (Gandiva)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,8 +8,8 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang, Space
 from scheduler.placement.fewest import on_fewest_servers
 
-# Affinity of a server on which nobody sits.
-NOBODY = 0
+# Affinity of a server without jobs.
+EMPTY = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Affinity:
 
     Sizes count in classes of 1, 2, 4, 8 and so on; inside each step the server with the least load.
     Source: Xiao et al., "Gandiva", OSDI 2018, section 4.1, reactive mode. Differs: the affinity of a server follows
-    from who sits on it now, the class with the most GPUs. Where Gandiva over-subscribes a server (its last two steps),
+    from the jobs on it now, the class with the most GPUs. Where Gandiva over-subscribes a server (its last two steps),
     the gang is spread over as few servers as possible when it may be, else it waits: GPUs are shared in time by the
     introspection, not by the placement.
     """
@@ -41,7 +41,7 @@ class Affinity:
 
         def rank(server: int) -> tuple[int, float, int]:
             theirs = affinity(space, server)
-            step = 0 if theirs == mine else 1 if theirs == NOBODY else 2
+            step = 0 if theirs == mine else 1 if theirs == EMPTY else 2
             return step, 1.0 - space.free[server] / gpus[server], server
 
         return ((min(roomy, key=rank), gang.num_gpus),)
@@ -53,10 +53,10 @@ def size_class(num_gpus: int) -> int:
 
 
 def affinity(space: Space, server: int) -> int:
-    """Return the class whose gangs hold the most GPUs of the server, the smaller class on ties; NOBODY when empty."""
+    """Return the class whose gangs hold the most GPUs of the server, the smaller class on ties; EMPTY without jobs."""
     sizes = space.sizes[server] if space.sizes is not None else {}
     held: dict[int, int] = {}
     for size, gpus in sizes.items():
         if gpus:
             held[size_class(size)] = held.get(size_class(size), 0) + gpus
-    return min(held, key=lambda kind: (-held[kind], kind), default=NOBODY)
+    return min(held, key=lambda kind: (-held[kind], kind), default=EMPTY)

@@ -1,4 +1,4 @@
-"""As few servers as possible: what every locality falls back on for gangs that gain from being close together."""
+"""Search for the fewest servers: the fallback of localities for gangs that gain from being close together."""
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats

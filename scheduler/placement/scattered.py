@@ -1,4 +1,4 @@
-"""Any free GPUs: the leftovers of used servers first, so that whole servers stay free for gangs that need them."""
+"""Search for any free GPUs, partly used servers first, so that whole servers stay free for gangs that need them."""
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats

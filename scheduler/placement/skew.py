@@ -1,4 +1,4 @@
-"""Consolidates only the jobs that gain from it (Tiresias)."""
+"""Consolidate only the jobs that gain from it (Tiresias)."""
 
 import math
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def learn_pack_limit(skews: Sequence[float], slowdowns: Sequence[float], *, wort
 
     Returns:
         A value of ``pack_limit``, 0 to 1. Where the history shows one kind of job only, or no more gain for larger
-        skews, everybody (0) or nobody (1) is consolidated, whichever was right more often.
+        skews, all jobs (0) or none (1) are consolidated, whichever was right more often.
 
     Source: Gu et al., "Tiresias", NSDI 2019: PACKLIMIT is learned by a linear classifier. Differs: a logistic one.
     """

@@ -1,4 +1,7 @@
-"""Policies: who runs first, and with how many GPUs. One file each, one line each here."""
+"""The registry of policies: which jobs run first, or with how many GPUs each. One file and one line here for each.
+
+Forms, REST answers, the command line and ``--choices`` are drawn from this registry.
+"""
 
 from scheduler.core.round.config import Policy
 from scheduler.policies.afs_l import AfsL
@@ -17,7 +20,7 @@ from scheduler.policies.srtf import Srtf
 from scheduler.policies.tetris import Tetris
 from scheduler.policies.themis import Themis
 
-# First those that order the jobs, then those that choose their shares too.
+# Policies that order the jobs, then policies that also choose how many GPUs each gets.
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind
     for kind in (

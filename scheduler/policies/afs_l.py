@@ -7,11 +7,11 @@ import numpy as np
 
 from scheduler.core.model.tables import FloatArray, IntArray, JobTable, Snapshot
 from scheduler.core.performance.curves import curves_of
-from scheduler.policies.math.knock_out import Rule, knock_out
+from scheduler.policies.math.knock_out import KnockOutRule, knock_out
 from scheduler.policies.math.least import least_shares
 from scheduler.policies.math.undisturbed import undisturbed_shares
 
-_RULE = Rule(shrinking=True, ties_to_later=False)
+_RULE = KnockOutRule(shrinking=True, ties_to_later=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ import numpy as np
 
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.core.performance.curves import curves_of
-from scheduler.policies.math.knock_out import Rule, knock_out
+from scheduler.policies.math.knock_out import KnockOutRule, knock_out
 from scheduler.policies.math.least import least_shares
 from scheduler.policies.math.undisturbed import undisturbed_shares
 
-_RULE = Rule(shrinking=False, ties_to_later=True)
+_RULE = KnockOutRule(shrinking=False, ties_to_later=True)
 # Times of rounds are sums of floats.
 _DUST_S = 1e-6
 

@@ -25,7 +25,7 @@ class Drf:
 
     ``by`` job is the baseline of Mohan et al., "Synergy", OSDI 2022: the share that the whole job asks for, whatever
     its user holds; it preempts like the other orders there. ``by`` user is Ghodsi et al., "DRF", NSDI 2011: the user
-    who holds the smallest dominant share for its weight is served next with its oldest job, and nobody is stopped.
+    with the smallest dominant share for its weight is served next with its oldest job, and no job is stopped.
 
     With ``credit_s`` every round begins from nothing but what users have had lately, and may stop jobs: without credit
     such rounds would only take turns among small jobs. Differs: the weight of a user is that of its jobs; a job that
@@ -72,7 +72,7 @@ class Drf:
         return _users(snapshot) if self.by == "user" and self.credit_s == 0 else None
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) one second while credits count and somebody waits; +inf otherwise."""
+        """Return (n,) one second while credits count and a job waits; +inf otherwise."""
         drifts = self.by == "user" and self.credit_s > 0 and not jobs.running.all()
         return np.full(len(jobs), _LOOK_AGAIN_S if drifts else np.inf)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.core.model.tables import FloatArray, JobTable, Snapshot
 from scheduler.policies.math.leases import in_lease
 
-# Keys drift all the time while somebody waits: a shell without fixed rounds looks again after a second.
+# Keys drift all the time while a job waits: a shell without fixed rounds looks again after a second.
 _LOOK_AGAIN_S = 1.0
 _DIGITS = 12
 _SCALE = 10.0**_DIGITS
@@ -20,12 +20,12 @@ class Ftf:
     """Largest finish-time fairness first: finish time in the shared cluster over finish time on an equal share.
 
     The finish time is what it would be if the job ran from now on; the equal share is that of the cluster among as many
-    jobs as were active on average since it arrived. Jobs of unknown length come last. Who gets GPUs holds them for a
-    lease; only when it ends may others take them.
+    jobs as were active on average since it arrived. Jobs of unknown length come last. A job that gets GPUs holds them
+    for a lease; only when it ends may other jobs take them.
 
     Source: Mahajan et al., "Themis", NSDI 2020, rho = T_sh / T_id and leases; as an order in Mohan et al., "Synergy",
-    OSDI 2022. Differs: the largest first; the released Synergy code sorts ascending, which favours those who are lucky
-    already. It has no leases either (docs/adr/0009-leases-under-ftf.md).
+    OSDI 2022. Differs: the largest first; the released Synergy code sorts ascending, which favours jobs that are
+    ahead already. It has no leases either (docs/adr/0009-leases-under-ftf.md).
     """
 
     name: ClassVar[str] = "ftf"
@@ -53,7 +53,7 @@ class Ftf:
         return -round(shared_s / (total_s * slower if slower > 1.0 else total_s) * _SCALE) / _SCALE
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) one second while somebody waits: waiting jobs rise all the time."""
+        """Return (n,) one second while a job waits: waiting jobs rise all the time."""
         drifts = len(jobs) > 0 and not jobs.running.all()
         return np.full(len(jobs), _LOOK_AGAIN_S if drifts else np.inf)
 

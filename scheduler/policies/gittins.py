@@ -65,7 +65,7 @@ class Gittins:
 
     @property
     def steady(self) -> bool:
-        """Return whether waiting changes nothing: nobody is promoted."""
+        """Return whether waiting changes nothing: no job is promoted."""
         return math.isinf(self.promote_after)
 
     def priority(self, snapshot: Snapshot) -> FloatArray:

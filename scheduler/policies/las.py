@@ -35,7 +35,7 @@ class Las:
 
     @property
     def steady(self) -> bool:
-        """Return whether waiting changes nothing: nobody is promoted."""
+        """Return whether waiting changes nothing: no job is promoted."""
         return math.isinf(self.promote_after)
 
     def levels(self, jobs: JobTable) -> IntArray:

@@ -26,7 +26,7 @@ class Maxmin:
         least = least_shares(jobs.min_gpus, order, num_gpus)
         most = np.where(least > 0, jobs.max_gpus, 0)
         low, high = 0, int(most.max(initial=0))
-        while low < high:  # the highest level to which everybody can be raised
+        while low < high:  # the highest level to which all jobs can be raised
             level = (low + high + 1) // 2
             if int(np.clip(level, least, most).sum()) <= num_gpus:
                 low = level
@@ -42,5 +42,5 @@ class Maxmin:
         return -snapshot.jobs.num_gpus.astype(np.float64)
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) +inf: shares depend on who is there alone."""
+        """Return (n,) +inf: shares depend on nothing but which jobs there are."""
         return np.full(len(jobs), np.inf)

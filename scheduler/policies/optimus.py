@@ -16,8 +16,8 @@ class Optimus:
 
     Source: Peng et al., "Optimus", EuroSys 2018, section 4.1, reduced to GPUs as in the comparison of "AFS", NSDI 2021.
     Differs: the remaining time is whatever the snapshot says; it is exact in the simulator, and on a live cluster the
-    steps that the job says are left at its own rate. The fit of its loss (``core.curve_fit``) counts epochs, which live
-    jobs do not report. Jobs of unknown length keep their least share.
+    steps that the job says are left at its own rate. The fit of its loss (``core/performance/curve_fit.py``) counts
+    epochs, which live jobs do not report. Jobs of unknown length keep their least share.
     """
 
     name: ClassVar[str] = "optimus"

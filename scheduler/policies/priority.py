@@ -11,6 +11,7 @@ class Priority:
     """Largest priority first; among equals earliest submission first."""
 
     name: ClassVar[str] = "priority"
+    reads_priority: ClassVar[bool] = True
 
     preemptive: bool = field(
         default=False,
@@ -23,7 +24,7 @@ class Priority:
 
     @property
     def steady(self) -> bool:
-        """Return whether the line stays as it is: nobody who is stopped has to stand in it again."""
+        """Return whether the order stays as it is: no stopped job has to wait behind others of its queue again."""
         return self.backfill or not self.preemptive
 
     def priority(self, snapshot: Snapshot) -> FloatArray:

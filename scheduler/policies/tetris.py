@@ -27,7 +27,7 @@ class Tetris:
     ``score`` work is the baseline of Mohan et al., "Synergy", OSDI 2022: remaining time times the sum of the demands
     relative to the cluster. ``score`` alignment is Grandl et al., "Tetris", SIGCOMM 2014: the dot product of demand and
     what is free on the server that suits the job best, plus epsilon times how much less work it has than the longest
-    one; it stops nobody. Differs: an order cannot look again after each job that is placed, so all are scored by what
+    one; it stops no job. Differs: an order cannot look again after each job that is placed, so all are scored by what
     is free at the start of the round.
     """
 

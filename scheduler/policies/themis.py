@@ -71,7 +71,7 @@ class Themis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """What the jobs make of GPUs.
+    """Speeds and fairness of the jobs, from which bids are made.
 
     Attributes:
         age_s: (n,) time since submission, seconds.
@@ -147,7 +147,7 @@ def _whole_gangs(won: IntArray, held: IntArray, least: IntArray) -> IntArray:
 
 
 def _deal_out(shares: IntArray, turn: IntArray, most: IntArray, least: IntArray, num_gpus: int) -> IntArray:
-    """Return the shares with all GPUs given out that anybody can use, one each in turn; first the least of a job."""
+    """Return the shares with all GPUs given out that any job can use, one each in turn; first the least of a job."""
     shares = shares.copy()
     left = num_gpus - int(shares.sum())
     while left > 0:

@@ -1,3 +1,3 @@
-"""Replays workloads through ``plan_round``: what would have happened, what would happen."""
+"""Replay workloads through ``plan_round`` on a simulated cluster; begin reading at ``replay/engine.py``."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""What a workload is made of: jobs with all that the simulator has to know of them, and nobody else does."""
+"""The jobs of a workload, with what only the simulator knows of them: run times and failures."""
 
 from dataclasses import dataclass
 

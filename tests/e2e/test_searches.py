@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.operations.multijob import Search, found_in_order_s
+from scheduler.core.operations.multijob import SearchCase, found_in_order_s
 from scheduler.core.spec.search_space import read_space
 from scheduler.services.jobs.suggestions import suggest
 from tests.support.e2e.stack import Client, Stack, wait_for
@@ -87,7 +87,7 @@ def test_feedback_finds_the_target_before_the_order_of_submission(slicing: Clien
 
     # Slots that are never idle train as many mini-batches as this before, in order of submission.
     in_order_s = found_in_order_s(
-        Search(
+        SearchCase(
             configurations=CONFIGURATIONS,
             num_gpus=SLOTS,
             run_s=TOTAL_STEPS * STEP_S,

@@ -41,7 +41,7 @@ def seats_of(plan: Plan) -> dict[int, Seats]:
 
 
 def test_nothing_registered_is_without_an_oracle() -> None:
-    """Whoever adds a policy, a locality or a mechanism says here what it must do."""
+    """A new policy has its ``ORDER`` in its own test; a locality or mechanism is added to ``PLACES`` or ``GIVERS``."""
     assert not {name for name, kind in POLICIES.items() if not isinstance(kind(), SharePolicy)} - set(ORDERS)
     assert not set(LOCALITIES) - set(PLACES)
     assert not set(MECHANISMS) - set(GIVERS)

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
+from scheduler.core.round.config import SharePolicy
+from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from tests.support.simulator.replays import server
@@ -36,6 +38,8 @@ ORDERS: list[tuple[str, Mapping[str, Any]]] = [
     ("fair", {}),
     ("fair", {"preemptive": True}),
 ]
+_NAMED = {name for name, _ in ORDERS}
+ORDERS += [(name, {}) for name, kind in POLICIES.items() if name not in _NAMED and not isinstance(kind(), SharePolicy)]
 
 jobs = st.builds(
     SimJob,

@@ -1,4 +1,7 @@
-"""What a round changes: who starts, who stops, whose cores or memory differ. More is not needed to carry a plan out."""
+"""The difference between what jobs hold and what a plan grants: starts, stops, changed cores and memory.
+
+The simulator carries out changes instead of plans, and its plan hash is their digest.
+"""
 
 import hashlib
 import struct
@@ -22,9 +25,9 @@ class Changes:
     """Differences between what is held and what is granted; jobs are rows of the table that the round saw.
 
     Attributes:
-        started: Jobs that begin on new seats, and what they hold; those that moved or were resized are in it too.
+        started: Jobs that begin on new seats, and what they hold; moved and resized jobs are in it too.
         amended: Jobs that keep their seats with other cores or memory.
-        stopped: Jobs that leave their seats, with the rule and the job that takes them (NO_ROW for nobody).
+        stopped: Jobs that leave their seats, with the rule and the job that takes them (NO_ROW for none).
         riding: Guests and their hosts from now on; None where that does not change.
         lent: Jobs that run on GPUs lent to them from now on. That alone changes nothing that is held.
     """

@@ -1,4 +1,4 @@
-"""Cores and memory that a gang must get, and would like, per GPU on each server.
+"""Lower and upper bounds of the cores and memory of a gang, per GPU on each server.
 
 The least a job must get on a server is what the user insists on, or its GPU-proportional share, or less than that share
 where it is at full speed with less (only under mechanisms that trim). What all jobs must get together fits on a server

@@ -2,7 +2,7 @@
 
 SchedulerError
 ├── InvalidTransition    a state change that the transition table does not allow
-├── JobChanged           somebody else changed the job first; read it again
+├── JobChanged           another request changed the job first; read it again
 ├── SpecInvalid          a job spec with one or more bad fields
 ├── NotAllowed           the actor may see the object but not do this
 ├── NotFound             no such object, or the actor may not see it

@@ -1,4 +1,4 @@
-"""Which GPUs of a server a job gets. The round decides counts; this turns them into indexes and says who must wait."""
+"""Turn the GPU counts of a plan into GPU indexes on each server, and name the jobs that must wait for theirs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ def assign_gpu_ids(
     free: Mapping[int, Sequence[int]],
     before: Mapping[Place, Sequence[int]] | None = None,
 ) -> GpuAssignment:
-    """Return the GPU indexes of every grant, in the order of the policy; those it had before, then the lowest free.
+    """Return the GPU indexes of every grant, in the order of the policy: first those held before, then the lowest free.
 
     Jobs that share GPUs get the same indexes: those that one of them has already, else those of the host.
 
     Args:
         plan: What the round decided.
         held: Indexes that running jobs of the snapshot hold now, by (job row, server row).
-        free: Healthy indexes that nobody holds now, by server row; GPUs of jobs that are leaving are not among them.
-        before: Indexes that waiting jobs would like to have again, by (job row, server row).
+        free: Healthy indexes that no job holds now, by server row; GPUs of jobs that are leaving are not among them.
+        before: Indexes that waiting jobs held last and get again if free, by (job row, server row).
     """
     places: dict[int, list[tuple[int, int]]] = {}
     for job, server, count in zip(
@@ -51,7 +51,7 @@ def assign_gpu_ids(
     for job in plan.kept:
         gpus.update({(job, server): tuple(sorted(held[job, server])) for server, _ in places[job]})
     partner = {**plan.riding, **{host: guest for guest, host in plan.riding.items() if guest in plan.kept}}
-    # Whoever shares comes after the one whose GPUs it shares.
+    # A guest comes after its host, whose GPUs it shares.
     for job in sorted(plan.order, key=lambda job: job in partner):
         seats = places.get(job, [])
         if job in plan.kept:

@@ -1,4 +1,7 @@
-"""States of a job and the moves between them. Nothing here reads or writes a database."""
+"""States of a job, the one table of allowed moves between them, and the causes of an attempt's end.
+
+Pure; the one function that writes a state is in ``services/jobs/state.py``.
+"""
 
 from enum import StrEnum
 
@@ -6,7 +9,7 @@ from scheduler.core.model.errors import InvalidTransition
 
 
 class JobState(StrEnum):
-    """What is true of a job in each state."""
+    """States of a job; each comment says what is true in it."""
 
     QUEUED = "queued"  # waits for a round; has no open lease; carries a wait reason
     LAUNCHING = "launching"  # has open leases and an open attempt; its process is not seen yet

@@ -1,4 +1,4 @@
-"""Numbers for the distinct values of a column, without sorting where they are small whole numbers."""
+"""Number the distinct values of a column, without sorting where they are small whole numbers."""
 
 import numpy as np
 

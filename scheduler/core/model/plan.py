@@ -1,4 +1,7 @@
-"""What a round decides: grants, preemptions and, for everybody else, the reason to wait."""
+"""The output of a round: grants, preemptions and, for every other job, the reason to wait.
+
+``core/round/invariants.py`` checks every plan; its hash is the same for equal snapshots.
+"""
 
 import hashlib
 import math
@@ -103,7 +106,7 @@ class Waits(_Columns[Waiting]):
 
     Attributes:
         job: (w,) rows in JobTable.
-        causes: (w,) why each waits; jobs that wait for the same thing may share one.
+        causes: (w,) why each waits; jobs with the same cause may share one.
     """
 
     job: IntArray

@@ -1,4 +1,4 @@
-"""How fast a job runs with what it is given: scaling x sensitivity x locality x interference.
+"""The speed of a job on what it holds: scaling x sensitivity x locality x interference.
 
 Every factor is 1 when the profile does not know it. Speed 1 is the job's speed with the GPUs it asked for, their
 proportional share of cores and memory, on as few servers as possible, alone on its GPUs.
@@ -142,7 +142,7 @@ def packed(profile: Profile, other: Profile) -> float:
 
     As measured for the two; else by how busy both keep a GPU, with 5 % for switching between them; else by what is
     known of any neighbour. A job of which nothing is known is taken to keep its GPUs busy all the time: sharing must
-    not look like a gain where nobody has measured one.
+    not look like a gain that was never measured.
     """
     if other.kind:
         for kind, factor in profile.packed:

@@ -83,7 +83,7 @@ def fair_shares(tree: QueueTree, own_demand: IntArray, capacity_gpus: float) -> 
     """Return (k,) GPUs that each queue may hold by right and by fair borrowing, fractions allowed.
 
     Every queue first gets its demand up to its quota; what is left is shared among siblings in proportion to their
-    weights, nobody getting more than it asks for or may hold (water filling), and so on down the tree.
+    weights, none getting more than it asks for or may hold (water filling), and so on down the tree.
 
     Args:
         tree: The queues.
@@ -128,7 +128,7 @@ def _share(capacity: float, members: list[tuple[float, float, float]]) -> list[f
 
 
 def water_fill(capacity: float, demands: list[float], weights: list[float]) -> list[float]:
-    """Return weighted max-min shares of ``capacity``: in proportion to the weights, nobody above its demand."""
+    """Return weighted max-min shares of ``capacity``: in proportion to the weights, none above its demand."""
     shares = [0.0] * len(demands)
     # In this order members are satisfied one after another as the level rises.
     order = sorted(range(len(demands)), key=lambda member: (demands[member] / weights[member], member))

@@ -1,4 +1,4 @@
-"""What a round reads: jobs, servers, queues and placements as columns.
+"""The input of a round: jobs, servers, queues and placements as columns.
 
 One numpy array a field, one row a job, server or queue. Rows refer to each other by row number, never by database id.
 All arrays of a table have the same length; nothing here is changed after it is built.
@@ -55,7 +55,7 @@ class JobTable:
         min_gpus: (n,) least GPUs it can run on; ``num_gpus`` for a rigid job.
         max_gpus: (n,) most GPUs it can use; ``num_gpus`` for a rigid job. Elastic jobs have ``min_gpus < max_gpus``.
         rate: (n,) useful work a second that it reports now, relative to its reference speed; NaN when not known.
-        lent: (n,) whether it runs on GPUs that were lent to it (``core.lend``): it has no share of its own.
+        lent: (n,) whether it runs on GPUs that were lent to it (``core/round/loans.py``): it has no share of its own.
         profile: (n,) row in ``profiles``, NO_ROW when nothing is known of it.
         profiles: Speed curves that jobs of the table share.
     """
@@ -173,7 +173,7 @@ class QueueTable:
     user_max_gpus: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        """Fill the column in where nobody has limits."""
+        """Fill the limits of users in where there are none."""
         if len(self.user_max_gpus) != len(self.queue_id):
             object.__setattr__(self, "user_max_gpus", np.zeros(len(self.queue_id), dtype=np.int64))
 
@@ -220,14 +220,14 @@ class Placements:
     @staticmethod
     @cache
     def none() -> "Placements":
-        """Return the empty table, the same one to all: there is nothing in it that could be changed."""
+        """Return the empty table, shared since it cannot be changed."""
         ints = np.zeros(0, dtype=np.int64)
         floats = np.zeros(0, dtype=np.float64)
         return Placements(job=ints, server=ints, num_gpus=ints, cpus=floats, memory_bytes=floats)
 
 
 def seat_order(job: IntArray, server: IntArray) -> IntArray:
-    """Return what sorts pairs of job and server, rows or ids, by job, then server; at once where they are sorted."""
+    """Return the indexes that sort pairs (job, server), of rows or ids; quick where they are sorted already."""
     return np.argsort(job * (1 + int(server.max(initial=0))) + server, kind="stable")
 
 

@@ -1,4 +1,4 @@
-"""What introspection remembers from round to round: every change it tried, and how that went.
+"""The memory of introspection: every change it tried on running jobs, and whether it helped.
 
 The rows are part of the snapshot and of the plan, so a restart forgets nothing and a round stays a pure function.
 """
@@ -9,14 +9,14 @@ from enum import StrEnum
 
 
 class TrialKind(StrEnum):
-    """What is remembered."""
+    """Kinds of trials and notes."""
 
     SLICE = "slice"  # the quantum that runs now, and where each job stands in the round robin
     ALONE = "alone"  # how fast jobs were with their GPUs for themselves
     PACK = "pack"  # two jobs share the same GPUs
     MOVE = "move"  # a job was moved to other servers
     GROW = "grow"  # a job has more GPUs than it asked for
-    IDLE = "idle"  # servers with GPUs that nobody wanted, and since when
+    IDLE = "idle"  # servers with idle GPUs that no job waits for, and since when
 
 
 # Rows that only note something; they are no changes that could be taken back.
@@ -24,7 +24,7 @@ NOTES = frozenset({TrialKind.SLICE, TrialKind.ALONE, TrialKind.IDLE})
 
 
 class Verdict(StrEnum):
-    """How a trial stands."""
+    """State of a trial."""
 
     TRYING = "trying"  # done, and measured until ``until_s``; no other trial begins on its servers
     KEPT = "kept"  # measured better, in force; looked at again at ``until_s``

@@ -1,4 +1,4 @@
-"""Ending a training whose accuracy has stopped rising.
+"""Detect that the accuracy of a training has stopped rising, or its loss falling, so that it may end.
 
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019:
 75 % of the jobs come within 0.1 % of their best accuracy in 40 % of their epochs. The rule itself is ours.

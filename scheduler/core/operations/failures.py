@@ -1,4 +1,4 @@
-"""Why attempts fail, and whether a job is tried again: retries, back-off, the same failure twice, the smoke run.
+"""Classify failures, and decide whether a job is tried again: retries, back-off, same failure twice, smoke run.
 
 The live scheduler knows *that* an attempt ended and by which ``EndCause``; what failed inside it is a ``FailureClass``.
 ``class_of`` says what the one tells about the other.
@@ -16,7 +16,7 @@ from scheduler.core.model.lifecycle import EndCause
 
 
 class FailureClass(StrEnum):
-    """What failed. A closed list."""
+    """The cause of a failed attempt. A closed list."""
 
     INCORRECT_INPUT = "incorrect_input"  # data that is missing, broken or of another form
     SYNTAX = "syntax"  # the script cannot be read
@@ -33,7 +33,7 @@ class FailureClass(StrEnum):
     NETWORK = "network"
     STORAGE = "storage"  # the shared file system
     NODE = "node"  # the server or what runs there for us
-    PREEMPTED = "preempted"  # stopped for another job; no failure of anybody
+    PREEMPTED = "preempted"  # stopped for another job; not a failure
     UNCLASSIFIED = "unclassified"  # ended by an exit code or signal that tells nothing
 
 
@@ -133,7 +133,7 @@ PHILLY = RetryRules(stops_on_same=False, backoff_first_s=0.0, avoid_server_s=0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class RetryAfter:
     """The job goes back to its queue.
 
     Attributes:
@@ -145,7 +145,7 @@ class Retry:
     avoid_server_s: float
 
 
-class Stop(StrEnum):
+class NoRetry(StrEnum):
     """Why a job is not tried again."""
 
     SAME_FAILURE = "same_failure"  # it failed twice in a row in the same way, by its own fault
@@ -153,8 +153,8 @@ class Stop(StrEnum):
     SMOKE_RUN_FAILED = "smoke_run_failed"  # it failed in its first iterations on one GPU
 
 
-def after_failure(failed: Sequence[FailedAttempt], rules: RetryRules) -> Retry | Stop:
-    """Return what becomes of a job.
+def after_failure(failed: Sequence[FailedAttempt], rules: RetryRules) -> RetryAfter | NoRetry:
+    """Return when a job is tried again, or why it is not.
 
     Args:
         failed: Its failed attempts, newest first; at least one. A preemption is not among them.
@@ -163,14 +163,14 @@ def after_failure(failed: Sequence[FailedAttempt], rules: RetryRules) -> Retry |
     last = failed[0]
     is_own = last.failure in OWN
     if is_own and rules.stops_on_same and len(failed) > 1 and _same(last, failed[1]):
-        return Stop.SAME_FAILURE
+        return NoRetry.SAME_FAILURE
     if len(failed) > rules.most_retries:
-        return Stop.RETRIES_USED_UP
+        return NoRetry.RETRIES_USED_UP
     if is_own:
-        return Retry(backoff_s=0.0, avoid_server_s=0.0)
+        return RetryAfter(backoff_s=0.0, avoid_server_s=0.0)
     in_a_row = next((at for at, attempt in enumerate(failed) if attempt.failure in OWN), len(failed))
     pause_s = backoff_s(in_a_row - 1, first_s=rules.backoff_first_s, most_s=rules.backoff_most_s)
-    return Retry(backoff_s=pause_s, avoid_server_s=rules.avoid_server_s)
+    return RetryAfter(backoff_s=pause_s, avoid_server_s=rules.avoid_server_s)
 
 
 def _same(one: FailedAttempt, other: FailedAttempt) -> bool:
@@ -188,7 +188,7 @@ def fails_smoke_run(failure: FailureClass, rules: RetryRules) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class RetryOutcome:
     """What the failing attempts of one job cost.
 
     Attributes:
@@ -203,11 +203,11 @@ class Course:
     lost_gpu_s: float
     smoke_gpu_s: float
     pauses_s: float
-    stopped: Stop | None
+    stopped: NoRetry | None
 
 
-def course(failures: Sequence[FailedAttempt], *, num_gpus: int, rules: RetryRules) -> Course:
-    """Return what becomes of a job whose attempts fail one after the other, before one that does not.
+def retry_outcome(failures: Sequence[FailedAttempt], *, num_gpus: int, rules: RetryRules) -> RetryOutcome:
+    """Return the cost of failed attempts, one after the other, until one succeeds or the rules stop the job.
 
     Args:
         failures: Its failing attempts, oldest first. An error that never goes away is a plan with more attempts than
@@ -218,17 +218,19 @@ def course(failures: Sequence[FailedAttempt], *, num_gpus: int, rules: RetryRule
     smoked = num_gpus > 1 and rules.smoke_run_s > 0
     if smoked and failures and fails_smoke_run(failures[0].failure, rules):
         lost_s = min(failures[0].run_s, rules.smoke_run_s)
-        return Course(attempts=1, lost_gpu_s=lost_s, smoke_gpu_s=0.0, pauses_s=0.0, stopped=Stop.SMOKE_RUN_FAILED)
+        return RetryOutcome(
+            attempts=1, lost_gpu_s=lost_s, smoke_gpu_s=0.0, pauses_s=0.0, stopped=NoRetry.SMOKE_RUN_FAILED
+        )
     seen: list[FailedAttempt] = []
     pauses_s, stopped = 0.0, None
     for failure in failures:
         seen.insert(0, failure)
         decision = after_failure(seen, rules)
-        if isinstance(decision, Stop):
+        if isinstance(decision, NoRetry):
             stopped = decision
             break
         pauses_s += decision.backoff_s
-    return Course(
+    return RetryOutcome(
         attempts=len(seen),
         lost_gpu_s=num_gpus * math.fsum(attempt.run_s for attempt in seen),
         smoke_gpu_s=rules.smoke_run_s if smoked else 0.0,

@@ -1,4 +1,4 @@
-"""Where the GPU-hours went: every GPU-second of the capacity is of exactly one kind.
+"""Split the GPU-hours of the cluster by use: every GPU-second of the capacity is of exactly one kind.
 
 What is measured and what is known of leases do not agree to the second; what is certain is taken first: broken and
 allocated GPUs, then what leases say of starting, stopping and lost work, then what the devices say of the rest.
@@ -64,7 +64,7 @@ def gpu_seconds(
     changing = np.clip(reconfigure, 0.0, allocated)
     gone = np.clip(lost, 0.0, allocated - changing)
     running = allocated - changing - gone
-    # Whoever starts or saves does not compute: of the unused time that is the first part.
+    # A job that starts or saves does not compute: that is the first part of the unused time.
     idle = np.clip(allocated - busy - changing, 0.0, running)
     computing = running - idle
     share = np.divide(used, busy, out=np.ones_like(busy), where=busy > 0)

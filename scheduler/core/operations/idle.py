@@ -1,7 +1,7 @@
-"""When a job that holds GPUs makes no use of them, and what follows from it.
+"""Detect jobs that hold GPUs without using them, and decide what happens to them.
 
 Its owner is told as soon as its GPUs did nothing for as long as its queue allows. It is stopped only where the queue
-says so, a grace later, and never while it computes on its cores or makes steps: what works is left to work.
+says so, a grace later, and never while it computes on its cores or makes steps.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ GRACE_MOST_S = 900.0
 
 
 class IdleAction(StrEnum):
-    """What becomes of a job that went on without using its GPUs."""
+    """What happens to a job whose GPUs stay idle after its owner was told."""
 
     TELL = "tell"  # its owner is told, no more
     SUSPEND = "suspend"  # it writes a checkpoint and gives its GPUs back until it is resumed
@@ -22,7 +22,7 @@ class IdleAction(StrEnum):
 
 
 class IdleStep(StrEnum):
-    """What is to be done about a job now."""
+    """The next step against an idle job."""
 
     NOTHING = "nothing"
     TELL = "tell"
@@ -32,7 +32,7 @@ class IdleStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleRule:
-    """What a queue says: how long GPUs may do nothing, seconds, and what happens then."""
+    """The rule of a queue: how long GPUs may be idle, seconds, and what happens then."""
 
     after_s: float
     action: IdleAction
@@ -45,7 +45,7 @@ class IdleRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the reports said of one running job so far. Times are of one monotonic clock, seconds.
+    """The activity of one running job, from its reports. Times are of one monotonic clock, seconds.
 
     Attributes:
         heard_s: The newest report.
@@ -84,7 +84,7 @@ def seen_after(before: Seen | None, *, now_s: float, gpu_frac: float, busy_cores
 
 
 def idle_step(seen: Seen, rule: IdleRule, *, is_told: bool, now_s: float) -> IdleStep:
-    """Return what is to be done about a job whose reports are not older than SILENT_S."""
+    """Return the next step against a job whose reports are not older than SILENT_S."""
     if now_s - seen.used_s < rule.after_s:
         return IdleStep.FORGET if is_told else IdleStep.NOTHING
     if not is_told:

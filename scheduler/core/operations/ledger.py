@@ -1,7 +1,7 @@
-"""Who held what, and who lent it: GPU-hours and loans out of holdings that begin and end.
+"""Account for held and borrowed GPUs: GPU-hours and loans between queues over a range of time.
 
-A queue borrows what it holds beyond its own quota. That comes first from GPUs for which nobody has a quota, then from
-the quotas that others leave unused, from each in proportion to what it leaves.
+A queue borrows what it holds beyond its own quota. That comes first from GPUs that are in no quota, then from
+the quotas that other queues leave unused, from each in proportion to what it leaves.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from scheduler.core.model.tables import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """GPUs that were held, one row for each time that somebody did without a change.
+    """GPUs that were held, one row for each interval in which an account's number did not change.
 
     Attributes:
         account: (h,) number of the queue, from 0.
@@ -73,10 +73,10 @@ def steps_at(at_s: FloatArray, changed_at_s: FloatArray, values: FloatArray) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loans:
-    """What was lent.
+    """GPUs lent between accounts.
 
     Attributes:
-        gpu_s: (k + 1, k) GPU-seconds that each account lent to each; the last row is what nobody has a quota for.
+        gpu_s: (k + 1, k) GPU-seconds that each account lent to each; the last row is GPUs that are in no quota.
         now_gpus: (k + 1, k) GPUs lent at the end of the range.
     """
 
@@ -85,7 +85,7 @@ class Loans:
 
 
 def loans(at_s: FloatArray, held: FloatArray, quota: FloatArray, capacity: FloatArray) -> Loans:
-    """Return who lent to whom.
+    """Return what each account lent to each other.
 
     Args:
         at_s: (t,) moments, the last of them the end.
@@ -97,7 +97,7 @@ def loans(at_s: FloatArray, held: FloatArray, quota: FloatArray, capacity: Float
     total = borrowed.sum(axis=1)
     nobodys = np.minimum(total, np.maximum(0.0, capacity - quota.sum(axis=1)))
     from_others = np.minimum(total - nobodys, unused.sum(axis=1))
-    # What neither explains, such as after servers were lost, is nobody's either.
+    # What neither explains, such as after servers were lost, counts as GPUs in no quota.
     nobodys = total - from_others
     lent = unused * _over(from_others, unused.sum(axis=1))[:, None]
     lent = np.concatenate((lent, nobodys[:, None]), axis=1)

@@ -68,26 +68,6 @@ def jain_index(shares: Sequence[float]) -> float:
     return math.fsum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
 
-def finish_time_fairness(*, shared_jct_s: float, isolated_jct_s: float) -> float:
-    """Return the finish-time fairness ratio rho of one job.
-
-    Args:
-        shared_jct_s: Completion time in the shared cluster, seconds, > 0.
-        isolated_jct_s: Time on an exclusive 1/n share of the same GPU types, seconds, > 0.
-
-    Returns:
-        Dimensionless; above 1 the job is worse off than alone on its share.
-
-    Raises:
-        ValueError: If either time is not positive.
-
-    Source: Mahajan et al., "Themis", NSDI 2020, rho = T_sh / T_id.
-    """
-    if shared_jct_s <= 0 or isolated_jct_s <= 0:
-        raise ValueError(f"times must be positive: shared {shared_jct_s} s, isolated {isolated_jct_s} s")
-    return shared_jct_s / isolated_jct_s
-
-
 def isolated_time_s(
     *,
     run_s: float,

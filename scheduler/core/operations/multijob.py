@@ -1,4 +1,4 @@
-"""Searches over many configurations: early feedback, and which configurations deserve the GPUs.
+"""Rank the configurations of a search by early feedback, and choose which get the GPUs.
 
 A search runs all its configurations a little, predicts how each will end, and gives the GPUs to the promising ones.
 
@@ -78,7 +78,7 @@ def chance_of_reaching(fit: Fit, *, target: float, by_step: float) -> float:
 
 
 class Promise(StrEnum):
-    """What a configuration is worth."""
+    """Class of a configuration by its chance of reaching the target."""
 
     PROMISING = "promising"  # gets a GPU of its own
     OPPORTUNISTIC = "opportunistic"  # takes turns on the GPUs that are left
@@ -87,7 +87,7 @@ class Promise(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What becomes of the configurations of a search.
+    """The verdict on the configurations of a search.
 
     Attributes:
         threshold: p*, the chance from which a configuration is promising; above 1 when none is.
@@ -126,7 +126,7 @@ def rank(chances: Sequence[float], *, slots: int) -> Ranking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchCase:
     """A search in which one configuration reaches the target.
 
     Attributes:
@@ -146,12 +146,12 @@ class Search:
     feedback_s: float
 
 
-def found_in_order_s(search: Search) -> float:
+def found_in_order_s(search: SearchCase) -> float:
     """Return when the target is reached if configurations run to their end, one after the other on each GPU."""
     return search.winner // search.num_gpus * search.run_s + search.winner_s
 
 
-def found_by_feedback_s(search: Search) -> float:
+def found_by_feedback_s(search: SearchCase) -> float:
     """Return when the target is reached if all run for the feedback first, and then the promising ones first."""
     if search.winner_s <= search.feedback_s:
         waves = search.winner // search.num_gpus

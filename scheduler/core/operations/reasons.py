@@ -14,7 +14,7 @@ def sentence(reason: WaitReason | str, evidence: Evidence) -> str:
     Args:
         reason: Why the job waits.
         evidence: Its numbers. Where a shell knows names it adds ``queue`` (of ``queue_id``), ``other_queue`` (of
-            ``other_queue_id``) and ``job`` (who leaves); ``retry_at``, ``since`` and the like are ready texts.
+            ``other_queue_id``) and ``job`` (the one that leaves); ``retry_at``, ``since`` and the like are ready texts.
     """
     return _SENTENCES[WaitReason(reason)](evidence)
 
@@ -117,8 +117,8 @@ def _no_server(evidence: Evidence) -> str:
 
 
 def _reconfiguring(evidence: Evidence) -> str:
-    who = _name(evidence, "job", "the job that leaves")
-    return f"It has its GPUs as soon as {who} has written its checkpoint and left."
+    job = _name(evidence, "job", "the job that leaves")
+    return f"It has its GPUs as soon as {job} has written its checkpoint and left."
 
 
 def _backoff(evidence: Evidence) -> str:

@@ -1,7 +1,7 @@
-"""Times by which nine in ten jobs start: what simulated futures say, moved by how far earlier ones were off.
+"""Calibrate p90 start estimates from past errors.
 
-Futures know nothing of what did not happen lately, such as a hundred jobs that somebody submits at once, so fewer jobs
-start by their 90 % than say so. What became of earlier waits tells by how much to stretch the next ones.
+Simulated futures draw from recent history, so they miss rare events, such as a hundred jobs submitted at once, and
+fewer than 90 % of jobs start by their p90. The ratios of real to simulated waits say how far to stretch the next ones.
 """
 
 import math
@@ -29,7 +29,7 @@ def level_next(level: float, *, late: bool) -> float:
         late: Whether the job started after its bound, or has not started when that has passed.
 
     Source: Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021, equation 2, with
-    their step. Differs: the level never rises above LATE_FRAC, since nobody is promised that some are late.
+    their step. Differs: the level never rises above LATE_FRAC, since no late share is promised.
     """
     return min(LATE_FRAC, level + STEP * (LATE_FRAC - late))
 

@@ -1,4 +1,4 @@
-"""How long an epoch takes behind a cache that never evicts, how much cache is enough, and what LRU would hit.
+"""Time model of a dataset cache that never evicts: epoch time, least sufficient size, and the hit rate of LRU.
 
 Formulas only. Every epoch reads every item exactly once, in an order drawn anew. Sizes are bytes, rates bytes a second.
 
@@ -15,7 +15,7 @@ DISK_BYTES_PER_S = 500e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Where items come from.
+    """Rates of memory and disk.
 
     Attributes:
         memory_bytes_per_s: Rate at which cached items are read.
@@ -24,10 +24,6 @@ class Storage:
 
     memory_bytes_per_s: float = MEMORY_BYTES_PER_S
     disk_bytes_per_s: float = DISK_BYTES_PER_S
-
-    def shared_by(self, readers: int) -> "Storage":
-        """Return what each of so many jobs gets that read from the same disk all the time."""
-        return Storage(memory_bytes_per_s=self.memory_bytes_per_s, disk_bytes_per_s=self.disk_bytes_per_s / readers)
 
 
 def fetch_s(*, dataset_bytes: float, cache_bytes: float, storage: Storage) -> float:
@@ -63,7 +59,7 @@ def run_s(
 
 
 def enough_cache_bytes(*, prep_s: float, dataset_bytes: float, storage: Storage) -> float:
-    """Return the least cache behind which reading no longer holds the job up; more memory is worth nothing to it.
+    """Return the least cache with which reading no longer slows the job; more has no effect.
 
     +inf when not even memory is fast enough.
     """
@@ -73,18 +69,6 @@ def enough_cache_bytes(*, prep_s: float, dataset_bytes: float, storage: Storage)
     if behind_s <= 0:
         return 0.0
     return behind_s / (1 / storage.disk_bytes_per_s - 1 / storage.memory_bytes_per_s)
-
-
-def needed_disk_bytes_per_s(
-    *, prep_s: float, dataset_bytes: float, cache_bytes: float, memory_bytes_per_s: float
-) -> float:
-    """Return the least rate of the disk behind which reading does not hold the job up; +inf when no rate is enough."""
-    cached_bytes = min(cache_bytes, dataset_bytes)
-    left_s = prep_s - cached_bytes / memory_bytes_per_s
-    missed_bytes = dataset_bytes - cached_bytes
-    if missed_bytes == 0:
-        return 0.0
-    return missed_bytes / left_s if left_s > 0 else math.inf
 
 
 def lru_hit_frac(cached_frac: float) -> float:
@@ -100,7 +84,7 @@ def lru_hit_frac(cached_frac: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
-    """What holds a job up, as shares of its GPU's time.
+    """Stalls of a job, as shares of its GPU's time.
 
     Attributes:
         speed_items_per_s: Its steady speed.

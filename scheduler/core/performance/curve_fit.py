@@ -1,4 +1,4 @@
-"""How long a training still has to run, from its losses so far."""
+"""Predict from the losses so far when a training converges (Optimus)."""
 
 import math
 from collections.abc import Sequence
@@ -31,17 +31,6 @@ class LossCurve:
         """Return the loss after so many epochs."""
         reciprocal = self.falling * epoch + self.start
         return self.floor + (1.0 / reciprocal if reciprocal else math.inf)
-
-    def settled_at(self, decrease: float) -> int:
-        """Return the first epoch after which one more lowers the loss by at most ``decrease``, > 0."""
-        if not self.falling:
-            return 0
-        # 1/x - 1/(x + f) <= d, with x the reciprocal at the epoch, has the root of a quadratic as its bound.
-        root = (-self.falling + math.sqrt(self.falling**2 + 4 * self.falling / decrease)) / 2
-        epoch = max(0, math.ceil((root - self.start) / self.falling) - 1)
-        while self.loss(epoch) - self.loss(epoch + 1) > decrease:
-            epoch += 1
-        return epoch
 
 
 def without_outliers(losses: Sequence[float]) -> FloatArray:

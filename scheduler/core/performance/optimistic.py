@@ -1,4 +1,4 @@
-"""How a job reacts to cores and memory, from rates at a few core counts and a model of its reading.
+"""Model the sensitivity of a job to cores and memory, from rates at a few core counts and a model of its reading.
 
 Cores are measured, memory is not: how long an epoch waits for items follows from the size of the dataset, the cache
 that the memory leaves room for, and the rates of storage and memory (``cache_model.py``).
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s
 
-# Rates so near to the best are the best: nobody is given cores for the noise of a measurement.
+# Rates so near to the best are the best: no job is given cores for the noise of a measurement.
 FLAT_FRAC = 0.03
 CACHE_STEPS = 10
 MOST_ROWS = 64
@@ -21,7 +21,7 @@ MOST_ROWS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a job reads.
+    """The dataset that a job reads, and its storage.
 
     Attributes:
         bytes_per_step: Raw items of one step.

@@ -1,4 +1,4 @@
-"""Demands of jobs over GPUs, cores and memory at once: dominant shares, alignment with servers, order by users.
+"""Compare demands over several resources: dominant shares, alignment with servers, order by groups (DRF, Tetris).
 
 Arrays have the axis of resources last: GPUs, cores, bytes.
 """
@@ -75,7 +75,7 @@ def shares_before(
 ) -> FloatArray:
     """Return (n,) the dominant share of a job's group just before the job gets what it asks for.
 
-    Whoever takes jobs by this key, smallest first, always serves the group that has least: progressive filling.
+    Taking jobs by this key, smallest first, always serves the group that holds least: progressive filling.
 
     Args:
         held: (n, r) what each job asks for, already divided by the weight of its group.

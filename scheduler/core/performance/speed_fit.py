@@ -1,4 +1,4 @@
-"""Steps a second of a parameter-server job by its servers and workers, fitted to measured points."""
+"""Fit the steps a second of a parameter-server job to measured numbers of servers and workers (Optimus)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

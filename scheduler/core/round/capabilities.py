@@ -100,6 +100,15 @@ class FillsGroups(Protocol):
 
 
 @runtime_checkable
+class ReadsPriority(Protocol):
+    """A policy whose order depends on the priorities of jobs; pages tell users whether a new priority counts now."""
+
+    @property
+    def reads_priority(self) -> bool:
+        """Return whether it does with the present options."""
+
+
+@runtime_checkable
 class MayBackfill(Protocol):
     """A policy under which it is an option whether jobs may overtake others of their queue."""
 

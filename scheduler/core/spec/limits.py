@@ -1,4 +1,4 @@
-"""How large a job spec may be. Each number is in the JSON Schema and in the sentence of its refusal."""
+"""Limits of a job spec; the JSON Schema and the error messages state the same numbers."""
 
 import re
 

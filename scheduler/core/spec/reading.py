@@ -1,4 +1,4 @@
-"""Reads single fields out of untrusted data; every bad field is one entry with a plain sentence, and reading goes on.
+"""Read fields of untrusted data one by one; each bad field becomes one error entry, and reading goes on.
 
 A bad field yields its default, so that one pass finds everything that is wrong.
 """
@@ -61,7 +61,7 @@ def is_storable(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Reader:
+class FieldReader:
     """Collects what is wrong while the fields of one input are read."""
 
     errors: list[FieldError] = field(default_factory=list)
@@ -201,7 +201,7 @@ class Reader:
 
 
 def _unknown(key: object, known: list[str] | None, label: str) -> str:
-    """Return the sentence about a key that nobody reads."""
+    """Return the sentence about an unknown key."""
     if known is None:
         return f"{quoted(key)} cannot be a key: keys are text."
     near = difflib.get_close_matches(str(key)[:120], known, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""The JSON Schema of a job spec, for REST docs, editors and the form. Ranges come from ``spec_limits``."""
+"""The JSON Schema of a job spec, for REST docs, editors and the form. Ranges come from ``limits.py``."""
 
 import re
 from typing import Any

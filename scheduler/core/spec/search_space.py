@@ -1,4 +1,4 @@
-"""Search spaces of experiments: which parameters vary, over what, and how a job's spec becomes that of a configuration.
+"""Search spaces of experiments: read the parameters that vary, and fill their values into a job's spec.
 
 Pure. Which values are tried next is chosen in ``services/jobs/suggestions.py``.
 """

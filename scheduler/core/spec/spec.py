@@ -1,4 +1,4 @@
-"""The job spec: what a user asks for. Parses and checks it; writes it back with every default filled in.
+"""Parse and check the job spec that a user submits; write it back with every default filled in.
 
 Equal jobs give equal stored specs, whether they came as YAML, JSON or a form. What depends on the cluster (does the
 queue exist, is any server large enough) is checked by ``scheduler/services/jobs/actions.py``.
@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec import limits as limit
-from scheduler.core.spec.reading import Reader, pointer_step, quoted, shown
+from scheduler.core.spec.reading import FieldReader, pointer_step, quoted, shown
 from scheduler.core.spec.schema import job_spec_schema
 from scheduler.core.spec.units import format_duration, format_size
 
@@ -141,7 +141,7 @@ class JobSpec:
 
         For callers that check more (queue, capacity) and want to show everything that is wrong at once.
         """
-        reader = Reader()
+        reader = FieldReader()
         if not isinstance(data, Mapping):
             reader.bad("", "type", f"A job is a mapping of keys to values, not {quoted(data)}.")
             return JobSpec(name="", queue="", command=()), reader.errors
@@ -183,7 +183,7 @@ class JobSpec:
         }
 
 
-def _read_job(reader: Reader, data: Mapping[str, object]) -> JobSpec:
+def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
     """Read every field; a bad one is an entry of the reader and has its default in the spec."""
     _read_version(reader, data.get("apiVersion"))
     return JobSpec(
@@ -202,7 +202,7 @@ def _read_job(reader: Reader, data: Mapping[str, object]) -> JobSpec:
     )
 
 
-def _read_version(reader: Reader, value: object) -> None:
+def _read_version(reader: FieldReader, value: object) -> None:
     if value is None:
         reader.bad("/apiVersion", "required", f"apiVersion is required: {limit.API_VERSION}.")
     elif value != limit.API_VERSION:
@@ -210,7 +210,7 @@ def _read_version(reader: Reader, value: object) -> None:
 
 
 def _read_required(
-    reader: Reader, value: object, pointer: str, label: str, longest: int, *, names: bool = False
+    reader: FieldReader, value: object, pointer: str, label: str, longest: int, *, names: bool = False
 ) -> str:
     if value is None or value == "":
         reader.bad(pointer, "required", f"{label} is required.")
@@ -220,7 +220,7 @@ def _read_required(
     return reader.text(value, pointer, label=label, longest_bytes=longest, pattern=pattern, right=right)
 
 
-def _read_command(reader: Reader, value: object) -> tuple[str, ...]:
+def _read_command(reader: FieldReader, value: object) -> tuple[str, ...]:
     example = '["python", "train.py"]'
     if value is None or value == []:
         reader.bad("/command", "required", f"command is required: a list of words such as {example}.")
@@ -242,7 +242,7 @@ def _read_command(reader: Reader, value: object) -> tuple[str, ...]:
     return words
 
 
-def _read_files(reader: Reader, value: object) -> dict[str, str]:
+def _read_files(reader: FieldReader, value: object) -> dict[str, str]:
     data = reader.mapping(value, "/files", label="files", keys=None)
     reader.count("/files", "files", data, limit.FILES)
     files = {}
@@ -257,7 +257,7 @@ def _read_files(reader: Reader, value: object) -> dict[str, str]:
     return files
 
 
-def _read_env(reader: Reader, value: object) -> dict[str, str]:
+def _read_env(reader: FieldReader, value: object) -> dict[str, str]:
     data = reader.mapping(value, "/env", label="env", keys=None)
     reader.count("/env", "env", data, limit.ENV_ENTRIES)
     env = {}
@@ -274,7 +274,7 @@ def _read_env(reader: Reader, value: object) -> dict[str, str]:
     return env
 
 
-def _read_labels(reader: Reader, value: object) -> dict[str, str]:
+def _read_labels(reader: FieldReader, value: object) -> dict[str, str]:
     data = reader.mapping(value, "/labels", label="labels", keys=None)
     reader.count("/labels", "labels", data, limit.LABELS)
     labels = {}
@@ -288,7 +288,7 @@ def _read_labels(reader: Reader, value: object) -> dict[str, str]:
     return labels
 
 
-def _read_resources(reader: Reader, value: object) -> Resources:
+def _read_resources(reader: FieldReader, value: object) -> Resources:
     data = reader.mapping(value, "/resources", label="resources", keys=RESOURCE_KEYS)
     cpus, memory = data.get("cpus"), data.get("memory")
     gpus = reader.whole(data.get("gpus"), "/resources/gpus", "GPUs", limit.GPUS, default=1)
@@ -312,13 +312,13 @@ def _read_resources(reader: Reader, value: object) -> Resources:
 
 
 def _read_bound(
-    reader: Reader, data: Mapping[str, object], name: str, limits: tuple[int, int], gpus: int
+    reader: FieldReader, data: Mapping[str, object], name: str, limits: tuple[int, int], gpus: int
 ) -> int | None:
     bound = reader.whole(data.get(name), f"/resources/{name}", name, limits, default=gpus)
     return None if bound == gpus else bound
 
 
-def _read_schedule(reader: Reader, value: object) -> Schedule:
+def _read_schedule(reader: FieldReader, value: object) -> Schedule:
     data = reader.mapping(value, "/schedule", label="schedule", keys=("priority", "preemptible", "max_duration"))
     longest, preemptible = data.get("max_duration"), data.get("preemptible")
     return Schedule(
@@ -332,7 +332,7 @@ def _read_schedule(reader: Reader, value: object) -> Schedule:
     )
 
 
-def _read_checkpoint(reader: Reader, value: object) -> Checkpoint:
+def _read_checkpoint(reader: FieldReader, value: object) -> Checkpoint:
     data = reader.mapping(value, "/checkpoint", label="checkpoint", keys=("grace",))
     grace_s = reader.duration(
         data.get("grace"), "/checkpoint/grace", "checkpoint grace", limit.GRACE_S, default=limit.DEFAULT_GRACE_S
@@ -340,12 +340,12 @@ def _read_checkpoint(reader: Reader, value: object) -> Checkpoint:
     return Checkpoint(grace_s=grace_s)
 
 
-def _read_retry(reader: Reader, value: object) -> Retry:
+def _read_retry(reader: FieldReader, value: object) -> Retry:
     data = reader.mapping(value, "/retry", label="retry", keys=("max",))
     return Retry(max=reader.whole(data.get("max"), "/retry/max", "retry max", limit.RETRIES, default=4))
 
 
-def _read_progress(reader: Reader, value: object) -> Progress:
+def _read_progress(reader: FieldReader, value: object) -> Progress:
     data = reader.mapping(value, "/progress", label="progress", keys=("total_steps", "stall", "early_stop"))
     steps, stall, early_stop = data.get("total_steps"), data.get("stall"), data.get("early_stop")
     return Progress(
@@ -361,7 +361,7 @@ def _read_progress(reader: Reader, value: object) -> Progress:
     )
 
 
-def _read_profile(reader: Reader, value: object) -> str:
+def _read_profile(reader: FieldReader, value: object) -> str:
     if value is None:
         return ""
     return reader.text(value, "/profile", label="profile", longest_bytes=limit.NAME_CHARS)

@@ -13,7 +13,7 @@ NOTHING = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
-    """What one bidder would do with so many more GPUs.
+    """The value of more GPUs to one bidder.
 
     Attributes:
         num_gpus: GPUs, ascending, the first 0.
@@ -42,7 +42,7 @@ class Award:
 
 
 def award(bids: Sequence[Bid], num_gpus: int) -> Award:
-    """Return who gets how many of ``num_gpus``.
+    """Return how many of ``num_gpus`` each bidder gets.
 
     Exact for any number of bidders: the best product with 0 .. ``num_gpus`` GPUs is built up bidder by bidder from both
     ends, and what the others would do without a bidder is a meeting of the two. Of equal products the one that gives

@@ -1,4 +1,4 @@
-"""Spare GPUs one by one, each to the winner of a knock-out between two jobs at a time (AFS).
+"""Give out spare GPUs one by one, each to the winner of a knock-out between pairs of jobs (AFS).
 
 The first job of the pool meets the second, the winner the third, and so on; the last winner gets the GPU. Which of two
 wins depends on how much faster one more GPU makes either, and on which of them is expected to end first. The relation
@@ -25,8 +25,8 @@ _MOST_CURVES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """How the later job of the pool beats the champion.
+class KnockOutRule:
+    """When the later job of the pool beats the champion.
 
     With ``p`` the speed now and ``p'`` with one more GPU, ``gain`` is ``(p' - p) / p'`` and ``rise`` ``(p' - p) / p``.
 
@@ -41,13 +41,20 @@ class Rule:
 
 
 def knock_out(
-    curves: Curves, rule: Rule, *, lengths: FloatArray, pool: IntArray, gpus: IntArray, most: IntArray, spare: int
+    curves: Curves,
+    rule: KnockOutRule,
+    *,
+    lengths: FloatArray,
+    pool: IntArray,
+    gpus: IntArray,
+    most: IntArray,
+    spare: int,
 ) -> IntArray:
-    """Return (n,) GPUs of each job after the spare ones were given out; nobody gets one that makes it no faster.
+    """Return (n,) GPUs of each job after the spare ones were given out; no job gets one that makes it no faster.
 
     Args:
         curves: Throughput of the jobs.
-        rule: Who wins.
+        rule: Which of two jobs wins.
         lengths: (n,) remaining time on one GPU, or any other key by which the shorter of two jobs is told.
         pool: Rows of the jobs that take part, in the order in which they meet.
         gpus: (n,) GPUs of each job before, at least 1 in the pool.
@@ -77,16 +84,16 @@ def knock_out(
 def _bounds(
     table: SpeedTable, curve: IntArray, gpus: IntArray, room: IntArray, spare: int, *, ties: bool
 ) -> tuple[IntArray, IntArray]:
-    """Return the GPUs that each job gets whoever is the shorter, and the most that it may get.
+    """Return the GPUs that each job gets whichever of two is the shorter, and the most that it may get.
 
     A step of a job, from some count to one more, beats another step outright where its gain is above the other's rise;
     with ``ties`` also where equal. Where all steps above some gain do so to all the others, none of the others is taken
-    before they are, and who waits with one of the others decides nothing until then.
+    before they are, and which jobs compete for the others decides nothing until then.
     """
     used, row = numbered(curve)
     if len(used) > _MOST_CURVES:
         return gpus, room
-    # The least gain up to each count, since who takes a step has taken those before it.
+    # The least gain up to each count, since a job takes its steps in order.
     floor = np.minimum.accumulate(table.gain[used], axis=1)
     num_jobs = _coming_by(row, gpus, room, len(used), table)[:, :-1]
     steps = num_jobs > 0
@@ -161,7 +168,7 @@ class _Kinds:
 
 
 class _Pool:
-    """The jobs that can grow, as bits: the first to meet is the highest bit, so that who meets next is a bit length.
+    """The jobs that can grow, as bits: the first to meet is the highest bit, so that the next to meet is a bit length.
 
     Jobs are compared in two respects, by what one more GPU does and by how short they are. Each is cut into ``_GRADES``
     grades, and the jobs that reach a grade are the bits of one number, so that all are compared at once; within a grade
@@ -169,7 +176,13 @@ class _Pool:
     """
 
     def __init__(
-        self, table: SpeedTable, rule: Rule, lengths: FloatArray, curve: IntArray, gpus: IntArray, room: IntArray
+        self,
+        table: SpeedTable,
+        rule: KnockOutRule,
+        lengths: FloatArray,
+        curve: IntArray,
+        gpus: IntArray,
+        room: IntArray,
     ) -> None:
         curve, gpus, room, short = curve[::-1], gpus[::-1], room[::-1], -lengths[::-1]
         self._kinds = kinds = _Kinds.of(table, curve, gpus, room, ties=rule.ties_to_later)
@@ -196,10 +209,10 @@ class _Pool:
         keen, short = self._keen, self._short
         playing = (1 << len(left)) - 1
         below = _below(len(left) + -len(left) % _PLACES)
-        # Everyone who was champion before, the last one last: with those after the next one who may beat him, and with
+        # Every former champion, the latest last: with the jobs after the next one that may beat it, and with
         # what they have to come up to.
         champions: list[tuple[int, int, int, int, int]] = []
-        seen = champion = len(left) - 1  # who comes up to and with the one seen need not be looked at again
+        seen = champion = len(left) - 1  # jobs that come up to the one seen, and itself, need not be looked at again
         is_known, is_alone = False, False
         for _ in repeat(None, spare):
             if not is_known:
@@ -250,12 +263,12 @@ class _Pool:
                         short[old] ^= bit
             is_known = False
             if champions:
-                # Up to the place of the winner nobody changed: it meets the champion before it once more.
+                # Up to the place of the winner no job changed: it meets the champion before it once more.
                 before_it, known, outright, nearly, length = champions[-1]
                 if reached < nearly or (reached < outright and shortness[seen] <= length):
                     champion, later = before_it, known
                     champions.pop()
-                    # Nobody else changed either where it won alone: who may beat this one is still known.
+                    # No other job changed either where it won alone: the jobs that may beat this one are still known.
                     is_known, is_alone = is_alone, False
         grown: IntArray = (self._left - left)[::-1]
         return grown

@@ -1,4 +1,4 @@
-"""Leases: a job holds its GPUs for a while; when that is over, it has to win them again."""
+"""Leases: a job keeps its GPUs until its lease ends, and must then win them again."""
 
 import math
 

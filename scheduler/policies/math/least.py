@@ -1,4 +1,4 @@
-"""The least share first: every job that can get it, before anybody gets more."""
+"""Give every job its least share, as far as they fit, before any job gets more."""
 
 import numpy as np
 

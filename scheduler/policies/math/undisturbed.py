@@ -1,4 +1,4 @@
-"""Whether anything has happened since GPUs were shared out, told from who holds what; nothing has to be remembered."""
+"""Tell from what jobs hold whether any arrived or ended since GPUs were shared out; nothing has to be remembered."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from scheduler.core.performance.curves import Curves
 def undisturbed_shares(snapshot: Snapshot, curves: Curves, num_gpus: int) -> IntArray | None:
     """Return (n,) the GPUs that jobs hold where none arrived or ended since they got them; else None.
 
-    A job that arrived holds none. One that ended leaves GPUs that others can use, and where nobody can, everybody has
+    A job that arrived holds none. One that ended leaves GPUs that others can use, and where no job can, each has
     as many as help. Servers that came or went change the sum.
 
     Args:
@@ -26,6 +26,6 @@ def undisturbed_shares(snapshot: Snapshot, curves: Curves, num_gpus: int) -> Int
         return None
     last_helps = curves.table.gain[curves.row, held - 1] > 0
     if not (last_helps | (held == jobs.min_gpus)).all():
-        return None  # these policies give nobody a GPU that does not help: another one shared them out
+        return None  # these policies give no job a GPU that does not help: another policy shared them out
     useful = np.minimum(jobs.max_gpus, curves.table.stop[curves.row, held])
     return None if idle and bool((useful > held).any()) else held

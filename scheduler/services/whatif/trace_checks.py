@@ -18,8 +18,6 @@ HEAD_BYTES = 1024 * 1024
 # A month of a million jobs has about 100 MB. Text seldom packs better than 20 to 1.
 MOST_UNPACKED_BYTES = 1024 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
-# Formats whose rows stand one under another: a file that is cut after a row can be read.
-_WHOLE_ONLY = frozenset({"philly-json", "parquet"})
 
 
 def unpacked_checked(path: Path) -> None:
@@ -61,7 +59,7 @@ def head_checked(path: Path, *, name: str) -> None:
         formats = ", ".join(READERS)
         raise _refused("format", f"It begins like none of the formats that are read: {formats}.")
     if not is_whole:
-        if _WHOLE_ONLY.intersection(fitting):
+        if any(READERS[name].whole_only for name in fitting):
             return
         head = head[: head.rfind(b"\n") + 1]
     content = io.BytesIO(head)

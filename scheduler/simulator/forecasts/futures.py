@@ -1,7 +1,7 @@
-"""When waiting jobs start: the cluster simulated forward from a snapshot, many times, each time with other chance.
+"""Estimate when waiting jobs start: simulate the cluster forward from a snapshot many times, with different draws.
 
-What is not known is drawn: how long jobs still run, and who else will submit what. Each future is one replay with the
-decision that rules the live cluster; the starts of a job over all futures are its estimate.
+What is not known is drawn: how long jobs still run, and which jobs will be submitted. Each future is one replay with
+the decision that rules the live cluster; the starts of a job over all futures are its estimate.
 """
 
 import math
@@ -21,13 +21,13 @@ from scheduler.simulator.state.begun import Begun, jobs_of
 
 # Fewer submissions tell nothing of how many will follow.
 LEAST_SUBMITTED = 5
-# Later ones hardly matter to who waits now, and cost time.
+# Later ones hardly matter to the jobs that wait now, and cost time.
 MOST_ARRIVALS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What was submitted lately, one row each; what will be is drawn from it.
+    """Recent submissions, one row each; future ones are drawn from them.
 
     Attributes:
         over_s: Length of the time in which it was, seconds.
@@ -102,11 +102,11 @@ def outlook(
     """
     jobs = snapshot.jobs
     waiting = np.flatnonzero(~jobs.running) if of is None else of
-    like = like_whom(submitted, Draws(seed, "like whom"))
-    nobody = np.zeros(0, dtype=np.int64)
+    like = template_rows(submitted, Draws(seed, "like whom"))
+    no_rows = np.zeros(0, dtype=np.int64)
     run_times = RunTimes(
-        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else nobody)),
-        owner=np.concatenate((owner, submitted.owner[like] if submitted else nobody)),
+        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
+        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
         run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
         left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
         ended=ended,
@@ -133,8 +133,8 @@ def outlook(
     return Outlook(rows=waiting, starts_s=starts_s, unknown=False, cut=len(found) < futures)
 
 
-def like_whom(submitted: Submitted | None, draws: Draws, *, most: int = MOST_ARRIVALS) -> IntArray:
-    """Return rows of what was submitted lately, one for each job that may come: it will be like that one."""
+def template_rows(submitted: Submitted | None, draws: Draws, *, most: int = MOST_ARRIVALS) -> IntArray:
+    """Return a row of ``submitted`` for each job that may come, which is made like that one."""
     if submitted is None or len(submitted) < LEAST_SUBMITTED or submitted.over_s <= 0:
         return np.zeros(0, dtype=np.int64)
     return (draws.uniform(most) * len(submitted)).astype(np.int64)
@@ -147,7 +147,7 @@ def coming_jobs(
 
     Args:
         submitted: What was submitted lately.
-        like: Rows of it, see ``like_whom``.
+        like: Rows of it, see ``template_rows``.
         run_s: (c,) run time of each, seconds.
         now_s: When the future begins.
         horizon_s: How far it goes.

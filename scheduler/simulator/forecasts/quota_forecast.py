@@ -1,7 +1,7 @@
-"""What a change of quotas does to everybody: the live state replayed forward twice in each future, as is and changed.
+"""Forecast what a change of quotas does to every queue: replay the live state forward with present and changed quotas.
 
-Both replays of a future meet the same chance (how long jobs still run, who submits what), so that what differs between
-them is the work of the change. The decision is the one that rules the live cluster.
+Both replays of a future use the same draws (how long jobs still run, which jobs are submitted), so that they differ by
+the effect of the change alone. The decision is the one that rules the live cluster.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, like_whom
+from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, template_rows
 from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
@@ -29,7 +29,7 @@ MOST_COMING = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFigures:
-    """What is expected of the jobs of one queue.
+    """Expected waits and preemptions of the jobs of one queue.
 
     Attributes:
         jobs: Jobs that wait now or come, a future.
@@ -66,7 +66,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
-    """How a replay goes: its configuration, how far, with which rounds, and for how much CPU time of this thread."""
+    """Settings of a replay: its configuration, how far, with which rounds, and for how much CPU time of this thread."""
 
     config: SchedulerConfig
     horizon_s: float
@@ -76,7 +76,7 @@ class _Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What one replay showed: of each job that waited its queue, its wait in seconds, whether it started; by queue
+    """Findings of one replay: of each job that waited its queue, its wait in seconds, whether it started; by queue
     how often jobs were stopped.
     """
 
@@ -120,7 +120,7 @@ def forecast(
         seed: Of what is drawn.
     """
     jobs = snapshot.jobs
-    like = like_whom(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
+    like = template_rows(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
     run_times = _run_times(snapshot, owner, submitted, like, ended)
     unknown = int(np.count_nonzero(~run_times.is_known))
     if unknown:
@@ -161,10 +161,10 @@ def _run_times(
     snapshot: Snapshot, owner: IntArray, submitted: Submitted | None, like: IntArray, ended: Ended
 ) -> RunTimes:
     """Return how long the jobs of the snapshot still run, and after them those that may come."""
-    jobs, nobody = snapshot.jobs, np.zeros(0, dtype=np.int64)
+    jobs, no_rows = snapshot.jobs, np.zeros(0, dtype=np.int64)
     return RunTimes(
-        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else nobody)),
-        owner=np.concatenate((owner, submitted.owner[like] if submitted else nobody)),
+        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
+        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
         run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
         left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
         ended=ended,

@@ -1,4 +1,4 @@
-"""How long jobs still run, drawn again and again: what is not known is given a spread instead of a number.
+"""Draw how long jobs still run, as a distribution instead of one number.
 
 A job that reports its rate and its length goes on at about that rate. Of the others only what ended before tells
 something: the jobs of the same owner in the same queue, else of the queue, else of the cluster.
@@ -13,7 +13,7 @@ from scheduler.core.model.tables import FloatArray, IntArray
 from scheduler.simulator.draws import Draws
 
 # Jobs that must have ended before a group is asked: a few tell nothing of how long the longest are. The whole cluster
-# is asked sooner, since there is nobody else to ask.
+# is asked sooner, since no other group is left.
 LEAST_ENDED = 30
 LEAST_ENDED_OF_ALL = 5
 # Deviation of the logarithm of a reported time left: rates of training jobs change by about a tenth.

@@ -20,7 +20,7 @@ from scheduler.simulator.state.begun import Begun
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.tally import Tally
-from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.waits import WaitTimes
 from scheduler.simulator.state.world import Costs, Retries, World
 
 # Rounds planned between two calls of ``progress``, or looks at the clock.
@@ -197,7 +197,7 @@ class _Replay:
         round_s: float | None,
         beat_s: float | None,
         skip: bool,
-        noted: tuple[Waits, WholeRounds] | None,
+        noted: tuple[WaitTimes, WholeRounds] | None,
     ) -> None:
         self._world, self._planner, self._skip = world, planner, skip
         self._round_s, self._beat_s = round_s, beat_s

@@ -6,10 +6,10 @@ from scheduler.core.model.tables import NO_ROW, FloatArray
 from scheduler.core.operations.metrics import isolated_time_s
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Records
-from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.waits import WaitTimes
 
 
-def records_of(columns: Columns, now_s: float, *, num_gpus: int, waits: Waits | None) -> Records:
+def records_of(columns: Columns, now_s: float, *, num_gpus: int, waits: WaitTimes | None) -> Records:
     """Return the records; ``num_gpus`` are those of the cluster, ``waits`` None where reasons were not noted."""
     for row in columns.active.tolist():
         columns.settle(row, now_s)

@@ -14,7 +14,7 @@ from scheduler.core.model.tables import Placements, QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.state.columns import Columns
-from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.waits import WaitTimes
 from scheduler.simulator.state.world import World
 
 _COLUMNS = (
@@ -65,7 +65,14 @@ def _digest(parts: Iterable[object]) -> str:
 
 
 def save(
-    path: Path, world: World, *, setting: Setting, waits: Waits | None, round_at_s: float, planned: int, digest: bytes
+    path: Path,
+    world: World,
+    *,
+    setting: Setting,
+    waits: WaitTimes | None,
+    round_at_s: float,
+    planned: int,
+    digest: bytes,
 ) -> None:
     """Write the state; the next round is at ``round_at_s``. The file appears whole or not at all."""
     columns, held = world.columns, placements(world.seats)
@@ -89,7 +96,7 @@ def save(
     partial.replace(path)
 
 
-def load(path: Path, world: World, *, setting: Setting, waits: Waits | None) -> tuple[float, int, bytes]:
+def load(path: Path, world: World, *, setting: Setting, waits: WaitTimes | None) -> tuple[float, int, bytes]:
     """Bring the world to the saved state; return the time of the next round, rounds planned, and the digest.
 
     Raises:

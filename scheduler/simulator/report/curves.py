@@ -1,7 +1,7 @@
-"""Curves of a replay, small enough to draw: the numbers behind a report, with the rule by which each was thinned.
+"""Curves of a replay, small enough to draw.
 
-Nothing here invents a point. Distributions are thinned to ranks, courses over time to equal intervals whose value is
-the mean over the interval, and the picture of who was where is cut at a moment, never thinned.
+No point is invented: distributions are thinned to ranks, courses over time to equal intervals whose value is the mean
+over the interval, and the picture of placements is cut at a moment, never thinned.
 """
 
 import math
@@ -29,7 +29,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gang:
+class JobGroup:
     """Jobs of about one size, or of one queue.
 
     Attributes:
@@ -66,7 +66,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class GanttBar:
     """A job on GPUs of a server: ``height`` lanes from ``lane`` on."""
 
     job: int
@@ -79,7 +79,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gantt:
-    """Who was on the first servers until ``until_s``; all bars of that time, whole or cut at its end.
+    """Jobs on the first servers until ``until_s``; all bars of that time, whole or cut at its end.
 
     Attributes:
         bars: By begin.
@@ -89,7 +89,7 @@ class Gantt:
         use: Allocated GPUs of the whole cluster, means over equal intervals of that time; empty when not noted.
     """
 
-    bars: tuple[Bar, ...]
+    bars: tuple[GanttBar, ...]
     num_servers: int
     from_s: float
     until_s: float
@@ -106,7 +106,7 @@ def curve(values: FloatArray) -> Curve:
     return Curve(value=ranked[ranks], share=(ranks + 1) / len(ranked))
 
 
-def waits_by_gang(records: Records) -> list[Gang]:
+def waits_by_gang(records: Records) -> list[JobGroup]:
     """Return the waits of finished jobs by size, in powers of two."""
     finished = np.isfinite(records.end_s)
     tops = 2 ** np.ceil(np.log2(np.maximum(1, records.num_gpus))).astype(np.int64)
@@ -116,18 +116,18 @@ def waits_by_gang(records: Records) -> list[Gang]:
         waits = sorted(records.queueing_s[here].tolist())
         sizes = records.num_gpus[here]
         label = str(top) if int(sizes.min()) == top else f"{top // 2 + 1}-{top}"
-        gangs.append(Gang(label=label, jobs=len(waits), p50_s=percentile(waits, 0.5), p90_s=percentile(waits, 0.9)))
+        gangs.append(JobGroup(label=label, jobs=len(waits), p50_s=percentile(waits, 0.5), p90_s=percentile(waits, 0.9)))
     return gangs
 
 
-def waits_by_queue(records: Records, names: Sequence[str]) -> list[Gang]:
+def waits_by_queue(records: Records, names: Sequence[str]) -> list[JobGroup]:
     """Return the waits of finished jobs of each queue, in order; zeros for a queue in which none finished."""
     finished = np.isfinite(records.end_s)
     found = []
     for row, name in enumerate(names):
         waits = sorted(records.queueing_s[finished & (records.queue == row)].tolist())
         p50_s, p90_s = (percentile(waits, share) if waits else 0.0 for share in (0.5, 0.9))
-        found.append(Gang(label=name, jobs=len(waits), p50_s=p50_s, p90_s=p90_s))
+        found.append(JobGroup(label=name, jobs=len(waits), p50_s=p50_s, p90_s=p90_s))
     return found
 
 
@@ -169,7 +169,7 @@ def room_share(series: Series, gang: int) -> float:
 def gantt(
     outcome: Outcome, stays: Stays, server_gpus: Sequence[int], *, num_servers: int, series: Series | None = None
 ) -> Gantt:
-    """Return who was on the first servers, until so many bars are drawn that no more can be told apart."""
+    """Return the jobs on the first servers, until so many bars are drawn that no more can be told apart."""
     num_servers = min(num_servers, len(server_gpus))
     order = np.lexsort((stays.job, stays.begin_s))
     order = order[stays.server[order] < num_servers]
@@ -197,7 +197,7 @@ def _use(series: Series, from_s: float, until_s: float) -> tuple[float, ...]:
     return tuple(round(value, 2) for value in means.tolist())
 
 
-def _lanes(free: list[float], job: int, server: int, num_gpus: int, begin_s: float, end_s: float) -> list[Bar]:
+def _lanes(free: list[float], job: int, server: int, num_gpus: int, begin_s: float, end_s: float) -> list[GanttBar]:
     """Return bars on lanes that are free, in as few pieces as they allow; jobs that share GPUs lie over each other."""
     open_lanes = [lane for lane, until_s in enumerate(free) if until_s <= begin_s]
     if len(open_lanes) < num_gpus:
@@ -211,7 +211,8 @@ def _lanes(free: list[float], job: int, server: int, num_gpus: int, begin_s: flo
         else:
             bars.append([lane])
     return [
-        Bar(job=job, server=server, lane=piece[0], height=len(piece), begin_s=begin_s, end_s=end_s) for piece in bars
+        GanttBar(job=job, server=server, lane=piece[0], height=len(piece), begin_s=begin_s, end_s=end_s)
+        for piece in bars
     ]
 
 

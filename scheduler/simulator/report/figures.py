@@ -1,4 +1,4 @@
-"""What a report shows of one replay: figures and curves, small enough to be stored as JSON."""
+"""The figures and curves of one replay, small enough to be stored as JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ import numpy as np
 
 from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.report.curves import (
-    Bar,
     Course,
     Curve,
-    Gang,
     Gantt,
+    GanttBar,
+    JobGroup,
     course,
     curve,
     gantt,
@@ -39,7 +39,7 @@ class Figures:
         gangs: Waits by size.
         course: The cluster over time; None when it was not noted.
         room_share: Share of the time in which one server could take a gang as wide as the widest; NaN without times.
-        gantt: Who was on the first servers; None when it was not noted.
+        gantt: Jobs on the first servers; None when not noted.
         bar_names, bar_queues, bar_gpus: Name, queue (row) and GPUs asked for of the job of each bar.
         queue_names: By row.
         server_gpus: GPUs of each server.
@@ -51,7 +51,7 @@ class Figures:
     summary: Summary
     jct: Curve
     rho: Curve
-    gangs: Sequence[Gang]
+    gangs: Sequence[JobGroup]
     course: Course | None
     room_share: float
     gantt: Gantt | None
@@ -61,7 +61,7 @@ class Figures:
     queue_names: Sequence[str]
     server_gpus: Sequence[int]
     queue_quotas: Sequence[int] = ()
-    queue_waits: Sequence[Gang] = ()
+    queue_waits: Sequence[JobGroup] = ()
     server_names: Sequence[str] = ()
 
     @property
@@ -115,7 +115,7 @@ def figures_from_json(data: Mapping[str, Any]) -> Figures:
     found = dict(data)
     found |= {name: Curve(**_arrays(found[name])) for name in ("jct", "rho")}
     found["course"] = None if found["course"] is None else Course(**_arrays(found["course"]))
-    found |= {name: [Gang(**gang) for gang in found.get(name, ())] for name in ("gangs", "queue_waits")}
+    found |= {name: [JobGroup(**gang) for gang in found.get(name, ())] for name in ("gangs", "queue_waits")}
     found["gantt"] = None if found["gantt"] is None else _gantt_from_json(found["gantt"])
     found["room_share"] = math.nan if found["room_share"] is None else found["room_share"]
     return Figures(**found)
@@ -143,10 +143,10 @@ def _arrays(columns: Mapping[str, Any]) -> Json:
 
 def _gantt_to_json(seats: Gantt) -> Json:
     plain = {field.name: getattr(seats, field.name) for field in fields(seats) if field.name != "bars"}
-    return plain | {"bars": [[getattr(bar, field.name) for field in fields(Bar)] for bar in seats.bars]}
+    return plain | {"bars": [[getattr(bar, field.name) for field in fields(GanttBar)] for bar in seats.bars]}
 
 
 def _gantt_from_json(data: Mapping[str, Any]) -> Gantt:
-    names = [field.name for field in fields(Bar)]
-    bars = tuple(Bar(**dict(zip(names, bar, strict=True))) for bar in data["bars"])
+    names = [field.name for field in fields(GanttBar)]
+    bars = tuple(GanttBar(**dict(zip(names, bar, strict=True))) for bar in data["bars"])
     return Gantt(**{**data, "bars": bars, "use": tuple(data.get("use", ()))})

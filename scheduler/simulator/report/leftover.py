@@ -1,4 +1,4 @@
-"""Says which jobs a replay left unfinished, and why: numbers a person can act on."""
+"""Say which jobs a replay left unfinished, and why."""
 
 import numpy as np
 

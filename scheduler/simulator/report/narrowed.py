@@ -1,4 +1,4 @@
-"""What a report shows to somebody who may know some queues only: the others are one, in which nobody has a name."""
+"""Narrow a report to the queues that a user may see: the others become one, without names of jobs or users."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Writes what became of each job, and the cluster over time, as CSV or Parquet: one table, one row a job or moment.
+"""Write the history of each job, or the cluster over time, as CSV or Parquet: one row a job or moment.
 
 Columns are documented in ``docs/simulator.md``. What never happened (a start, an end) is empty.
 """

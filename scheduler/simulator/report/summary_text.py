@@ -1,4 +1,4 @@
-"""The figures of replays as people and programs read them: an aligned table, means over seeds, JSON."""
+"""Write the figures of replays as an aligned table or JSON, with means over seeds."""
 
 import math
 from collections.abc import Mapping, Sequence

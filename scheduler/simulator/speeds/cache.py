@@ -1,6 +1,6 @@
 """Caches of dataset items, item by item: MinIO, the page cache's LRU, and MinIO over several servers.
 
-They count; nothing is stored. What they add up to in seconds is ``core/performance/cache_model.py``.
+They only count hits; the times that follow are in ``core/performance/cache_model.py``.
 
 Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training" (CoorDL, MinIO), VLDB 2021.
 """
@@ -94,7 +94,7 @@ def misses_by_epoch(cache: Cache, *, items: int, epochs: int, draws: Draws) -> l
     return [misses(cache, draws.order(items).tolist()) for _ in range(epochs)]
 
 
-class Source(StrEnum):
+class ItemSource(StrEnum):
     """Where an item came from."""
 
     LOCAL = "local"  # the cache of the server that asked
@@ -106,37 +106,32 @@ class Partitioned:
     """One MinIO cache on each server of a job; each item is in at most one of them, and all know in which.
 
     Differs from the paper: what a server takes in is announced at once instead of at the end of the first epoch. Each
-    item is read once in an epoch, so nobody asks for it before then.
+    item is read once in an epoch, so it is not asked for before then.
     """
 
     def __init__(self, capacities_bytes: Sequence[int]) -> None:
         self._caches = [MinIo(capacity_bytes) for capacity_bytes in capacities_bytes]
         self._home: dict[int, int] = {}
 
-    def get(self, server: int, item: int, size_bytes: int = 1) -> Source:
+    def get(self, server: int, item: int, size_bytes: int = 1) -> ItemSource:
         """Read an item on a server; one that no cache holds is kept there when it fits."""
         home = self._home.get(item)
         if home is not None:
-            return Source.LOCAL if home == server else Source.PEER
+            return ItemSource.LOCAL if home == server else ItemSource.PEER
         self._caches[server].get(item, size_bytes)
         if item in self._caches[server]:
             self._home[item] = server
-        return Source.DISK
+        return ItemSource.DISK
 
-    def lose(self, server: int) -> None:
-        """Forget what a server held; its items come from the disk again and may settle elsewhere."""
-        self._caches[server] = MinIo(0)
-        self._home = {item: home for item, home in self._home.items() if home != server}
-
-    def epoch(self, draws: Draws, *, items: int, servers: Sequence[int]) -> Counter[Source]:
+    def epoch(self, draws: Draws, *, items: int, servers: Sequence[int]) -> Counter[ItemSource]:
         """Let each of the servers read a random shard; return how many items came from where."""
         order = draws.order(items).tolist()
         return Counter(self.get(servers[at % len(servers)], item) for at, item in enumerate(order))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shop:
-    """What an epoch needs beside its items.
+class Pipeline:
+    """The storage and cores of a job that reads items.
 
     Attributes:
         storage: Where items come from.
@@ -149,16 +144,16 @@ class Shop:
     staged_items: int = 256
 
 
-def epoch_by_items_s(cache: Cache, order: Sequence[int], *, size_bytes: int, shop: Shop) -> float:
+def epoch_by_items_s(cache: Cache, order: Sequence[int], *, size_bytes: int, pipeline: Pipeline) -> float:
     """Return the seconds of one epoch, item by item: a reader ahead of the cores by at most ``staged_items``."""
-    hit_s = size_bytes / shop.storage.memory_bytes_per_s
-    miss_s = size_bytes / shop.storage.disk_bytes_per_s
+    hit_s = size_bytes / pipeline.storage.memory_bytes_per_s
+    miss_s = size_bytes / pipeline.storage.disk_bytes_per_s
     prepared_s: list[float] = []
     read_s, done_s = 0.0, 0.0
     for at, item in enumerate(order):
-        if at >= shop.staged_items:
-            read_s = max(read_s, prepared_s[at - shop.staged_items])
+        if at >= pipeline.staged_items:
+            read_s = max(read_s, prepared_s[at - pipeline.staged_items])
         read_s += hit_s if cache.get(item, size_bytes) else miss_s
-        done_s = max(done_s, read_s) + 1.0 / shop.prep_items_per_s
+        done_s = max(done_s, read_s) + 1.0 / pipeline.prep_items_per_s
         prepared_s.append(done_s)
     return done_s

@@ -1,7 +1,7 @@
-"""A replay that begins in the middle: jobs that run on their seats, jobs that wait with what they attained so far.
+"""Start a replay from a snapshot: some jobs run on their seats, others wait with what they attained so far.
 
-The state is that of a snapshot, the same one that a live round looks at. What a snapshot does not know, above all how
-long jobs still run, is given by whoever begins the replay.
+The snapshot is the one that a live round plans. What it does not hold, above all how long jobs still run, is an
+argument.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _LEAST_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """Where a replay begins. The jobs of the snapshot are the first of the workload, in their order.
+    """The state in which a replay begins. The jobs of the snapshot are the first of the workload, in their order.
 
     Attributes:
         snapshot: The state; its placements stand on the servers of the replay.

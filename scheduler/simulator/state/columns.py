@@ -1,7 +1,7 @@
 """The jobs of a workload as columns, and how far each of them is.
 
-What time changes is not written every round: a row is *settled* when its rate changes, and a column is computed for the
-rows somebody looks at. Between two changes of its rate a job costs nothing.
+Progress is not written every round: a row is *settled* when its rate changes, and a column is computed only for the
+rows that a round reads. Between two changes of its rate a job costs nothing.
 """
 
 import math

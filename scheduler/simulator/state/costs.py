@@ -1,4 +1,4 @@
-"""What it costs to change the GPUs of a running job under CoDDL's three resource managers.
+"""Cost of changing the GPUs of a running job under CoDDL's three resource managers.
 
 ``restart`` stops the job and starts it anew. ``concurrent`` lets it train while new workers start and pauses it for the
 switch-over only. ``concurrent-cancel`` also drops a change that is overtaken by a newer one before its workers are up.
@@ -82,8 +82,8 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What became of a sequence of share changes of one job.
+class ReplayedChanges:
+    """The effect of a sequence of share changes on one job.
 
     Attributes:
         stretches: What it did, in order and without gaps.
@@ -124,7 +124,7 @@ def thrashing_replay(
     *,
     start_gpus: int,
     until_s: float,
-) -> Progress:
+) -> ReplayedChanges:
     """Return how far one job gets while its share changes again and again.
 
     Args:
@@ -139,7 +139,7 @@ def thrashing_replay(
         if at_s < until_s:
             replay.change(at_s, num_gpus)
     stretches = replay.stretches(until_s)
-    return Progress(
+    return ReplayedChanges(
         stretches=stretches,
         work=sum((s.end_s - s.begin_s) * speed(s.num_gpus) for s in stretches if s.num_gpus),
         paused_s=sum(s.end_s - s.begin_s for s in stretches if not s.num_gpus),

@@ -1,4 +1,4 @@
-"""What a replay gives: one row a job, one row a moment, one row a stay on servers, and the figures over them."""
+"""The result of a replay: tables by job, by moment and by stay on servers, and the figures over them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scheduler.core.model.tables import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """What became of the jobs, one row each, in the order of the workload. Times in seconds.
+    """The history of each job, one row each, in the order of the workload. Times in seconds.
 
     Attributes:
         arrival_s: (n,) submission.
@@ -77,7 +77,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stays:
-    """Who was where: one row for each time that a job held GPUs of a server without a change.
+    """Placements over time: one row for each interval in which a job held the same GPUs of a server.
 
     Attributes:
         job: (s,) row of the workload.
@@ -99,9 +99,9 @@ class Outcome:
     """A replayed workload.
 
     Attributes:
-        records: What became of each job.
-        series: The cluster over time; None when it was not asked for.
-        stays: Who was where; None when it was not asked for.
+        records: The history of each job.
+        series: The cluster over time; None when not asked for.
+        stays: Placements over time; None when not asked for.
         num_gpus: GPUs of the cluster.
         rounds: Rounds of the grid up to the last completion, skipped ones included, 0 when no job completes; without a
             grid, rounds planned.

@@ -1,4 +1,4 @@
-"""What a replay writes down while it runs: the cluster over time, who was where. Nothing by default."""
+"""Record the cluster and the placements of jobs over time while a replay runs; nothing by default."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from scheduler.core.model.changes import Grant
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import IntArray, ServerTable
 from scheduler.simulator.state.outcome import Series, Stays
-from scheduler.simulator.state.waits import Waits
+from scheduler.simulator.state.waits import WaitTimes
 
 
 class Tally:
@@ -14,8 +14,8 @@ class Tally:
 
     Attributes:
         wants_series: Whether the cluster over time is noted.
-        wants_stays: Whether it is noted who was where.
-        waits: Who waited how long for what; None when it is not noted.
+        wants_stays: Whether placements over time are noted.
+        waits: How long each job waited for which reason; None when not noted.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Tally:
         wants_reasons: bool = False,
     ) -> None:
         """Begin with an empty cluster; ``queue`` holds the queue of each job."""
-        self.waits = Waits(len(queue)) if wants_reasons else None
+        self.waits = WaitTimes(len(queue)) if wants_reasons else None
         self.wants_series, self.wants_stays = wants_series, wants_stays
         self._queue: list[int] = queue.tolist()
         self._free: list[int] = servers.num_gpus.tolist()
@@ -133,7 +133,7 @@ class Tally:
         )
 
     def stays(self, seats: dict[int, Grant], now_s: float) -> Stays | None:
-        """Return who was where; ``seats`` are those of jobs that still run."""
+        """Return placements over time; ``seats`` are those of jobs that still run."""
         if not self.wants_stays:
             return None
         rows = list(self._stays)

@@ -1,4 +1,4 @@
-"""How long each job of a replay waited for which reason. Kept only where it is asked for."""
+"""Time that each job of a replay waited, by reason; recorded only on request."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,11 +12,11 @@ _NUMBER = {reason: number for number, reason in enumerate(_REASONS)}
 _NOT_WAITING = -1
 
 
-class Waits:
+class WaitTimes:
     """Seconds by reason. What the last round said about a job holds until the next one, or until the job starts."""
 
     def __init__(self, num_jobs: int) -> None:
-        """Begin with nobody in the line."""
+        """Begin with no waiting job."""
         self._reason = np.full(num_jobs, _NOT_WAITING)
         self._since_s = np.zeros(num_jobs)
         self._waited_s = np.zeros((len(_REASONS), num_jobs))
@@ -34,7 +34,7 @@ class Waits:
         self._since_s[row] = at_s
 
     def planned(self, waiting: Iterable[tuple[int, WaitReason]], at_s: float) -> None:
-        """Note what a round says about those who wait after it."""
+        """Note what a round says about the jobs that wait after it."""
         for row, reason in waiting:
             if self._reason[row] != _NUMBER[reason]:
                 self.begin(row, reason, at_s)

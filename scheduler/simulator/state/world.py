@@ -1,6 +1,6 @@
 """The simulated cluster: jobs arrive, run at the speed of what they hold, fail, end.
 
-Time passes in ``advance``; what a planner decided becomes true in ``carry_out``. Who may run where is not decided here.
+Time passes in ``advance``; what a planner decided takes effect in ``carry_out``. Nothing is decided here.
 """
 
 import math
@@ -19,7 +19,7 @@ from scheduler.simulator.state.tally import Tally
 
 
 class Costs(Protocol):
-    """What starting, stopping and resizing cost: how jobs are reconfigured."""
+    """Cost of starting, stopping and resizing jobs."""
 
     def pause_s(self, *, first: bool, before_gpus: int, num_gpus: int) -> float:
         """Return for how long a job that begins on new seats makes no progress, seconds.
@@ -32,7 +32,7 @@ class Costs(Protocol):
 
 
 class Retries(Protocol):
-    """What happens to a job after a failed attempt."""
+    """Rule for a job after a failed attempt."""
 
     def retry_after_s(self, job: SimJob, failed_attempts: int) -> float | None:
         """Return how long it waits before it joins the line again, seconds; None when it is not tried again."""
@@ -72,13 +72,13 @@ class World:
         self.columns = columns
         self.now_s = float(columns.arrival_s.min(initial=math.inf))
         self.seats: dict[int, Grant] = {}
-        # Who shares GPUs with whom, both ways; and where a suspended job may resume quickly.
+        # Which jobs share GPUs, both ways; and where a suspended job may resume quickly.
         self._partner: dict[int, int] = {}
         self._left: dict[int, tuple[int, ...]] = {}
         self._lent: frozenset[int] = frozenset()
         self.arrived: list[int] = []
         self.released: list[int] = []
-        # Those who will join the line, last first, and those who come back to it after a failure.
+        # Jobs still to arrive, last first, and jobs that come back to the queue after a failure.
         self._to_come: list[int] = np.lexsort((np.arange(len(jobs)), columns.arrival_s))[::-1].tolist()
         self._back: list[tuple[float, int]] = []
         self._ends: list[tuple[float, int]] = []
@@ -99,7 +99,7 @@ class World:
 
     @property
     def back(self) -> list[tuple[float, int]]:
-        """Return who comes back to the line after a failure, and when."""
+        """Return the jobs that come back after a failure, and when."""
         return self._back
 
     def restore(self, now_s: float, held: Placements, back: list[tuple[float, int]]) -> None:
@@ -187,7 +187,7 @@ class World:
         self._set_rate(other, self.seats[other], at_s)
 
     def _pair(self, riding: Mapping[int, int]) -> None:
-        """Let guests share the GPUs of their hosts from now on, and nobody else."""
+        """Let guests share the GPUs of their hosts from now on, and end all other pairs."""
         before, now_s = self._partner, self.now_s
         self._partner = {**riding, **{host: guest for guest, host in riding.items()}}
         for row in sorted(before.keys() | self._partner.keys()):
@@ -242,7 +242,7 @@ class World:
             self._pair(changes.riding)
 
     def lend(self, rows: frozenset[int]) -> None:
-        """Note who runs on GPUs lent to it from now on."""
+        """Note which jobs run on GPUs lent to them from now on."""
         if rows != self._lent:
             self.columns.lent[:] = False
             self.columns.lent[list(rows)] = True

@@ -1,15 +1,14 @@
-"""Trace formats: who submitted what and when. One file each, one line each here.
+"""The registry of trace formats: each is a file in ``readers`` with a ``READER``, and one line here.
 
 ``read_trace`` reads one file; ``open_trace`` also takes a text such as ``generate:philly?jobs=1000&seed=1``.
 """
 
 import gc
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.reader import Reader
 from scheduler.simulator.traces.readers import (
     csv,
     gavel,
@@ -28,57 +27,22 @@ from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
 from scheduler.simulator.workloads import PREFIX, generate
 
-# Where the project keeps what it measured or took from others.
+# The folder of model profiles.
 PROFILES = Path(__file__).resolve().parents[3] / "fixtures" / "profiles"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """One format.
-
-    Attributes:
-        looks_like: What a file of it begins with, for people.
-        fits: Whether a file that begins with these bytes (64 KiB) can be of this format.
-        read: Reads the whole file; the folder holds the profiles of models.
-    """
-
-    looks_like: str
-    fits: Callable[[bytes], bool]
-    read: Callable[[Source, Path], Trace]
-
-
-def _columns(*needed: str, delimiter: str = ",") -> Callable[[bytes], bool]:
-    """Return whether the first line that is not blank names all these columns."""
-
-    def fits(head: bytes) -> bool:
-        lines = (line for line in head.decode(errors="replace").splitlines() if line.strip())
-        names = {cell.strip().strip('"') for cell in next(lines, "").split(delimiter)}
-        return names.issuperset(needed)
-
-    return fits
-
-
-def _delimited(columns: tuple[str, ...], read: Callable[[Source, Path], Trace], *, delimiter: str = ",") -> Reader:
-    return Reader(looks_like=delimiter.join(columns), fits=_columns(*columns, delimiter=delimiter), read=read)
-
-
 READERS: dict[str, Reader] = {
-    "philly": _delimited(philly.COLUMNS, philly.read),
-    "philly-json": Reader(
-        looks_like='[{"status": "Pass", "vc": "...", "jobid": "...", "attempts": [...], ...',
-        fits=philly_json.fits,
-        read=philly_json.read,
-    ),
-    "synergy": _delimited(synergy.COLUMNS, synergy.read),
-    "tiresias": _delimited(tiresias.COLUMNS, tiresias.read),
-    "gavel": Reader(looks_like="ten cells with tabs between them, no header", fits=gavel.fits, read=gavel.read),
-    "pollux": _delimited(pollux.COLUMNS, pollux.read),
-    "helios": _delimited(helios.COLUMNS, helios.read),
-    "itp": _delimited(itp.COLUMNS, itp.read),
-    "openb": _delimited(openb.COLUMNS, openb.read),
-    "sacct": _delimited(sacct.COLUMNS, sacct.read, delimiter="|"),
-    "csv": _delimited(csv.NEEDED, csv.read),
-    "parquet": Reader(looks_like="PAR1", fits=lambda head: head.startswith(parquet.MAGIC), read=parquet.read),
+    "philly": philly.READER,
+    "philly-json": philly_json.READER,
+    "synergy": synergy.READER,
+    "tiresias": tiresias.READER,
+    "gavel": gavel.READER,
+    "pollux": pollux.READER,
+    "helios": helios.READER,
+    "itp": itp.READER,
+    "openb": openb.READER,
+    "sacct": sacct.READER,
+    "csv": csv.READER,
+    "parquet": parquet.READER,
 }
 
 

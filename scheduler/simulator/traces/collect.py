@@ -1,4 +1,4 @@
-"""Gathers the jobs of a trace while it is read: numbers for names, one job per id, order, and counted warnings."""
+"""Gather the jobs of a trace while it is read: number names, refuse ids seen before, sort, count warnings."""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,8 +12,8 @@ from scheduler.simulator.traces.errors import TraceError, shown
 from scheduler.simulator.traces.trace import Trace
 
 
-class Options(TypedDict, total=False):
-    """What most formats do not tell of a job; meanings as in SimJob."""
+class JobOptions(TypedDict, total=False):
+    """Fields of a job that most formats lack; meanings as in SimJob."""
 
     profile: Profile
     model: str
@@ -27,7 +27,7 @@ class Options(TypedDict, total=False):
     failures: tuple[Failure, ...]
 
 
-class Names:
+class NameNumbers:
     """Numbers for names, in the order in which they appear."""
 
     def __init__(self) -> None:
@@ -55,8 +55,8 @@ class Collector:
         self._dated = dated
         self._origin_s: float | None = None if dated else 0.0
         self._jobs: list[SimJob] = []
-        self._owners = Names()
-        self._queues = Names()
+        self._owners = NameNumbers()
+        self._queues = NameNumbers()
         self._ids: set[str] = set()
         self._counts: Counter[str] = Counter()
         self._said: list[str] = []
@@ -73,7 +73,7 @@ class Collector:
         id_column: str = "",
         owner: str = "",
         queue: str = "",
-        **options: Unpack[Options],
+        **options: Unpack[JobOptions],
     ) -> None:
         """Take one job; a job that ran for 0 s is counted and left out, since it did no work.
 

@@ -1,4 +1,4 @@
-"""The one error of trace readers, with the place in the file and what would be right there."""
+"""The error of all trace readers: the place in the file, what is there, and what would be right."""
 
 import reprlib
 

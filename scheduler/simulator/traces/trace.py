@@ -1,4 +1,4 @@
-"""What every trace reader gives, and the ways to cut and stretch it."""
+"""The workload that every trace reader returns, and functions that cut it or stretch its arrivals."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Generated workloads: one file each, one line each here; the same seed gives the same jobs on every machine.
+"""The registry of generated workloads, one file each; the same seed gives the same jobs on every machine.
 
 As library calls: ``philly_like``, ``synergy_split``, ``elastic``, ``searches``. By text:
 ``generate:philly?jobs=1000&gpus=128&load=0.9&seed=1``.
@@ -46,8 +46,8 @@ class Generated:
     quotas: tuple[int, ...]
 
 
-class Options:
-    """What stands behind the question mark; each option is read once, and what is left over is refused."""
+class GeneratorOptions:
+    """The options behind the question mark; each is read once, and unread ones are refused."""
 
     def __init__(self, text: str, defaults: Mapping[str, str]) -> None:
         pairs = parse_qsl(text, keep_blank_values=True)
@@ -89,7 +89,7 @@ class Options:
         return text
 
     def done(self) -> None:
-        """Refuse options that nobody asked for."""
+        """Refuse options that were not read."""
         if self._values:
             raise ValueError(f"no option {', '.join(self._values)}")
 
@@ -104,10 +104,10 @@ class Generator:
     """
 
     options: str
-    make: Callable[[Options, Path], Generated] = field(repr=False)
+    make: Callable[[GeneratorOptions, Path], Generated] = field(repr=False)
 
 
-def _philly(options: Options, profiles: Path) -> Generated:
+def _philly(options: GeneratorOptions, profiles: Path) -> Generated:
     gpus, queues = options.whole("gpus"), options.whole("queues", 1)
     kinds: tuple[Kind, ...] = get_args(Kind)
     kind = options.word("kind", kinds[0], kinds)
@@ -125,7 +125,7 @@ def _philly(options: Options, profiles: Path) -> Generated:
     return Generated(jobs=jobs, quotas=tuple(philly_quotas(cluster_gpus=gpus, num_queues=queues)))
 
 
-def _synergy(options: Options, profiles: Path) -> Generated:
+def _synergy(options: GeneratorOptions, profiles: Path) -> Generated:
     gpus = options.whole("gpus")
     mix = options.word("mix", "20,70,10", ("20,70,10", "33,33,33", "50,0,50", "60,30,10"))
     shares = zip(("image", "language", "speech"), mix.split(","), strict=True)
@@ -142,7 +142,7 @@ def _synergy(options: Options, profiles: Path) -> Generated:
     return Generated(jobs=jobs, quotas=(gpus,))
 
 
-def _elastic(options: Options, profiles: Path) -> Generated:
+def _elastic(options: GeneratorOptions, profiles: Path) -> Generated:
     gpus = options.whole("gpus")
     measured = options.word("curves", "measured", ("measured", "generic")) == "measured"
     jobs = elastic(
@@ -156,7 +156,7 @@ def _elastic(options: Options, profiles: Path) -> Generated:
     return Generated(jobs=jobs, quotas=(gpus,))
 
 
-def _search(options: Options, profiles: Path) -> Generated:
+def _search(options: GeneratorOptions, profiles: Path) -> Generated:
     gpus = options.whole("gpus")
     jobs, _ = searches(
         num_searches=options.whole("searches", 1),
@@ -195,7 +195,7 @@ def generate(text: str, *, profiles: Path, seed: int = 0, cluster_gpus: int | No
     if name not in GENERATORS:
         raise ValueError(f"no generator {name!r}; there are {', '.join(GENERATORS)}")
     defaults = {"seed": str(seed)} | ({} if cluster_gpus is None else {"gpus": str(cluster_gpus)})
-    options = Options(rest, defaults)
+    options = GeneratorOptions(rest, defaults)
     generated = GENERATORS[name].make(options, profiles)
     options.done()
     return generated

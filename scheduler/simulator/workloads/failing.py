@@ -1,4 +1,4 @@
-"""Which attempts fail, when and why: the failure classes of the Philly study."""
+"""Draw which attempts fail, when and why, by the failure classes of the Philly study."""
 
 import math
 from collections.abc import Mapping

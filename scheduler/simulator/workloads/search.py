@@ -15,7 +15,7 @@ LENGTH_S = 889 * 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class GeneratedSearch:
     """One search.
 
     Attributes:
@@ -37,7 +37,7 @@ def searches(
     length_s: float = LENGTH_S,
     load: float = 0.9,
     seed: int = 0,
-) -> tuple[list[SimJob], list[Search]]:
+) -> tuple[list[SimJob], list[GeneratedSearch]]:
     """Return the jobs of searches, sorted by arrival, and which of them win.
 
     All configurations of a search arrive at once, need one GPU each and run ``length_s`` unless they are stopped.
@@ -71,5 +71,5 @@ def searches(
     for number, (winner, reaches_s) in enumerate(zip(winners, reaches, strict=True)):
         first = number * configurations
         rows = range(first, first + configurations)
-        found.append(Search(configurations=rows, winner=first + winner, reaches_s=reaches_s))
+        found.append(GeneratedSearch(configurations=rows, winner=first + winner, reaches_s=reaches_s))
     return jobs, found

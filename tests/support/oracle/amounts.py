@@ -18,8 +18,8 @@ class Giver:
     """What a mechanism does.
 
     Attributes:
-        need: Cores and bytes per GPU without which a job does not start on a server.
-        amounts: Cores and bytes of each job on each of its servers, given everybody's seats; None where the mechanism
+        need: Cores and bytes per GPU without which a job does not start on a server. amounts: Cores and bytes of each
+        job on each of its servers, given the seats of all jobs; None where the mechanism
             is free to choose, then only its promises are checked.
         reseats: Whether it may seat jobs that start now on other servers than the locality chose.
     """

@@ -53,7 +53,7 @@ class Tune:
         return (-self._case.jobs[job].num_gpus, *(-amount for amount in self._sort_by(job)), job)
 
     def _sit(self, job: int, seats: Seats, order: list[int]) -> None:
-        """Seat a job and serve everybody on its servers anew, in order."""
+        """Seat a job and give all jobs on its servers their amounts anew, in order."""
         for server, gpus in seats:
             here = {one.job: one.gpus for one in self.given if one.server == server} | {job: gpus}
             self.given = [one for one in self.given if one.server != server]

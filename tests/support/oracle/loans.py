@@ -1,12 +1,13 @@
-"""One round under a policy that chooses shares: who sits where with how many GPUs, and who lives on a loan.
+"""One round under a policy that chooses shares: the seats of each job, and which jobs run on lent GPUs.
 
 What the policy gives is taken as given (``test_oracle_shares`` holds it against plain loops); here is what becomes of
 it on servers, for one queue whose jobs ask for nothing but GPUs and may all be stopped. A borrower counts as waiting,
-and as never started, when the policy is asked. Then, each time the widest first: who has too many GPUs gives some up
-where it has the fewest; who has too few takes more; who begins takes its share, or the most below it that fits; and on
-what is still free sit those who got nothing, on the fewest GPUs they can run on, first those who can stay where they
-are. A borrower that has a share now stays where it is, unless others get more when it does not: then the last one in
-the order begins like them, or the last two, four ... until they get what they would get if all borrowers began.
+and as never started, when the policy is asked. Then, each time the widest first: a job with too many GPUs gives some up
+where it has the fewest; one with too few takes more; one that begins takes its share, or the most below it that fits;
+and on what is still free sit the jobs that got nothing, on the fewest GPUs they can run on, first those that can stay
+where they are. A borrower that has a share now stays where it is, unless others get more when it does not: then the
+last one in the order begins like them, or the last two, four ... until they get what they would get if all borrowers
+began.
 """
 
 import math
@@ -20,7 +21,7 @@ from tests.support.simulator.strategies import JobRow
 
 @dataclass(slots=True)
 class Hall:
-    """Who sits where; to grow is to be of the size already that is meant."""
+    """Seats of jobs; a job that grows counts as having its new size already."""
 
     case: Case
     place: Place
@@ -58,7 +59,7 @@ class Hall:
         return next((count for count in range(1, len(sizes) + 1) if sum(sizes[:count]) >= gpus), 0)
 
     def is_free(self, seats: Seats) -> bool:
-        """Return whether nobody sits on these."""
+        """Return whether no job sits on these."""
         free = self.free()
         return all(free[server] >= gpus for server, gpus in seats)
 
@@ -82,7 +83,7 @@ class Hall:
 
 
 def shared_round(case: Case, policy: SharePolicy, place: Place) -> tuple[dict[int, Seats], set[int]]:
-    """Return the seats of every job that runs after the round, and who of them lives on a loan."""
+    """Return the seats of every job that runs after the round, and which of them run on lent GPUs."""
     shares = _shares(case, policy)
     before = {job: row.seats for job, row in enumerate(case.jobs) if row.seats}
     lent = {job for job in before if case.jobs[job].lent}
@@ -113,7 +114,7 @@ def shared_round(case: Case, policy: SharePolicy, place: Place) -> tuple[dict[in
 
 
 def _served(case: Case, place: Place, sitting: dict[int, Seats], served: list[int], shares: dict[int, int]) -> Hall:
-    """Return who sits where once those who sit have grown and the others have begun."""
+    """Return the seats once running jobs have grown and the others have begun."""
     grows = {job: shares[job] for job, seats in sitting.items() if _count(seats) < shares[job]}
     hall = Hall(case, place, dict(sitting), dict(grows))
     for job in served:

@@ -1,41 +1,17 @@
-"""In which order each list policy puts jobs: one plain key a job, smallest first."""
+"""The order of each list policy: those of ``ORDERS`` below, and ``ORDER`` in the test of any other policy."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec
 
 from scheduler.policies import POLICIES
 from tests.support.oracle.cases import Case
+from tests.support.oracle.order import Key, Order, each
 from tests.support.simulator.strategies import JobRow
 
-# Numbers by which a job is compared with others, the first that differs decides.
-Key = tuple[float | Fraction, ...]
 LAS_LIMIT_GPU_S = 3_250.0
 LEASE_S, ROUND_S = 1_200.0, 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a list policy does.
-
-    Attributes:
-        keys: Its key for every job of a cluster; equal keys go by first start, then arrival, then id.
-        preemptive: Whether a waiting job takes GPUs of running jobs that come after it.
-    """
-
-    keys: Callable[[Case], list[Key]]
-    preemptive: bool
-
-    def of(self, case: Case) -> list[int]:
-        """Return the jobs of the case in order."""
-        rows, keys = case.jobs, self.keys(case)
-        return sorted(range(len(rows)), key=lambda at: (keys[at], rows[at].first_start_s, rows[at].arrival_s, at))
-
-
-def each(key: Callable[[JobRow, Case], Key], *, preemptive: bool) -> Order:
-    """Return the order by a key that looks at one job at a time."""
-    return Order(keys=lambda case: [key(job, case) for job in case.jobs], preemptive=preemptive)
 
 
 def _las_level(job: JobRow) -> int:
@@ -60,7 +36,7 @@ def _gittins(job: JobRow, case: Case) -> Key:
 
 
 def _ftf(job: JobRow, case: Case) -> Key:
-    """Return minus rho; those who run come first until their lease has ended since the last round."""
+    """Return minus rho; running jobs come first until their lease has ended since the last round."""
     since_s = case.now_s - job.held_at_s
     if job.seats and (since_s < LEASE_S or since_s % LEASE_S >= ROUND_S):
         return (-math.inf,)
@@ -145,3 +121,14 @@ ORDERS: dict[str, Order] = {
     "tetris": each(_tetris, preemptive=True),
     "fair": Order(keys=_fair, preemptive=False),
 }
+
+
+def order_in(module: str) -> Order | None:
+    """Return ``ORDER`` of a policy's test; None where there is no such module or it holds none."""
+    return getattr(import_module(module), "ORDER", None) if find_spec(module) else None
+
+
+for _name in POLICIES:
+    _order = None if _name in ORDERS else order_in(f"tests.unit.policies.test_{_name.replace('-', '_')}")
+    if _order:
+        ORDERS[_name] = _order

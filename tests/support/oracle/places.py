@@ -15,7 +15,7 @@ LEVEL_S = 3 * (150.0 + 120.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """Free GPUs of each server, and who sits there: (size of the gang, its GPUs on the server)."""
+    """Free GPUs of each server, and the jobs there: (size of the gang, its GPUs on the server)."""
 
     free: list[int]
     sizes: list[list[tuple[int, int]]]
@@ -132,7 +132,7 @@ def _class(num_gpus: int) -> int:
 
 
 def _affinity(sizes: list[tuple[int, int]]) -> int:
-    """Return the class that holds the most GPUs of a server, the smaller one on ties; 0 when nobody sits there."""
+    """Return the class that holds the most GPUs of a server, the smaller one on ties; 0 when no job sits there."""
     held: dict[int, int] = {}
     for size, gpus in sizes:
         held[_class(size)] = held.get(_class(size), 0) + gpus

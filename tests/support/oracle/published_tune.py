@@ -13,7 +13,7 @@ TOLERANCE = 1e-9
 
 
 class StuckError(Exception):
-    """No server has enough free GPUs: whom to seat first decides, and the paper assumes that it never happens."""
+    """No server has enough free GPUs: which job to seat first decides, and the paper assumes that it never happens."""
 
 
 @dataclass(slots=True)

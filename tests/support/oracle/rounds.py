@@ -1,4 +1,4 @@
-"""Who runs after one round, in one queue: a walk over the jobs in their order.
+"""The jobs that run after one round, in one queue: a walk over the jobs in their order.
 
 A job that runs stays where it is unless a stronger one needs its GPUs. A waiting job takes free GPUs; failing that, and
 if the policy preempts, the GPUs of weaker jobs on the server where the strongest job that has to leave is the weakest;
@@ -58,7 +58,7 @@ def brute_round(case: Case, order: list[int], *, preemptive: bool, place: Place,
     room = Room(case, needs, dict(before))
     locked = {job for job in before if not preemptive or not case.jobs[job].preemptible}
     firm = set(locked)
-    taker: dict[int, int] = {}  # displaced job -> who took its seats
+    taker: dict[int, int] = {}  # displaced job -> the job that took its seats
     for job in order:
         if job in firm:
             continue
@@ -132,7 +132,7 @@ def _least_servers(room: Room, job: int) -> int:
 
 
 def _push_out(room: Room, place: Place, job: int, weaker: list[int]) -> tuple[Seats, list[int]]:
-    """Return seats that jobs of ``weaker`` leave, and those jobs; weakest first, and nobody leaves in vain."""
+    """Return seats that jobs of ``weaker`` leave, and those jobs; weakest first, and no job leaves in vain."""
     gpus = room.case.jobs[job].num_gpus
     sitting = [other for other in weaker if other in room.seats]
     for count in range(1, len(sitting) + 1):
@@ -148,7 +148,7 @@ def _push_out(room: Room, place: Place, job: int, weaker: list[int]) -> tuple[Se
 
 
 def _needed(room: Room, job: int, server: int, gpus: int, gone: list[int]) -> list[int]:
-    """Return as few of ``gone`` as must leave the server: the weakest first, nobody in vain."""
+    """Return as few of ``gone`` as must leave the server: the weakest first, none in vain."""
     here = [other for other in gone if any(at == server for at, _ in room.seats[other])]
     leaving: list[int] = []
     for other in here:

@@ -95,7 +95,7 @@ def optimus(case: Case, num_gpus: int) -> list[int]:
 
 
 def _undisturbed(jobs: list[Elastic], num_gpus: int) -> bool:
-    """Return whether all run, nobody has a GPU that does not help, and none that helps is idle."""
+    """Return whether all run, none has a GPU that does not help, and none that helps is idle."""
     idle = num_gpus - sum(job.held for job in jobs)
     if idle < 0 or not all(1 <= job.held <= job.most for job in jobs):
         return False
@@ -129,7 +129,7 @@ def afs_l(case: Case, num_gpus: int) -> list[int]:
 
 
 def afs_p(case: Case, num_gpus: int) -> list[int]:
-    """Slices in turn; spare GPUs by the pairwise rule if it holds whoever is shorter, else by attained service.
+    """Slices in turn; spare GPUs by the pairwise rule if it holds whichever is shorter, else by attained service.
 
     Only when something has happened: shares stay until a job arrives or ends, or a slice does.
     """
@@ -179,7 +179,7 @@ def _rise(job: Elastic, given: list[int]) -> Fraction:
 
 
 def _spread(pool: list[Elastic], given: list[int], spare: int, beats: Callable[[Elastic, Elastic], bool]) -> None:
-    """Give spare GPUs one by one to the last champion of a knock-out; nobody gets one that makes it no faster."""
+    """Give spare GPUs one by one to the last champion of a knock-out; no job gets one that makes it no faster."""
     pool = [job for job in pool if given[job.at] < job.most]
     while spare and pool:
         champion = pool[0]

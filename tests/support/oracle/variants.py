@@ -15,7 +15,8 @@ from scheduler.policies.priority import Priority
 from scheduler.policies.srtf import Srtf
 from scheduler.policies.tetris import Tetris
 from tests.support.oracle.cases import Case
-from tests.support.oracle.orders import ORDERS, Key, Order, delay, each, held_before, relative
+from tests.support.oracle.order import Key, Order, each
+from tests.support.oracle.orders import ORDERS, delay, held_before, relative
 from tests.support.oracle.places import Floor, Place, Seats, Seeker
 from tests.support.simulator.strategies import JobRow
 
@@ -31,7 +32,7 @@ class Variant:
     Attributes:
         policy: The policy.
         order: Its keys, and whether it stops jobs.
-        in_line: Whether nobody overtakes a waiting job that could run on an empty cluster.
+        in_line: Whether no job overtakes a waiting job that could run on an empty cluster.
     """
 
     policy: Policy
@@ -164,7 +165,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 def in_line(place: Place) -> Callable[[Case, Floor, Seeker], Seats]:
-    """Return the locality for one walk in which whoever finds no seats, but could on empty servers, stops the line."""
+    """Return the locality for one walk in which a job without seats that would fit empty servers stops the line."""
     stopped = False
 
     def strictly(case: Case, floor: Floor, gang: Seeker) -> Seats:

@@ -65,7 +65,7 @@ def test_sixteen_gpus(
 
 @pytest.mark.parametrize("policy", ["fifo", "srsf", "las", "gittins"])
 def test_sixty_gpus_are_enough_for_all(policy: str) -> None:
-    """Nobody waits on 60 GPUs: 178.4 s on average whatever the policy."""
+    """No job waits on 60 GPUs: 178.4 s on average whatever the policy."""
     outcome = replay_trace(_configured(policy), servers=15)
 
     assert figures(outcome)[0] == pytest.approx(178.4, abs=0.05)
@@ -99,9 +99,9 @@ def _released_index(samples: FloatArray) -> FloatArray:
 def test_gittins_of_the_released_simulator_serves_the_smallest_index_first() -> None:
     """192.3 s, 1824 s and 3295 s there come from an order turned upside down, which this reproduces.
 
-    Its ``rank`` is the index times a million and jobs are sorted by it, smallest first; so whoever has run, whose index
-    has fallen, goes on, and almost nobody is stopped. Largest first as published shares the GPUs among these jobs of
-    much the same length: 220 s on average, 15 % more, and the longest job is not held up.
+    Its ``rank`` is the index times a million and jobs are sorted by it, smallest first; so a job that has run, and
+    whose index has fallen, goes on, and almost none is stopped. Largest first as published shares the GPUs among these
+    jobs of much the same length: 220 s on average, 15 % more, and the longest job is not held up.
     """
     released = replay_trace(replace(_configured("gittins"), policy=_SmallestIndexFirst()))
     average_s, p99_s, makespan_s = figures(replay_trace(_configured("gittins", LEVELS)))

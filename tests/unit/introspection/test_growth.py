@@ -1,4 +1,4 @@
-"""Grow-shrink: idle GPUs go to jobs that can use them, and back as soon as somebody waits."""
+"""Grow-shrink: idle GPUs go to jobs that can use them, and back as soon as a job waits."""
 
 from dataclasses import replace
 

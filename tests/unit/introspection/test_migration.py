@@ -72,7 +72,7 @@ def test_a_move_for_a_gang_stays_even_if_it_is_slower() -> None:
 
 
 def _apart() -> Snapshot:
-    """A gang of four on two servers, beside one that has room for it; nobody waits."""
+    """A gang of four on two servers, beside one that has room for it; no job waits."""
     jobs = [replace(RUNS, num_gpus=4, max_servers=0, seats=((0, 2), (1, 2)))]
     return snapshot_of(jobs, [ServerRow(num_gpus=2), ServerRow(num_gpus=2), ServerRow(num_gpus=4)], now_s=0.0)
 

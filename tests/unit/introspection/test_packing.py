@@ -71,7 +71,7 @@ def test_a_pair_that_was_slower_is_left_alone_for_an_hour() -> None:
 
 
 def test_guests_get_gpus_of_their_own_when_there_are_some() -> None:
-    """Three jobs on two GPUs, one of them ends: nobody shares any more."""
+    """Three jobs on two GPUs, one of them ends: none shares any more."""
     clock = _pair_clock(0.9, 0.9, jobs=2, gpus=1)
     for _ in range(6):
         clock.tick()
@@ -117,7 +117,7 @@ def test_the_least_busy_pair_is_tried_first() -> None:
 
 
 def test_a_guest_that_ends_leaves_the_host_alone_and_the_other_way_round() -> None:
-    """Whoever is left keeps its seats and its turn."""
+    """The job that is left keeps its seats and its turn."""
     for gone in (0, 1):
         clock = _pair_clock(0.8, 0.8)
         for _ in range(6):

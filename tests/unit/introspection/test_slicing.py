@@ -32,7 +32,7 @@ def test_six_jobs_on_four_gpus_run_two_thirds_of_the_time_each() -> None:
 
 
 def test_turns_that_end_a_moment_late_change_nothing() -> None:
-    """Quanta of 60 to 63 s: still in any six each job runs four, as nobody waits twice for another's second."""
+    """Quanta of 60 to 63 s: still in any six each job runs four, as no job waits twice for another's second."""
     clock = Clock(_cluster([JobRow()] * 6, 4), introspective(Slicing()))
     late_s = Draws(3, "late").uniform(60) * 3.0
     ran = [frozenset(clock.tick(60.0 + more_s).grants.job.tolist()) for more_s in late_s.tolist()]
@@ -118,7 +118,7 @@ def test_who_is_on_its_way_off_still_owes_for_its_turn() -> None:
 
 
 def test_quantum_goes_on_while_its_last_is_on_its_way_off() -> None:
-    """Nobody waits while the one that was stopped is in no round; when it is back it waits for the end all the same."""
+    """No job waits while the stopped one is in no round; when it is back it waits for the end all the same."""
     jobs = [JobRow(arrival_s=-5.0), JobRow(arrival_s=-9.0), JobRow(arrival_s=-1.0)]
     clock = Clock(_cluster(jobs, 2), introspective(Slicing()))
     clock.tick()
@@ -148,7 +148,7 @@ def vars_of(jobs: JobTable) -> list[str]:
 
 
 def test_who_has_just_stopped_does_not_go_on_before_who_waits() -> None:
-    """Both have had as many turns; the GPU of the next one is free a moment later than that of who has just stopped."""
+    """Both have had as many turns; the GPU of the next one is free a moment after that of the job just stopped."""
     had = JobRow(executed_s=120.0, first_start_s=0.0)
     jobs = [replace(had, waited_s=0.2), replace(had, waited_s=60.0, arrival_s=1.0)]
     snapshot = replace(_cluster(jobs, 1), now_s=240.2)
@@ -227,7 +227,7 @@ def test_turns_that_fit_the_servers_move_nobody(num_jobs: int, gpus: tuple[int, 
 
 @pytest.mark.parametrize(("num_jobs", "gpus"), [(6, (2, 2)), (9, (2, 2, 2)), (7, (2, 2)), (20, (4, 4, 4))])
 def test_turns_that_drift_seldom_move_a_job(num_jobs: int, gpus: tuple[int, ...]) -> None:
-    """Jobs get up to 6 s of 60 more or less than others: nobody is more than 2.6 turns behind.
+    """Jobs get up to 6 s of 60 more or less than others: none is more than 2.6 turns behind.
 
     Of the turns that jobs begin, at most one in 15 is on another server than the one before, also where the jobs cannot
     be spread evenly.

@@ -97,7 +97,7 @@ def test_the_class_program_has_the_optimum_of_the_job_program() -> None:
 
 
 def test_nobody_can_have_more_than_there_is() -> None:
-    """Where not everybody can have the least, there is no division; and the round divides as Tune does."""
+    """Where not every job can have the least, there is no division; and the round divides as Tune does."""
     points = (Point(cpus=4.0, memory_bytes=1.0, speed=1.0),)
     jobs = JobClass(num_jobs=3, num_gpus=1, least_speed=1.0, points=points)
 
@@ -109,7 +109,7 @@ def test_nobody_can_have_more_than_there_is() -> None:
 
 
 def test_time_that_is_up_leaves_a_safe_plan() -> None:
-    """With no time for the program everybody still runs, and nobody below the share."""
+    """With no time for the program all jobs still run, and none below the share."""
     jobs = EXAMPLE_C[0]
     plan, total = run(jobs, [EXAMPLE_C[1]], time_limit_s=0.001)
 
@@ -127,7 +127,7 @@ def test_what_an_owner_insists_on_is_kept() -> None:
 
 
 def test_running_jobs_stay_and_change_their_cores() -> None:
-    """Example A on a cluster where all four run already: they divide the cores anew, and nobody is moved."""
+    """Example A on a cluster where all four run already: they divide the cores anew, and none is moved."""
     jobs = [replace(row, seats=((0, 1),)) for row in EXAMPLE_A[0]]
     plan, _ = run(jobs, [EXAMPLE_A[1], EXAMPLE_A[1]])
 
@@ -146,7 +146,7 @@ def test_jobs_of_which_nothing_is_known_get_their_share() -> None:
 
 
 def test_jobs_of_one_profile_that_can_use_other_amounts_are_not_one_class() -> None:
-    """Who can use a core gets it beside one of the same profile that can use half of it; a third takes the rest."""
+    """A job that can use a core gets it beside one of the same profile that can use half; a third takes the rest."""
     jobs = [JobRow(demand_cpus=cpus, profile=PROFILES["gnmt"]) for cpus in (0.5, 1.0)]
     insists = JobRow(demand_cpus=1.5, min_cpus=1.5)
 

@@ -1,4 +1,4 @@
-"""What Tune leaves unused goes to those who gain most, when it is asked for."""
+"""What Tune leaves unused goes to the jobs that gain most, when the option is on."""
 
 import numpy as np
 import pytest
@@ -100,5 +100,5 @@ def test_a_split_gang_steps_on_all_its_servers() -> None:
 
 
 def test_jobs_without_a_profile_get_nothing_more() -> None:
-    """Nobody knows whether it would help them."""
+    """It is not known whether it would help them."""
     assert run([JobRow(), JobRow()], ServerRow()).grants.cpus.tolist() == [3, 3]

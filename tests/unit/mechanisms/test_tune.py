@@ -143,7 +143,7 @@ def test_numbers_that_the_user_gave_are_never_taken_back() -> None:
 
 
 def test_no_random_set_ever_falls_below_its_share() -> None:
-    """synergy.md 5: whatever fits by GPUs is placed by tune, and nobody runs slower than at its share."""
+    """synergy.md 5: whatever fits by GPUs is placed by tune, and no job runs slower than at its share."""
     rng = np.random.default_rng(7)
     names = sorted(PROFILES)
     for _ in range(30):

@@ -93,7 +93,7 @@ def _held(gpus: list[int], *, left_s: tuple[float, float]) -> list[int]:
 
 
 def test_shares_stay_until_a_job_arrives_or_ends() -> None:
-    """Who is the shorter changes, but nobody came or went, so nothing is resized; any free GPU is shared out anew."""
+    """Another job is the shorter one, but none came or went, so nothing is resized; any free GPU is shared out anew."""
     first, crossed = (_held([0, 0], left_s=left_s) for left_s in ((1_000.0, 2_000.0), (2_000.0, 1_000.0)))
 
     assert (first, crossed) == ([2, 1], [1, 2])

@@ -18,7 +18,7 @@ MIDDLE = Profile(scaling=((1.0, 1.0), (2.0, 1.6)))
 @pytest.mark.parametrize("attained", [(0.0, 9.0), (9.0, 0.0)])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_decidable_pair_goes_by_efficiency_alone(attained: tuple[float, float], swapped: bool) -> None:
-    """AFS example 2: 10 to 14 against 10 to 18 goes to the latter whichever is the shorter and whoever comes first."""
+    """AFS example 2: 10 to 14 against 10 to 18 goes to the latter, whichever is shorter or first."""
     jobs = [elastic_job(work_s=100.0, max_gpus=2, profile=profile) for profile in (FLAT, STEEP)]
     jobs = [replace(job, attained_gpu_s=service) for job, service in zip(jobs, attained, strict=True)]
     if swapped:
@@ -51,7 +51,7 @@ def test_an_undecidable_pair_may_be_drawn_by_seed() -> None:
 
 
 def test_jobs_take_turns_by_used_slices() -> None:
-    """With more jobs than GPUs a slice goes to whoever used the fewest, first come first."""
+    """With more jobs than GPUs a slice goes to the job that used the fewest, first come first."""
     jobs = [
         replace(elastic_job(work_s=1.0, max_gpus=2, arrival_s=arrival), executed_s=executed)
         for arrival, executed in ((0.0, 14_400.0), (10.0, 0.0), (20.0, 7_200.0), (30.0, 100.0))
@@ -93,7 +93,7 @@ def test_nobody_starves() -> None:
 
 
 def test_shares_stay_until_a_slice_ends() -> None:
-    """Attained service that crosses resizes nobody; the end of a slice shares all GPUs out anew."""
+    """Attained service that crosses resizes no job; the end of a slice shares all GPUs out anew."""
     jobs = [elastic_job(work_s=100.0, max_gpus=2, profile=profile) for profile in (FLAT, MIDDLE)]
 
     def shares(executed_s: float) -> list[int]:

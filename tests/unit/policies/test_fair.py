@@ -44,7 +44,7 @@ def test_taking_back_is_an_option() -> None:
 
 
 def test_an_order_that_is_fair_stays_as_it_is() -> None:
-    """After a queue has got its share back nobody is stopped again: no ping-pong."""
+    """After a queue has got its share back no job is stopped again: no ping-pong."""
     rows = [JobRow(num_gpus=4, first_start_s=1.0, seats=((0, 4),)), JobRow(num_gpus=4, first_start_s=2.0)]
     rows += [JobRow(num_gpus=4, queue=1, first_start_s=3.0, seats=((0, 4),))]
 

@@ -39,7 +39,7 @@ def test_a_gang_wider_than_its_share_would_take_longer_alone() -> None:
 
 
 def test_the_largest_goes_first_and_unknown_lengths_last() -> None:
-    """Sorted ascending it would favour those who are lucky already."""
+    """Sorted ascending it would favour jobs that are ahead already."""
     late, lucky = [JobRow(arrival_s=NOW_S - ago, remaining_s=100.0, total_s=100.0) for ago in (900, 10)]
     snapshot = snapshot_of([lucky, JobRow(arrival_s=0.0), late], [ServerRow()])
     keys = Ftf().priority(snapshot)
@@ -77,7 +77,7 @@ def test_a_lease_that_is_won_again_is_no_restart() -> None:
 
 
 def test_leases_spare_preemptions() -> None:
-    """Two jobs for one GPU: in turns of 20 minutes instead of round by round; nobody ends later by more than that."""
+    """Two jobs for one GPU: in turns of 20 minutes instead of round by round; no job ends later by more than that."""
     jobs = [job(1, 12_000.0), job(1, 12_000.0, arrival_s=60.0)]
     leased, free = (replay(jobs, "ftf", {"lease_s": lease_s}, servers=(1,), round_s=60.0) for lease_s in (1_200, 0))
 

@@ -50,7 +50,7 @@ def test_promotion_after_waiting_twice_as_long_as_it_ran() -> None:
 
 
 def test_promotion_is_off_by_default() -> None:
-    """Without promote_after nobody is promoted, however long it waits."""
+    """Without promote_after no job is promoted, however long it waits."""
     snapshot = snapshot_of([JobRow(attained_gpu_s=9_999, executed_s=1, waited_s=1e9)], SERVERS)
 
     assert not Las().promoted(snapshot.jobs).any()

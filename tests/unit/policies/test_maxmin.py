@@ -20,7 +20,7 @@ from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
     ],
 )
 def test_one_gpu_at_a_time_round_robin(most: list[int], gpus: int, shares: list[int]) -> None:
-    """First come first served inside a turn, nobody above what it can use."""
+    """First come first served inside a turn, none above what it can use."""
     jobs = [elastic_job(work_s=1.0, max_gpus=count, arrival_s=float(at)) for at, count in enumerate(most)]
 
     assert Maxmin().shares(snapshot_of(jobs, [ServerRow()]), gpus).tolist() == shares

@@ -36,7 +36,7 @@ def test_a_more_important_job_waits_unless_it_may_stop_others() -> None:
 
 
 def test_equals_never_stop_each_other() -> None:
-    """Who runs has started first, so an equal that waits comes after it."""
+    """A running job has started first, so a waiting equal comes after it."""
     rows = [JobRow(num_gpus=8, first_start_s=5.0, arrival_s=4.0, seats=((0, 8),)), JobRow(num_gpus=8)]
 
     assert running_after(rows, preemptive=True) == {0}

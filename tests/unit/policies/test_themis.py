@@ -1,4 +1,4 @@
-"""Themis: the auction, the filter, leases, and the program of time fractions."""
+"""Themis: the auction, the filter and leases."""
 
 from dataclasses import replace
 
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model.profile import Profile
-from scheduler.core.time_fractions import fair_fractions
 from scheduler.policies.math.auction import NOTHING, Bid, award, levels
 from scheduler.policies.themis import Market, Themis, offered_jobs
 from tests.support.simulator.elastic import elastic_job, holding
@@ -55,7 +54,7 @@ def test_auction_without_one_app(absent: int, others: list[int]) -> None:
     gpus=st.integers(1, 12),
 )
 def test_payments_are_parts(rates: list[tuple[float, float, int]], gpus: int) -> None:
-    """Everybody keeps more than nothing and no more than all of its fair share; a single bidder keeps all."""
+    """Every bidder keeps more than nothing and no more than all of its fair share; a single bidder keeps all."""
     bids = [
         Bid(num_gpus=tuple(range(most + 1)), value=(NOTHING, *(1 / (age + left / k) for k in range(1, most + 1))))
         for age, left, most in rates
@@ -107,18 +106,6 @@ def test_filter_offers_to_the_worst_part_of_the_apps() -> None:
     assert (offered_jobs(0.8, 5), offered_jobs(0.4, 5), offered_jobs(0.0, 5), offered_jobs(1.0, 5)) == (1, 3, 5, 1)
     counts = [offered_jobs(step / 20, 13) for step in range(21)]
     assert counts == sorted(counts, reverse=True)
-
-
-def test_time_fractions_of_two_jobs() -> None:
-    """Themis example 3: one GPU, two jobs of 10 h, the first waited 10 h: fractions .618 and .382, rho 1.309."""
-    args = {"remaining_s": np.full(2, 10.0), "isolated_s": np.full(2, 20.0), "num_gpus": np.ones(2)}
-    fractions, rho = fair_fractions(age_s=np.array([10.0, 0.0]), capacity_gpus=1.0, **args)
-
-    assert fractions.tolist() == pytest.approx([(5**0.5 - 1) / 2, (3 - 5**0.5) / 2], abs=1e-6)
-    assert rho == pytest.approx(1.309, abs=1e-3)
-    fractions, rho = fair_fractions(age_s=np.zeros(2), capacity_gpus=1.0, **args)
-    assert fractions.tolist() == pytest.approx([0.5, 0.5])
-    assert rho == pytest.approx(1.0)
 
 
 def test_bids_name_powers_of_two_and_the_most() -> None:

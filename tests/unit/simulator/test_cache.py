@@ -1,4 +1,4 @@
-"""Caches item by item: MinIO hits exactly what it holds, LRU thrashes, servers share, searches prepare once."""
+"""Caches item by item: MinIO hits exactly what it holds, LRU thrashes, servers share."""
 
 from collections import Counter
 from fractions import Fraction
@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.performance.cache_model import lru_hit_frac
-from scheduler.simulator.coordinated import Coordinated
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.speeds.cache import Lru, MinIo, Partitioned, Source, misses, misses_by_epoch
+from scheduler.simulator.speeds.cache import ItemSource, Lru, MinIo, Partitioned, misses, misses_by_epoch
 
 orders = st.integers(1, 40).flatmap(lambda size: st.lists(st.permutations(range(size)), min_size=2, max_size=6))
 
@@ -127,9 +126,9 @@ def test_two_servers_hold_the_whole_set_between_them() -> None:
     first = caches.epoch(draws, items=146, servers=(0, 1))
     later = [caches.epoch(draws, items=146, servers=(0, 1)) for _ in range(400)]
 
-    assert first[Source.DISK] == 146
-    assert all(found[Source.DISK] == 0 for found in later)
-    assert sum(found[Source.PEER] for found in later) / 400 / 2 == pytest.approx(36.5, rel=0.02)
+    assert first[ItemSource.DISK] == 146
+    assert all(found[ItemSource.DISK] == 0 for found in later)
+    assert sum(found[ItemSource.PEER] for found in later) / 400 / 2 == pytest.approx(36.5, rel=0.02)
 
 
 def test_two_servers_apart_read_what_one_cache_misses() -> None:
@@ -144,65 +143,3 @@ def test_two_servers_apart_read_what_one_cache_misses() -> None:
             found += read if epoch > 5 else 0
 
     assert found / 395 / 2 == pytest.approx(33.0, rel=0.03)
-
-
-def test_items_of_a_lost_server_come_from_disk_again() -> None:
-    """After a loss the other server reads every item once; what fits in its own cache settles there."""
-    caches, draws = Partitioned([60, 60]), Draws(6, "shards")
-    caches.epoch(draws, items=100, servers=(0, 1))
-    caches.lose(1)
-    after = caches.epoch(draws, items=100, servers=(0,))
-    settled = caches.epoch(draws, items=100, servers=(0,))
-
-    assert after.total() == settled.total() == 100
-    assert after[Source.DISK] == 50
-    assert settled == {Source.LOCAL: 60, Source.DISK: 40}
-
-
-def _run(epoch: Coordinated, jobs: list[int], *, most_staged: int, chance: Random) -> None:
-    while not epoch.is_over:
-        moved = [epoch.prepare(job) for job in chance.sample(jobs, len(jobs))]
-        moved += [epoch.use(job) for job in chance.sample(jobs, len(jobs))]
-
-        assert len(epoch.staged) <= most_staged
-        assert any(moved), "everybody waits for everybody"
-
-
-@given(
-    batches=st.integers(0, 60),
-    jobs=st.integers(1, 8),
-    most_staged=st.integers(1, 9),
-    seed=st.integers(0, 2**32),
-)
-def test_every_job_sees_every_batch_once_and_each_is_prepared_once(
-    batches: int, jobs: int, most_staged: int, seed: int
-) -> None:
-    """Preparing falls from jobs times the set to the set, and the staging area never overflows."""
-    epoch = Coordinated(range(batches), jobs=jobs, most_staged=most_staged)
-    _run(epoch, list(range(jobs)), most_staged=most_staged, chance=Random(seed))
-
-    assert epoch.prepared == batches
-    assert all(sorted(used) == list(range(batches)) for used in epoch.used)
-
-
-@given(dies_after=st.integers(0, 30), seed=st.integers(0, 2**32))
-def test_a_job_that_dies_blocks_nobody(dies_after: int, seed: int) -> None:
-    """The others still see every batch once."""
-    epoch = Coordinated(range(40), jobs=4, most_staged=5)
-    for _ in range(dies_after):
-        for job in range(4):
-            epoch.prepare(job)
-            epoch.use(job)
-    epoch.kill(2)
-    _run(epoch, [0, 1, 3], most_staged=5, chance=Random(seed))
-
-    assert all(sorted(epoch.used[job]) == list(range(40)) for job in (0, 1, 3))
-
-
-def test_eight_jobs_read_the_set_once_instead_of_eight_times() -> None:
-    """Without a cache, 8 jobs over 146 GB in mini-batches of 1 GB: 146 GB are read in an epoch and not 1168."""
-    epoch = Coordinated(range(146), jobs=8, most_staged=16)
-    _run(epoch, list(range(8)), most_staged=16, chance=Random(1))
-
-    assert epoch.prepared == 146
-    assert sum(len(used) for used in epoch.used) == 1_168

@@ -7,7 +7,7 @@ from scheduler.core.operations.failures import PHILLY, RetryRules
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.state.outcome import Outcome
-from scheduler.simulator.state.retries import ByRules, with_smoke_runs
+from scheduler.simulator.state.retries import ByRules
 from tests.support.live.turns import introspective
 from tests.support.simulator.strategies import ServerRow, snapshot_of
 
@@ -32,30 +32,12 @@ def test_an_always_failing_job_burns_what_the_rules_allow(rules: RetryRules, gpu
     assert np.isinf(records.end_s[0])
 
 
-def test_a_smoke_run_catches_it_in_two_minutes_on_one_gpu() -> None:
-    """0.033 GPU-hours, and nothing wide ever starts."""
-    rules = RetryRules(smoke_run_s=120.0)
-    records = _run(with_smoke_runs([BROKEN], rules), rules).records
-
-    assert records.num_gpus.tolist() == [1]
-    assert records.service_gpu_s.sum() / 3_600 == pytest.approx(0.033, abs=5e-4)
-
-
 def test_pauses_after_failures_of_machines_double() -> None:
     """Three failures of ten minutes, pauses of 1, 2 and 4 minutes, then the whole run."""
     records = _run([UNLUCKY], RetryRules()).records
 
     assert records.end_s[0] == pytest.approx(3 * 600.0 + 7 * MINUTE_S + 3_600.0)
     assert records.attempts[0] == 4
-
-
-def test_a_smoke_run_that_passes_is_one_job_more() -> None:
-    """Wide jobs get one, jobs of one GPU are their own."""
-    late = SimJob(arrival_s=5.0, num_gpus=4, run_s=900.0, failures=(Failure(after_s=60.0, cause="semantic"),))
-    found = with_smoke_runs([late, UNLUCKY], RetryRules(smoke_run_s=120.0))
-
-    assert [(job.num_gpus, job.run_s) for job in found] == [(1, 120.0), (4, 900.0), (1, 3_600.0)]
-    assert with_smoke_runs([late], RetryRules()) == [late]
 
 
 def test_an_unknown_failure_is_refused() -> None:

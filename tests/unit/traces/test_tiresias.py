@@ -1,12 +1,6 @@
-"""The trace of Tiresias's simulator, and its samples of past services."""
-
-from pathlib import Path
-
-import pytest
+"""The trace of Tiresias's simulator."""
 
 from scheduler.simulator.traces import read_trace
-from scheduler.simulator.traces.errors import TraceError
-from scheduler.simulator.traces.readers.tiresias import read_services
 from tests.support.simulator.traces import refusal_of, trace_of
 
 HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
@@ -35,16 +29,3 @@ def test_an_id_may_stand_there_once() -> None:
 
     assert (error.line, error.column) == (3, "job_id")
     assert "'7' stands there twice" in error.problem
-
-
-def test_services_are_read_and_checked(tmp_path: Path) -> None:
-    """The shipped samples are whole; a text among them is refused at its line."""
-    bad = tmp_path / "bad.csv"
-    bad.write_text("duration\n121\nlong\n", encoding="utf-8")
-
-    for count in (1000, 5000, 10_000):
-        services = read_services(f"fixtures/traces/tiresias_gpu_time_{count}.csv")
-        assert abs(len(services) - count) <= 1
-        assert services[0] >= 120
-    with pytest.raises(TraceError, match=r"line 3, column duration: found 'long'"):
-        read_services(bad)

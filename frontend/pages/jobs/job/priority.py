@@ -11,7 +11,9 @@ from frontend.components.formats import number
 from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound
+from scheduler.core.round.capabilities import ReadsPriority
 from scheduler.core.spec.limits import PRIORITY
+from scheduler.policies import POLICIES
 from scheduler.policies.priority import Priority
 from scheduler.ports import live_ports
 from scheduler.services.cluster.settings import cluster_row
@@ -45,7 +47,8 @@ def job_reprioritise(request: HttpRequest, job: str) -> HttpResponse:
 def _policy_words() -> str:
     """Return what the policy in force makes of priorities: with most of them a new one changes nothing now."""
     policy = cluster_row().policy
-    if policy == Priority.name:
+    made = POLICIES[policy]() if policy in POLICIES else None
+    if isinstance(made, ReadsPriority) and made.reads_priority:
         return "The policy in force looks at it: the next round goes by the new one."
     return f"{policy} decides now and does not look at it. It counts once an admin chooses the policy {Priority.name}."
 

@@ -1,4 +1,4 @@
-"""What a translation gives."""
+"""The result of translating a foreign job file: a spec, and what did not map."""
 
 import re
 from dataclasses import dataclass, field

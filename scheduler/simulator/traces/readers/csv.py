@@ -7,7 +7,8 @@ from typing import IO
 
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
-from scheduler.simulator.traces.collect import Collector, Options
+from scheduler.simulator.traces.collect import Collector, JobOptions
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -63,48 +64,48 @@ def read_rows(rows: Iterable[Row], *, format: str, file: str) -> Trace:
     return collected.trace()
 
 
-def _options(row: Row, num_gpus: int) -> Options:
+def _options(row: Row, num_gpus: int) -> JobOptions:
     """Return what the cells beyond the first columns say; empty ones say nothing."""
-    options: Options = {}
+    options: JobOptions = {}
     for column in row.at:
         if column in _OPTIONS and row.text(column):
             _OPTIONS[column](row, options, num_gpus)
     return options
 
 
-def _model(row: Row, options: Options, num_gpus: int) -> None:
+def _model(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["model"] = row.text("model")
 
 
-def _priority(row: Row, options: Options, num_gpus: int) -> None:
+def _priority(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["priority"] = row.number("priority")
 
 
-def _weight(row: Row, options: Options, num_gpus: int) -> None:
+def _weight(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["weight"] = row.number("weight", least=1e-6, most=1e6)
 
 
-def _min_gpus(row: Row, options: Options, num_gpus: int) -> None:
+def _min_gpus(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["min_gpus"] = row.whole("min_gpus", least=1, most=num_gpus)
 
 
-def _max_gpus(row: Row, options: Options, num_gpus: int) -> None:
+def _max_gpus(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["max_gpus"] = row.whole("max_gpus", least=num_gpus, most=MOST_GPUS)
 
 
-def _max_servers(row: Row, options: Options, num_gpus: int) -> None:
+def _max_servers(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["max_servers"] = row.whole("max_servers", least=0, most=MOST_GPUS)
 
 
-def _min_cpus(row: Row, options: Options, num_gpus: int) -> None:
+def _min_cpus(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["min_cpus"] = row.number("min_cpus", least=0, most=1e9)
 
 
-def _min_memory(row: Row, options: Options, num_gpus: int) -> None:
+def _min_memory(row: Row, options: JobOptions, num_gpus: int) -> None:
     options["min_memory_bytes"] = row.number("min_memory_bytes", least=0, most=1e18)
 
 
-def _failures(row: Row, options: Options, num_gpus: int) -> None:
+def _failures(row: Row, options: JobOptions, num_gpus: int) -> None:
     failures = []
     for part in row.text("failures").split(";"):
         after, _, cause = part.partition(":")
@@ -171,3 +172,6 @@ def _written(trace: Trace, job: SimJob) -> tuple[object, ...]:
         job.min_memory_bytes or None,
         ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None,
     )
+
+
+READER = delimited(NEEDED, read)

@@ -10,6 +10,7 @@ from scheduler.core.model.profile import Profile
 from scheduler.simulator.speeds.measured import GavelModel, gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.reader import Reader
 from scheduler.simulator.traces.row import MOST_SECONDS, Row
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -84,3 +85,6 @@ def _rate(row: Row, model: GavelModel | None, num_gpus: int) -> float:
     if num_gpus not in rates:
         row.refuse("scale_factor", f"one of the measured numbers of GPUs: {', '.join(map(str, rates))}")
     return rates[num_gpus]
+
+
+READER = Reader(looks_like="ten cells with tabs between them, no header", fits=fits, read=read)

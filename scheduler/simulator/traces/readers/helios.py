@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scheduler.simulator.traces.collect import Collector
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -35,3 +36,6 @@ def read(source: Source, profiles: Path) -> Trace:
             queue=row.text("vc"),
         )
     return collected.trace()
+
+
+READER = delimited(COLUMNS, read)

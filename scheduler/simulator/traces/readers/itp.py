@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scheduler.simulator.traces.collect import Collector
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -24,3 +25,6 @@ def read(source: Source, profiles: Path) -> Trace:
             run_s=row.seconds("duration"),
         )
     return collected.trace()
+
+
+READER = delimited(COLUMNS, read)

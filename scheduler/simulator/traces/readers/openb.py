@@ -8,6 +8,7 @@ import numpy as np
 
 from scheduler.core.model.tables import ServerTable
 from scheduler.simulator.traces.collect import Collector
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, Row, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -109,3 +110,6 @@ def _table(rows: Sequence[tuple[int, float, float]]) -> ServerTable:
         memory_bytes=np.array([memory for _, _, memory in rows], dtype=np.float64),
         rack=np.zeros(len(rows), dtype=np.int64),
     )
+
+
+READER = delimited(COLUMNS, read)

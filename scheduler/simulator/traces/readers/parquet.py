@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.reader import Reader
 from scheduler.simulator.traces.readers import csv
 from scheduler.simulator.traces.row import Row
 from scheduler.simulator.traces.source import Source, header_of
@@ -61,3 +62,6 @@ def write(trace: Trace, file: IO[bytes]) -> None:
     )
     # Small groups, so that reading needs little memory.
     pq.write_table(table, file, row_group_size=_BATCH_ROWS)
+
+
+READER = Reader(looks_like="PAR1", fits=lambda head: head.startswith(MAGIC), read=read, whole_only=True)

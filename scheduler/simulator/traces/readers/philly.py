@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from scheduler.simulator.traces.collect import Collector
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -32,3 +33,6 @@ def read(source: Source, profiles: Path) -> Trace:
             queue=row.text("vc"),
         )
     return replace(collected.trace(), starts_at=starts_at)
+
+
+READER = delimited(COLUMNS, read)

@@ -9,6 +9,7 @@ from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError, shown
+from scheduler.simulator.traces.reader import Reader
 from scheduler.simulator.traces.row import unix_s
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -174,3 +175,11 @@ def _skip(text: str, at: int) -> int:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+READER = Reader(
+    looks_like='[{"status": "Pass", "vc": "...", "jobid": "...", "attempts": [...], ...',
+    fits=fits,
+    read=read,
+    whole_only=True,
+)

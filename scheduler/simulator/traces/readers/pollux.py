@@ -5,6 +5,7 @@ from pathlib import Path
 from scheduler.core.model.profile import Profile
 from scheduler.simulator.speeds.measured import iteration_s, pollux_models, pollux_profile
 from scheduler.simulator.traces.collect import Collector
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -45,3 +46,6 @@ def read(source: Source, profiles: Path) -> Trace:
             profile=known[name, num_gpus, batch],
         )
     return collected.trace()
+
+
+READER = delimited(COLUMNS, read)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.errors import TraceError
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -27,8 +28,8 @@ _TRES = "name=count with commas between them, such as cpu=8,gres/gpu=2,mem=64G,n
 _UNIT_BYTES = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
 
-class Resources(NamedTuple):
-    """What a job held, or asked for.
+class JobResources(NamedTuple):
+    """Resources that a job held, or asked for.
 
     Attributes:
         num_gpus: GPUs.
@@ -124,15 +125,15 @@ def _run_s(row: Row) -> float | None:
     return run_s
 
 
-def _resources(row: Row) -> Resources:
+def _resources(row: Row) -> JobResources:
     """Return what the first resource column that is not empty tells; without one the job has no GPU."""
     for column in RESOURCES:
         if (text := row.text(column)) not in _MISSING:
             return _of_tres(row, column, text) if column.endswith("TRES") else _of_gres(row, column, text)
-    return Resources(0)
+    return JobResources(0)
 
 
-def _of_tres(row: Row, column: str, text: str) -> Resources:
+def _of_tres(row: Row, column: str, text: str) -> JobResources:
     """Return resources of ``billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2,mem=64G,node=1``.
 
     ``gres/gpu`` counts all GPUs; where it is missing those of all types are added.
@@ -153,7 +154,7 @@ def _of_tres(row: Row, column: str, text: str) -> Resources:
     num_gpus = typed if untyped is None else untyped
     if num_gpus > MOST_GPUS:
         row.refuse(column, f"at most {MOST_GPUS} GPUs")
-    return Resources(num_gpus, cpus, memory_bytes)
+    return JobResources(num_gpus, cpus, memory_bytes)
 
 
 def _count(row: Row, column: str, amount: str) -> int:
@@ -169,7 +170,7 @@ def _memory_bytes(row: Row, column: str, amount: str) -> float:
     return float(match[1]) * _UNIT_BYTES[match[2]]
 
 
-def _of_gres(row: Row, column: str, text: str) -> Resources:
+def _of_gres(row: Row, column: str, text: str) -> JobResources:
     """Return resources of ``gpu:2``, ``gres:gpu:a100:2`` or ``gpu:a100:2(S:0-1)``, which old Slurm tells for a node."""
     count = 0
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
@@ -183,4 +184,7 @@ def _of_gres(row: Row, column: str, text: str) -> Resources:
     total = count * (row.whole(nodes, least=1, most=MOST_GPUS) if nodes else 1)
     if total > MOST_GPUS:
         row.refuse(column, f"at most {MOST_GPUS} GPUs")
-    return Resources(total)
+    return JobResources(total)
+
+
+READER = delimited(COLUMNS, read, delimiter="|")

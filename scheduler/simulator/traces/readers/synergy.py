@@ -9,6 +9,7 @@ from scheduler.simulator.speeds.profiles import (
     synergy_profiles,
 )
 from scheduler.simulator.traces.collect import Collector
+from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_SECONDS, rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
@@ -41,3 +42,6 @@ def read(source: Source, profiles: Path) -> Trace:
             profile=curves[model],
         )
     return collected.trace()
+
+
+READER = delimited(COLUMNS, read)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from scheduler.simulator.traces.collect import Collector
-from scheduler.simulator.traces.row import MOST_SECONDS, rows_of
+from scheduler.simulator.traces.reader import delimited
+from scheduler.simulator.traces.row import rows_of
 from scheduler.simulator.traces.source import Source
 from scheduler.simulator.traces.trace import Trace
 
@@ -31,17 +32,4 @@ def read(source: Source, profiles: Path) -> Trace:
     return collected.trace()
 
 
-def read_services(place: str | Path) -> list[float]:
-    """Return the GPU-seconds of past jobs in a file such as ``yarn-gput1000.csv``, one column ``duration``.
-
-    Raises:
-        TraceError: If a line is not a positive number.
-    """
-    source = Source(place)
-    try:
-        return [
-            row.number("duration", least=1e-9, most=MOST_SECONDS, unit="number of GPU-seconds")
-            for row in rows_of(source, ("duration",))
-        ]
-    finally:
-        source.close()
+READER = delimited(COLUMNS, read)

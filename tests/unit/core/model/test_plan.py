@@ -22,7 +22,7 @@ def test_who_waits_is_read_one_by_one() -> None:
 
 
 def test_some_wait_for_another_cause() -> None:
-    """Whom nobody names keeps the cause; whom nobody finds is no mistake."""
+    """A job that is not named keeps its cause; naming a job that does not wait is no error."""
     waits = Waits(job=np.array([7, 3]), causes=[FULL] * 2).with_causes({3: LIMIT, 9: LIMIT})
 
     assert waits.causes == [FULL, LIMIT]

@@ -54,7 +54,7 @@ def test_a_round_gives_each_queue_its_share(config: object, demands: tuple[int, 
 
 
 def test_weights_share_what_is_left() -> None:
-    """Water filling gives in proportion to the weights and nobody more than it asks for."""
+    """Water filling gives in proportion to the weights, and no queue more than it asks for."""
     assert water_fill(12, [100, 100, 2], [1, 3, 1]) == pytest.approx([2.5, 7.5, 2])
 
 
@@ -71,7 +71,7 @@ def test_more_promised_than_there_is_shrinks_in_proportion() -> None:
 
 
 def test_a_queue_without_quota_uses_idle_gpus() -> None:
-    """No quota anywhere: everybody borrows, nobody starves."""
+    """No quota anywhere: all queues borrow, none starves."""
     snapshot = snapshot_of([JobRow(queue=1, num_gpus=8), JobRow(queue=0)], [ServerRow()] * 2, [QueueRow(), QueueRow()])
 
     plan = plan_round(snapshot, FIFO)
@@ -89,7 +89,7 @@ def test_a_gang_wider_than_its_fair_share_still_runs() -> None:
 
 
 def test_the_owner_of_a_quota_takes_its_gpus_back() -> None:
-    """A job within its queue's quota stops a borrower; the receipt says whose quota and for whom."""
+    """A job within its queue's quota stops a borrower; the evidence names the quota and the job."""
     queues = [QueueRow(quota_gpus=4), QueueRow()]
     borrowers = [JobRow(queue=1, seats=((0, 2),), num_gpus=2, held_at_s=at) for at in (1.0, 2.0, 3.0, 4.0)]
     snapshot = snapshot_of([*borrowers, JobRow(num_gpus=2, arrival_s=9)], [ServerRow()], queues)
@@ -142,7 +142,7 @@ def test_a_queue_does_not_stop_its_own_protected_jobs() -> None:
 
 
 def test_borrowers_compete_in_the_order_of_the_policy() -> None:
-    """Who lost its place in the quota goes on as a borrower when it is stronger than another one, and does not move."""
+    """A job that lost its place in the quota goes on as a borrower when it is stronger than another."""
     queues = [QueueRow(quota_gpus=2), QueueRow()]
     jobs = [
         JobRow(queue=0, seats=((0, 1),), remaining_s=50),

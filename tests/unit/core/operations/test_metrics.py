@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.model.profile import Profile
-from scheduler.core.operations.metrics import finish_time_fairness, isolated_time_s, jain_index, percentile, spread
+from scheduler.core.operations.metrics import isolated_time_s, jain_index, percentile, spread
 
 
 @pytest.mark.parametrize(("p", "value"), [(0.01, 1), (0.5, 50), (0.505, 51), (0.99, 99), (1.0, 100), (0.07, 7)])
@@ -41,11 +41,6 @@ def test_an_elastic_job_alone_uses_its_share_by_its_own_curve() -> None:
     assert alone(16) == 480, "half a GPU for 240 s of work on one"
 
 
-def test_finish_time_fairness() -> None:
-    """Themis rho: twice as long as alone on its share is 2; times that are not positive are refused."""
-    alone = isolated_time_s(run_s=100, num_gpus=4, cluster_gpus=8, sharers=4)
-
-    assert alone == 200
-    assert finish_time_fairness(shared_jct_s=400, isolated_jct_s=alone) == 2
-    with pytest.raises(ValueError, match="positive"):
-        finish_time_fairness(shared_jct_s=0, isolated_jct_s=1)
+def test_isolated_time_of_a_job_as_wide_as_half_the_cluster() -> None:
+    """Four jobs share 8 GPUs, so a job of 4 GPUs takes twice its time on a share of 2."""
+    assert isolated_time_s(run_s=100, num_gpus=4, cluster_gpus=8, sharers=4) == 200

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.core.operations.multijob import (
     Promise,
-    Search,
+    SearchCase,
     chance_of_reaching,
     feedback_times_s,
     fit_curve,
@@ -20,7 +20,7 @@ from scheduler.core.operations.multijob import (
 )
 
 MINUTE_S = 60.0
-CIFAR = Search(
+CIFAR = SearchCase(
     configurations=100,
     num_gpus=16,
     run_s=889 * MINUTE_S,
@@ -41,7 +41,7 @@ def test_a_search_over_a_hundred_configurations_ends_almost_six_times_earlier() 
 
 def test_a_target_reached_within_the_feedback_needs_no_ranking() -> None:
     """A winner in the sixth wave that needs 10 minutes: five slices, then its own 10 minutes."""
-    quick = Search(
+    quick = SearchCase(
         configurations=100, num_gpus=16, run_s=889 * MINUTE_S, winner=80, winner_s=600.0, feedback_s=16 * MINUTE_S
     )
 
@@ -113,7 +113,7 @@ def test_no_more_are_promising_than_there_are_gpus() -> None:
 
 @given(chances=st.lists(st.floats(0.0, 1.0), max_size=30), slots=st.integers(1, 16))
 def test_ranking_is_by_chance(chances: list[float], slots: int) -> None:
-    """Promising ones have at least the threshold, nobody above 5 % is ended, and the GPUs suffice."""
+    """Promising ones have at least the threshold, none above 5 % is ended, and the GPUs suffice."""
     found = rank(chances, slots=slots)
     promising = [chance for chance, promise in zip(chances, found.promises, strict=True) if promise == "promising"]
 

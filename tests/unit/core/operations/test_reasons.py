@@ -62,7 +62,7 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
 
 @pytest.mark.parametrize(("reason", "evidence", "text"), EXAMPLES)
 def test_sentences_carry_the_numbers(reason: WaitReason, evidence: Evidence, text: str) -> None:
-    """The sentence names who holds what, and how much is missing."""
+    """The sentence names what the queue holds, and how much is missing."""
     assert sentence(reason, evidence) == text
 
 

@@ -11,11 +11,10 @@ from scheduler.core.performance.cache_model import (
     epoch_s,
     fetch_s,
     lru_hit_frac,
-    needed_disk_bytes_per_s,
     run_s,
     stalls,
 )
-from scheduler.simulator.speeds.cache import MinIo, Shop, epoch_by_items_s
+from scheduler.simulator.speeds.cache import MinIo, Pipeline, epoch_by_items_s
 
 GB = 1e9
 IMAGENET_BYTES = 146 * GB
@@ -46,27 +45,6 @@ def test_no_cache_is_needed_behind_a_fast_disk_and_none_is_enough_behind_slow_me
     """The needed cache is 0 when the disk keeps up alone and infinite when memory does not."""
     assert enough_cache_bytes(prep_s=300.0, dataset_bytes=IMAGENET_BYTES, storage=SSD) == 0.0
     assert enough_cache_bytes(prep_s=14.0, dataset_bytes=IMAGENET_BYTES, storage=SSD) == math.inf
-
-
-@pytest.mark.parametrize("cache_gb", [0.0, 20.0, 40.0, 146.0])
-def test_the_needed_disk_rate_just_hides_reading(cache_gb: float) -> None:
-    """With exactly the needed rate, reading takes exactly as long as preparing."""
-    rate = needed_disk_bytes_per_s(
-        prep_s=200.0, dataset_bytes=IMAGENET_BYTES, cache_bytes=cache_gb * GB, memory_bytes_per_s=10 * GB
-    )
-
-    if cache_gb == 146.0:
-        assert rate == 0.0
-    else:
-        disk = Storage(memory_bytes_per_s=10 * GB, disk_bytes_per_s=rate)
-        assert fetch_s(dataset_bytes=IMAGENET_BYTES, cache_bytes=cache_gb * GB, storage=disk) == pytest.approx(200.0)
-
-
-def test_no_disk_is_fast_enough_when_the_cached_part_alone_takes_too_long() -> None:
-    """A cache read slower than the cores prepare leaves no time for the disk."""
-    rate = needed_disk_bytes_per_s(prep_s=1.0, dataset_bytes=100 * GB, cache_bytes=50 * GB, memory_bytes_per_s=10 * GB)
-
-    assert rate == math.inf
 
 
 def test_every_cold_start_costs_an_epoch_from_disk() -> None:
@@ -117,22 +95,13 @@ def test_model_is_within_three_percent_of_item_by_item() -> None:
             for item in order:
                 cache.get(item, size_bytes)
             chance.shuffle(order)
-            shop = Shop(storage=SSD, prep_items_per_s=cores / shop_prep_s)
-            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, shop=shop)
+            pipeline = Pipeline(storage=SSD, prep_items_per_s=cores / shop_prep_s)
+            seen_s = epoch_by_items_s(cache, order, size_bytes=size_bytes, pipeline=pipeline)
             told_s = epoch_s(
                 prep_s=items * shop_prep_s / cores, dataset_bytes=dataset_bytes, cache_bytes=cache_bytes, storage=SSD
             )
 
             assert seen_s == pytest.approx(told_s, rel=0.03), (tenth, cores)
-
-
-def test_jobs_with_caches_of_their_own_do_not_slow_each_other_unless_they_share_the_disk() -> None:
-    """A private cache depends on nobody; two readers of one disk miss at half its rate."""
-    alone = fetch_s(dataset_bytes=100 * GB, cache_bytes=60 * GB, storage=SSD)
-    beside = fetch_s(dataset_bytes=100 * GB, cache_bytes=60 * GB, storage=SSD.shared_by(2))
-
-    assert alone == pytest.approx(6.0 + 80.0)
-    assert beside == pytest.approx(6.0 + 160.0)
 
 
 def test_stalls_are_told_apart() -> None:

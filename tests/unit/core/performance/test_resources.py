@@ -84,7 +84,7 @@ users = st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=2, max_size=4)
 
 @given(users)
 def test_fair_filling_in_small_tasks(demand_rows: list[tuple[int, int, int]]) -> None:
-    """Nobody is worse off than with 1/n of everything, nobody envies another, and nothing more fits."""
+    """No user is worse off than with 1/n of everything, none envies another, and nothing more fits."""
     capacity = np.array([1.0, 1.0, 1.0])
     demand = np.array(demand_rows, dtype=np.float64) / 300
     got = np.array(fill(demand, capacity, weight=[1.0] * len(demand), tasks=301))

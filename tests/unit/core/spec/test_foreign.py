@@ -130,7 +130,7 @@ def test_what_is_no_job_is_refused(data: object) -> None:
 @settings(max_examples=200, deadline=None)
 @given(lines=st.lists(st.text(alphabet="-=:,gpurestimNGnct12@\"' \\", max_size=20), max_size=6))
 def test_any_text_is_a_script(lines: list[str]) -> None:
-    """Nothing that somebody pastes breaks the translation."""
+    """No pasted text breaks the translation."""
     text = "".join(f"#SBATCH {line}\n" for line in lines)
 
     assert from_sbatch(text, queue="q").spec["files"]["job.sh"] == text

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from scheduler.core.model.tables import FloatArray
 from scheduler.core.performance.curves import Curves, SpeedTable
-from scheduler.policies.math.knock_out import Rule, knock_out
+from scheduler.policies.math.knock_out import KnockOutRule, knock_out
 
 
 def plain_loop(
-    speed: list[list[float]], lengths: list[float], gpus: list[int], most: list[int], spare: int, *, rule: Rule
+    speed: list[list[float]], lengths: list[float], gpus: list[int], most: list[int], spare: int, *, rule: KnockOutRule
 ) -> list[int]:
-    """The published loop, job by job; who gains nothing leaves the pool. Steps that are equal on paper tie."""
+    """The published loop, job by job; a job that gains nothing leaves the pool. Steps that are equal on paper tie."""
     gpus = list(gpus)
     pool = [row for row in range(len(gpus)) if gpus[row] < most[row]]
 
@@ -96,7 +96,7 @@ def test_the_knock_out_is_that_of_the_plain_loop(
     lengths = [length for _, length, _, _ in jobs]
     gpus = [count for _, _, count, _ in jobs]
     most = [count + more for _, _, count, more in jobs]
-    rule = Rule(shrinking=shrinking, ties_to_later=not shrinking)
+    rule = KnockOutRule(shrinking=shrinking, ties_to_later=not shrinking)
 
     found = knock_out(
         Curves(row=np.array(rows), table=SpeedTable.of(np.array(curves)), work_s=np.array(lengths)),
@@ -123,7 +123,7 @@ def test_many_jobs_meet_as_in_the_plain_loop(*, num_curves: int, shrinking: bool
     rows = (np.arange(90) % num_curves).tolist()
     lengths = rng.choice([10.0, 50.0, 51.0, 400.0, float("inf")], 90).tolist()
     most = rng.choice([2, 2, 4, 8, 16], 90).tolist()
-    rule = Rule(shrinking=shrinking, ties_to_later=not shrinking)
+    rule = KnockOutRule(shrinking=shrinking, ties_to_later=not shrinking)
 
     found = knock_out(
         Curves(row=np.array(rows), table=SpeedTable.of(np.array(curves)), work_s=np.array(lengths)),
@@ -155,14 +155,14 @@ MODELS = [
 def test_steps_that_all_win_outright_are_taken_before_the_others(
     *, spare: int, shrinking: bool, models: list[tuple[float, ...]]
 ) -> None:
-    """Jobs of a few models: whole stretches are won whoever is the shorter, and only the rest is played out."""
+    """Jobs of a few models: whole stretches are won whichever is the shorter, and only the rest is played out."""
     rng = np.random.default_rng(spare + len(models))
     curves = [np.interp(range(18), (0, 1, 2, 4, 8, 16), (0.0, *speeds)).tolist() for speeds in models]
     rows = rng.integers(0, len(models), 40).tolist()
     lengths = rng.choice([10.0, 50.0, 51.0, 70.0, 90.0, 400.0, 800.0], 40).tolist()
     gpus = rng.choice([1, 1, 1, 2, 3], 40)
     most = gpus + rng.choice([1, 1, 3, 7, 14], 40)
-    rule = Rule(shrinking=shrinking, ties_to_later=not shrinking)
+    rule = KnockOutRule(shrinking=shrinking, ties_to_later=not shrinking)
 
     found = knock_out(
         Curves(row=np.array(rows), table=SpeedTable.of(np.array(curves)), work_s=np.array(lengths)),
@@ -194,7 +194,7 @@ def test_the_rule_gives_the_smaller_sum_of_completion_times(
 
     gpus = knock_out(
         curves,
-        Rule(shrinking=True, ties_to_later=False),
+        KnockOutRule(shrinking=True, ties_to_later=False),
         lengths=curves.work_s,
         pool=np.arange(2),
         gpus=np.array([1, 1]),
@@ -209,14 +209,14 @@ def test_the_rule_gives_the_smaller_sum_of_completion_times(
 
 
 def test_shares_grow_with_the_cluster() -> None:
-    """With one more GPU nobody gets less, for curves that are all alike."""
+    """With one more GPU no job gets less, for curves that are all alike."""
     speed = np.array([[count / (1 + 0.1 * (count - 1)) if count else 0.0 for count in range(20)]])
     lengths = np.array([50.0, 20.0, 90.0, 10.0])
     curves = Curves(row=np.zeros(4, dtype=np.int64), table=SpeedTable.of(speed), work_s=lengths)
     given_gpus = [
         knock_out(
             curves,
-            Rule(shrinking=True, ties_to_later=False),
+            KnockOutRule(shrinking=True, ties_to_later=False),
             lengths=lengths,
             pool=np.arange(4),
             gpus=np.ones(4, dtype=np.int64),

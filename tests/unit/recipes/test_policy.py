@@ -1,0 +1,132 @@
+"""The recipe for a policy: one class, one entry in ``POLICIES``, and everything else follows.
+
+The options form, ``GET /api/v1/policies`` and the what-if form are drawn from ``choices()``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs
+
+from scheduler.choices import build_config, choice_schema, choices
+from scheduler.core.model.tables import FloatArray, Snapshot
+from scheduler.core.round.plan_round import plan_round
+from scheduler.management.simulate_arguments import choices_text
+from scheduler.mechanisms import MECHANISMS
+from scheduler.placement import LOCALITIES
+from scheduler.policies import POLICIES
+from scheduler.simulator.incremental.single_queue_rounds import ShortRounds, short_rounds
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.study.arms import Arm, parse_arms
+from tests.support.oracle.cases import Case
+from tests.support.oracle.order import each
+from tests.support.oracle.orders import order_in
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
+from tests.support.suite.examples import tried
+
+
+# What the file policies/smallest_first.py would hold:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallestFirst:
+    """Fewest GPUs first; among equals earliest submission first."""
+
+    name: ClassVar[str] = "smallest-first"
+    preemptive: ClassVar[bool] = True
+    steady: ClassVar[bool] = True
+
+    cap_gpus: int = field(
+        default=1_000_000, metadata={"help": "Jobs that ask for more count as this many GPUs.", "minimum": 1}
+    )
+
+    def priority(self, snapshot: Snapshot) -> FloatArray:
+        """Return (n,) GPUs asked for."""
+        return np.minimum(snapshot.jobs.num_gpus, self.cap_gpus).astype(np.float64)
+
+
+# And its test: the plain key of one job, which the oracle compares with ``plan_round`` on random clusters.
+ORDER = each(lambda job, case: (job.num_gpus,), preemptive=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _registered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(POLICIES, SmallestFirst.name, SmallestFirst)
+        yield
+
+
+def test_it_is_offered_with_its_options() -> None:
+    """To the options form, the what-if form and the REST list, with the first line of its docstring."""
+    [offered] = [choice for choice in choices()["policies"] if choice["name"] == "smallest-first"]
+
+    assert offered["help"] == "Fewest GPUs first; among equals earliest submission first."
+    assert [option["name"] for option in offered["parameters"]] == ["cap_gpus"]
+
+
+def test_its_json_schema_checks_its_options() -> None:
+    """A whole number from 1 on."""
+    validator = Draft202012Validator(choice_schema("policy"))
+
+    assert validator.is_valid({"name": "smallest-first", "options": {"cap_gpus": 8}})
+    assert not validator.is_valid({"name": "smallest-first", "options": {"cap_gpus": 0}})
+
+
+def test_the_printed_reference_lists_it() -> None:
+    """docs/simulator.md sends readers to ``manage.py simulate --choices`` instead of listing policies itself."""
+    assert (
+        "  smallest-first: Fewest GPUs first; among equals earliest submission first.\n    cap_gpus=" in choices_text()
+    )
+
+
+@pytest.mark.parametrize("locality", LOCALITIES)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_it_is_compared_in_every_combination(locality: str, mechanism: str) -> None:
+    """``manage.py simulate --compare smallest-first:LOCALITY+MECHANISM``."""
+    [arm] = parse_arms(f"smallest-first:{locality}+{mechanism}", Arm(policy="fifo", locality="any", mechanism="tune"))
+
+    assert arm.config().policy == SmallestFirst()
+
+
+jobs = st.lists(
+    st.builds(
+        SimJob,
+        arrival_s=st.integers(0, 900).map(float),
+        num_gpus=st.sampled_from([1, 1, 2, 3, 4, 8]),
+        run_s=st.sampled_from([20.0, 45.5, 120.0, 1000.0]),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@tried(10)
+@given(jobs=jobs, mechanism=st.sampled_from(["proportional", "tune"]))
+def test_it_replays_on_the_fast_path(jobs: list[SimJob], mechanism: str) -> None:
+    """``steady`` is all it says: rounds are made from what changed, and give the plans of ``plan_round``."""
+    tables = snapshot_of([], [ServerRow(), ServerRow(num_gpus=4)], [QueueRow()])
+    what = (tables.servers, tables.queues, build_config(policy="smallest-first", mechanism=mechanism))
+
+    assert isinstance(short_rounds(Columns(jobs), *what), ShortRounds)
+    fast, whole = (simulate(jobs, *what, round_s=60.0, skip=skip) for skip in (True, False))
+    assert fast.plan_hash == whole.plan_hash
+    assert fast.records.end_s.tolist() == whole.records.end_s.tolist()
+
+
+def test_its_own_test_holds_the_key_for_the_oracle() -> None:
+    """Oracles of policies that are not in ``ORDERS`` are looked up in the policy's test, as ``ORDER``."""
+    case = Case(
+        jobs=(JobRow(num_gpus=4), JobRow(num_gpus=1), JobRow(num_gpus=2)),
+        servers=(ServerRow(),),
+        racks=(0,),
+    )
+    told = order_in("tests.unit.recipes.test_policy")
+
+    assert told is not None
+    plan = plan_round(case.snapshot(), build_config(policy="smallest-first"))
+    assert plan.order == told.of(case) == [1, 2, 0]
