@@ -1,4 +1,4 @@
-"""What happened (append-only), what was measured, and answers kept for repeated requests."""
+"""Events (append-only), measured samples, hourly GPU use, and answers kept for repeated requests."""
 
 import structlog
 from django.conf import settings
@@ -79,6 +79,22 @@ class Sample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.scope_id} {self.at}"
+
+
+class UsageHour(models.Model):
+    """What was measured of the GPUs that one user's jobs in one queue held in one hour (UTC)."""
+
+    hour = models.DateTimeField()
+    queue = models.ForeignKey("scheduler.Queue", on_delete=models.CASCADE, related_name="usage_hours")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="usage_hours")
+    measured_gpu_s = models.FloatField(default=0.0)  # GPU-seconds of which the utilization is known
+    busy_gpu_s = models.FloatField(default=0.0)  # the same, each times its utilization
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["hour", "queue", "user"], name="usage_hour_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.queue} at {self.hour}"
 
 
 class IdempotencyKey(models.Model):
