@@ -27,7 +27,7 @@ from scheduler.live.reports.telemetry import Telemetry, job_values
 from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.servers.suspects import suspects_check
-from scheduler.live.servers.watch import Watch
+from scheduler.live.servers.watch import ServerWatch
 from scheduler.models import Cluster, Job, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
@@ -42,7 +42,7 @@ class Engine:
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
-        self.watch = Watch()
+        self.watch = ServerWatch()
         self.telemetry = Telemetry()
         self.frames = Frames(ports.frames)
         self.idle = Idle()

@@ -21,12 +21,12 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 DEADLINE_S = 10.0
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """The address may not be used, or did not answer; the message says why in words for its owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CheckedAddress:
     """An address that was checked: connect to ``ip`` and nothing else."""
 
     scheme: str
@@ -44,38 +44,38 @@ def resolve(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise Refused(f"{host} has no address.") from None
+        raise AddressRefused(f"{host} has no address.") from None
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def target_of(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> Target:
+def check_address(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> CheckedAddress:
     """Return where ``url`` leads.
 
     Args:
         allowed: Networks that may be used although they are not public, and by plain HTTP.
 
     Raises:
-        Refused: The address is not public, or not to be had by HTTPS.
+        AddressRefused: The address is not public, or not to be had by HTTPS.
     """
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        raise Refused("The address cannot be read.") from None
+        raise AddressRefused("The address cannot be read.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Refused("The address must begin with https://.")
+        raise AddressRefused("The address must begin with https://.")
     ips = resolve(parts.hostname, port)
     for text in ips:  # one bad address spoils the name: which one is taken must not matter
         ip = _seen_through(ipaddress.ip_address(text.partition("%")[0]))
         is_allowed = any(ip.version == network.version and ip in network for network in allowed)
         if not (is_allowed or _is_public(ip)):
-            raise Refused(f"{parts.hostname} leads to {ip}, which is no public address.")
+            raise AddressRefused(f"{parts.hostname} leads to {ip}, which is no public address.")
         if parts.scheme != "https" and not is_allowed:
-            raise Refused("The address must begin with https://.")
+            raise AddressRefused("The address must begin with https://.")
     if not ips:
-        raise Refused(f"{parts.hostname} has no address.")
+        raise AddressRefused(f"{parts.hostname} has no address.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(scheme=parts.scheme, host=parts.hostname, port=port, path=path, ip=ips[0])
+    return CheckedAddress(scheme=parts.scheme, host=parts.hostname, port=port, path=path, ip=ips[0])
 
 
 def _seen_through(ip: Address) -> Address:
@@ -99,7 +99,7 @@ def _is_public(ip: Address) -> bool:
 class _Plain(http.client.HTTPConnection):
     """Connects to the checked address, whatever the name says by now."""
 
-    def __init__(self, target: Target, timeout_s: float) -> None:
+    def __init__(self, target: CheckedAddress, timeout_s: float) -> None:
         super().__init__(target.host, target.port, timeout=timeout_s)
         self._ip = target.ip
 
@@ -110,7 +110,7 @@ class _Plain(http.client.HTTPConnection):
 class _Secure(http.client.HTTPSConnection):
     """The same; the certificate must be of the name."""
 
-    def __init__(self, target: Target, timeout_s: float, context: ssl.SSLContext) -> None:
+    def __init__(self, target: CheckedAddress, timeout_s: float, context: ssl.SSLContext) -> None:
         super().__init__(target.host, target.port, timeout=timeout_s, context=context)
         self._ip, self._tls = target.ip, context
 
@@ -124,7 +124,7 @@ class _Secure(http.client.HTTPSConnection):
 
 
 def post(
-    target: Target,
+    target: CheckedAddress,
     body: bytes,
     headers: Mapping[str, str],
     *,
@@ -138,7 +138,7 @@ def post(
         context: Which certificates are trusted; None: those of the system.
 
     Raises:
-        Refused: No connection, no answer in time, or no HTTP.
+        AddressRefused: No connection, no answer in time, or no HTTP.
     """
     if target.scheme == "https":
         connection: http.client.HTTPConnection = _Secure(target, deadline_s, context or ssl.create_default_context())
@@ -156,11 +156,11 @@ def post(
             raise TimeoutError
         return status
     except ssl.SSLError as error:
-        raise Refused(f"Its certificate was not accepted: {error.reason or 'no TLS'}.") from None
+        raise AddressRefused(f"Its certificate was not accepted: {error.reason or 'no TLS'}.") from None
     except (OSError, http.client.HTTPException) as error:
         if late.is_set() or isinstance(error, TimeoutError):
-            raise Refused(f"No answer within {deadline_s:g} s.") from None
-        raise Refused(f"The connection failed: {type(error).__name__}.") from None
+            raise AddressRefused(f"No answer within {deadline_s:g} s.") from None
+        raise AddressRefused(f"The connection failed: {type(error).__name__}.") from None
     finally:
         timer.cancel()
         connection.close()

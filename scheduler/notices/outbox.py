@@ -17,7 +17,7 @@ NEWS_FOR = timedelta(days=1)  # who was away for longer is not told: it is no ne
 Receiver = Webhook | MailChoice
 
 
-class Outbox:
+class DeliveryOutbox:
     """Remembers up to which event all is told. One thread calls ``look``; a second one elsewhere does no harm."""
 
     def __init__(self) -> None:

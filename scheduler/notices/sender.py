@@ -20,7 +20,7 @@ from django.db.models import F
 
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
-from scheduler.notices.door import Network, Refused, post, target_of
+from scheduler.notices.door import AddressRefused, Network, check_address, post
 from scheduler.services.accounts.webhooks import webhook_secret
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ BEGUN_FOR = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class DeliveryTry:
     """How one try ended. ``problem`` is empty when the other side took the message."""
 
     problem: str = ""
@@ -70,7 +70,7 @@ def deliver(delivery: Delivery, *, at: datetime) -> bool:
     return not tried.problem
 
 
-def _post(delivery: Delivery, at: datetime) -> Tried:
+def _post(delivery: Delivery, at: datetime) -> DeliveryTry:
     webhook, body = delivery.webhook, delivery.body.encode()
     assert webhook is not None
     timestamp = str(int(at.timestamp()))
@@ -83,13 +83,13 @@ def _post(delivery: Delivery, at: datetime) -> Tried:
     }
     networks: Sequence[Network] = settings.WEBHOOK_NETWORKS
     try:
-        status = post(target_of(webhook.url, allowed=networks), body, headers)
-    except Refused as error:
-        return Tried(problem=str(error)[:200])
-    return Tried(status=status, problem="" if 200 <= status < 300 else f"It answered {status}.")
+        status = post(check_address(webhook.url, allowed=networks), body, headers)
+    except AddressRefused as error:
+        return DeliveryTry(problem=str(error)[:200])
+    return DeliveryTry(status=status, problem="" if 200 <= status < 300 else f"It answered {status}.")
 
 
-def _mail(delivery: Delivery) -> Tried:
+def _mail(delivery: Delivery) -> DeliveryTry:
     assert delivery.mail is not None
     body = json.loads(delivery.body)
     job = body["job"]
@@ -100,11 +100,11 @@ def _mail(delivery: Delivery) -> Tried:
     try:
         send_mail(" ".join(subject.split()), "\n".join(lines), None, [delivery.mail.user.email])
     except (OSError, smtplib.SMTPException) as error:
-        return Tried(problem=f"The mail server did not take it: {type(error).__name__}.")
-    return Tried()
+        return DeliveryTry(problem=f"The mail server did not take it: {type(error).__name__}.")
+    return DeliveryTry()
 
 
-def _keep(delivery: Delivery, tried: Tried, *, at: datetime, took_s: float) -> None:
+def _keep(delivery: Delivery, tried: DeliveryTry, *, at: datetime, took_s: float) -> None:
     tries = delivery.tries + 1
     again = tried.problem and tries <= len(RETRY_AFTER_S)
     state = DeliveryState.WAITING if again else DeliveryState.FAILED if tried.problem else DeliveryState.DELIVERED

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from django.db import connections
 
 from scheduler.models import Delivery
-from scheduler.notices.outbox import Outbox
+from scheduler.notices.outbox import DeliveryOutbox
 from scheduler.notices.sender import deliver, due, forget_old
 from scheduler.ports import Ports, live_ports
 from scheduler.worker_step import RepeatingThreads, WorkerStep
@@ -29,7 +29,7 @@ class Notices:
     def __init__(self, ports: Ports, senders: ThreadPoolExecutor) -> None:
         self._ports = ports
         self._senders = senders
-        self._outbox = Outbox()
+        self._outbox = DeliveryOutbox()
         self._busy: dict[tuple[int | None, int | None], Future[None]] = {}
         self._forgot_s = 0.0
 

@@ -12,7 +12,7 @@ from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.live.attempts import attempt as attempts
 from scheduler.live.attempts import wants
-from scheduler.live.attempts.retry import Ending
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.reports import report as reports
 from scheduler.live.reports.intake import Taken
 from scheduler.live.rounds import apply
@@ -51,7 +51,7 @@ def close_when_asking(patch: Patch) -> None:
     def ask_and_close(*, attempt_id: str, at: Anything, **rest: Anything) -> list[str]:
         tell = ask(attempt_id=attempt_id, at=at, **rest)
         if tell:
-            ending = Ending(cause=EndCause.PREEMPTED)
+            ending = AttemptEnd(cause=EndCause.PREEMPTED)
             attempts.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
         return tell
 
@@ -62,7 +62,7 @@ def close_when_asking(patch: Patch) -> None:
 def leave_leases_open(patch: Patch) -> None:
     """An end is recorded without closing the leases."""
 
-    def close(attempt: Attempt, *, end: Ending, at: Anything, lost_s: Anything) -> None:
+    def close(attempt: Attempt, *, end: AttemptEnd, at: Anything, lost_s: Anything) -> None:
         attempt.state, attempt.ended_at, attempt.end_cause = AttemptState.ENDED, at, end.cause
         attempt.save()
 
@@ -89,7 +89,7 @@ def forget_the_job(patch: Patch) -> None:
     """A lost server's attempt is closed and its job stays where it was."""
     move = attempts._move_job
 
-    def move_some(attempt: Attempt, *, end: Ending, **rest: Anything) -> None:
+    def move_some(attempt: Attempt, *, end: AttemptEnd, **rest: Anything) -> None:
         if end.cause is not EndCause.SERVER_LOST:
             move(attempt, end=end, **rest)
 
@@ -100,12 +100,14 @@ def forget_the_generation_of_reports(patch: Patch) -> None:
     """What a report lacks is taken as ended, even if its agent cannot have heard of it yet."""
     apply_attempts = reports._attempts_apply
 
-    def apply_as_new(server: Server, taken: Taken, applied: reports.Applied, *, at: Anything) -> None:
+    def apply_as_new(server: Server, taken: Taken, applied: reports.AppliedReport, *, at: Anything) -> None:
         newest = replace(taken, stamp=replace(taken.stamp, generation=2**60))
         apply_attempts(server, newest, applied, at=at)
 
-    def close(server: Server, attempt: Attempt, attempt_id: str, applied: reports.Applied, *, at: Anything) -> None:
-        ending = Ending(cause=EndCause.LAUNCH_UNCONFIRMED)
+    def close(
+        server: Server, attempt: Attempt, attempt_id: str, applied: reports.AppliedReport, *, at: Anything
+    ) -> None:
+        ending = AttemptEnd(cause=EndCause.LAUNCH_UNCONFIRMED)
         attempts.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
 
     patch.setattr(reports, "_attempts_apply", apply_as_new)

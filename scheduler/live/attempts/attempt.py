@@ -16,7 +16,7 @@ from django.db.models import F
 from scheduler.core.model.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.failures import MACHINE, FailureClass, class_of
-from scheduler.live.attempts.retry import Ending, Outcome, outcome_of
+from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retry
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
@@ -52,7 +52,7 @@ def servers_of(attempt_id: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class NewLease:
     """What an attempt gets on one server.
 
     Attributes:
@@ -73,62 +73,62 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class NewAttempt:
     """One attempt that a round opens."""
 
     attempt_id: str
-    parts: tuple[Part, ...]
+    leases: tuple[NewLease, ...]
     epoch: int
     round_number: int
     reason_data: Mapping[str, Any] = field(default_factory=dict)  # JSON of the event
 
 
 @transaction.atomic
-def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], at: datetime) -> Attempt:
+def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], at: datetime) -> Attempt:
     """Give a queued job its leases and a new attempt that starts from its latest checkpoint.
 
     Raises:
         JobChanged: The job is no longer as the caller read it. Nothing is written.
     """
     job_transition(
-        job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(opening.reason_data)
+        job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(new.reason_data)
     )
     newest = Attempt.objects.filter(job=job).order_by("-number").values_list("number", flat=True).first()
     attempt = Attempt.objects.create(
-        id=opening.attempt_id,
+        id=new.attempt_id,
         job=job,
         number=(newest or 0) + 1,
         kind=AttemptKind.SMOKE if job.smoke_due else AttemptKind.FULL,
-        num_gpus=sum(len(part.gpu_pks) for part in opening.parts),
-        epoch=opening.epoch,
-        round_number=opening.round_number,
+        num_gpus=sum(len(lease.gpu_pks) for lease in new.leases),
+        epoch=new.epoch,
+        round_number=new.round_number,
         resume_attempt_id=job.checkpoint_attempt_id or "",
         resume_name=job.checkpoint_name if job.checkpoint_attempt_id else "",
         resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
         created_at=at,
     )
     measurement_begin(attempt)
-    leases_open(attempt, opening.parts, epoch=opening.epoch, generations=generations, at=at)
+    leases_open(attempt, new.leases, epoch=new.epoch, generations=generations, at=at)
     return attempt
 
 
 def leases_open(
-    attempt: Attempt, parts: Iterable[Part], *, epoch: int, generations: Mapping[str, int], at: datetime
+    attempt: Attempt, leases: Iterable[NewLease], *, epoch: int, generations: Mapping[str, int], at: datetime
 ) -> None:
     """Give an attempt its GPUs, cores and bytes."""
-    for part in parts:
+    for new in leases:
         lease = Lease.objects.create(
             attempt=attempt,
-            server_id=part.server_id,
-            num_gpus=len(part.gpu_pks),
-            cpus=part.cpus,
-            cpu_ids=list(part.cpu_ids),
-            memory_bytes=part.memory_bytes,
+            server_id=new.server_id,
+            num_gpus=len(new.gpu_pks),
+            cpus=new.cpus,
+            cpu_ids=list(new.cpu_ids),
+            memory_bytes=new.memory_bytes,
             epoch=epoch,
-            generation=generations[part.server_id],
+            generation=generations[new.server_id],
             opened_at=at,
         )
-        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=part.slot) for pk in part.gpu_pks])
+        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=new.slot) for pk in new.gpu_pks])
 
 
 @transaction.atomic
@@ -152,7 +152,7 @@ def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: Mapping
 
 
 @transaction.atomic
-def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) -> list[str]:
+def attempt_close(*, attempt_id: str, ending: AttemptEnd, at: datetime, actor: str) -> list[str]:
     """Record the one end of an attempt: leases, service, and what becomes of its job.
 
     ``ending.run_s`` is filled in here, by the scheduler's clock.
@@ -168,7 +168,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     held_s, used_s = _service(attempt, at=at)
     run_s = seconds_between(attempt.started_at, at) if attempt.started_at else 0.0
     end = _with_failure(replace(ending, cause=cause, run_s=run_s), attempt)
-    outcome = outcome_of(
+    decision = decide_retry(
         endings=[end, *_earlier_endings(attempt)],
         wanted=job.wanted,
         failures=job.failures,
@@ -179,14 +179,14 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     _move_job(
         attempt,
         end=end,
-        outcome=outcome,
+        decision=decision,
         at=at,
         actor=actor,
         service={
             "attained_gpu_s": job.attained_gpu_s + held_s * attempt.num_gpus,
             "executed_s": job.executed_s + used_s,
             "preemptions": job.preemptions + (cause is EndCause.PREEMPTED),
-            "failures": outcome.failures,
+            "failures": decision.failures,
             "smoke_due": job.smoke_due and cause is not EndCause.SMOKE_PASSED,
         },
     )
@@ -197,7 +197,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     return server_ids
 
 
-def _with_failure(end: Ending, attempt: Attempt) -> Ending:
+def _with_failure(end: AttemptEnd, attempt: Attempt) -> AttemptEnd:
     """Return the end with what failed: what we see of its devices, then its cause, then what its output says."""
     end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
     if end.cause is EndCause.EARLY_STOPPED:
@@ -257,10 +257,10 @@ def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
     return seconds_between(opened_at, at), used_s
 
 
-def _earlier_endings(attempt: Attempt) -> list[Ending]:
+def _earlier_endings(attempt: Attempt) -> list[AttemptEnd]:
     rows = Attempt.objects.filter(job_id=attempt.job_id, number__lt=attempt.number).order_by("-number")
     return [
-        Ending(
+        AttemptEnd(
             cause=EndCause(row.end_cause),
             exit_code=row.exit_code,
             exit_signal=row.exit_signal,
@@ -285,7 +285,7 @@ def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
     return seconds_between(job.checkpoint_at if own and job.checkpoint_at else attempt.started_at, at)
 
 
-def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | None) -> None:
+def _close_rows(attempt: Attempt, *, end: AttemptEnd, at: datetime, lost_s: float | None) -> None:
     attempt.state, attempt.ended_at, attempt.lost_s = AttemptState.ENDED, at, lost_s
     attempt.end_cause, attempt.end_detail = end.cause, end.detail[:300]
     attempt.exit_code, attempt.exit_signal = end.exit_code, end.exit_signal
@@ -297,7 +297,7 @@ def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | 
 
 
 def _move_job(
-    attempt: Attempt, *, end: Ending, outcome: Outcome, at: datetime, actor: str, service: dict[str, Any]
+    attempt: Attempt, *, end: AttemptEnd, decision: RetryDecision, at: datetime, actor: str, service: dict[str, Any]
 ) -> None:
     job = attempt.job
     if JobState(job.state) not in OPEN:  # an attempt is open exactly while its job holds leases
@@ -311,22 +311,22 @@ def _move_job(
         "exit_signal": end.exit_signal,
         "failure": end.failure,
         "line": end.line[:300],
-        "failures": outcome.failures,
+        "failures": decision.failures,
     }
-    if end.failure in MACHINE and outcome.to is JobState.QUEUED:
+    if end.failure in MACHINE and decision.to is JobState.QUEUED:
         rows = Lease.objects.filter(attempt=attempt).order_by("server__number")
         data["stays_off"] = list(rows.values_list("server__name", flat=True).distinct())
     changes = dict(service)
-    to = outcome.to
+    to = decision.to
     if to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):
-        changes |= {"end_cause": end.cause, "end_detail": outcome.detail[:300]}
-    elif to is JobState.QUEUED and outcome.backoff_s > 0:
+        changes |= {"end_cause": end.cause, "end_detail": decision.detail[:300]}
+    elif to is JobState.QUEUED and decision.backoff_s > 0:
         changes |= {
-            "retry_after": at + timedelta(seconds=outcome.backoff_s),
+            "retry_after": at + timedelta(seconds=decision.backoff_s),
             "wait_reason": WaitReason.BACKOFF,
             "wait_evidence": {
-                "backoff_s": outcome.backoff_s,
-                "failures": outcome.failures,
+                "backoff_s": decision.backoff_s,
+                "failures": decision.failures,
                 "max_attempts": job.max_attempts,
                 "cause": str(end.cause if end.failure in (None, FailureClass.UNCLASSIFIED) else end.failure),
             },

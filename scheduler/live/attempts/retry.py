@@ -31,7 +31,7 @@ FAILS_AT_ONCE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class AttemptEnd:
     """How one attempt ended.
 
     Attributes:
@@ -69,7 +69,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RetryDecision:
     """What becomes of the job.
 
     Attributes:
@@ -85,7 +85,7 @@ class Outcome:
     detail: str
 
 
-def outcome_of(*, endings: Sequence[Ending], wanted: str, failures: int, max_attempts: int) -> Outcome:
+def decide_retry(*, endings: Sequence[AttemptEnd], wanted: str, failures: int, max_attempts: int) -> RetryDecision:
     """Return what becomes of a job whose newest attempt has ended.
 
     Args:
@@ -96,24 +96,24 @@ def outcome_of(*, endings: Sequence[Ending], wanted: str, failures: int, max_att
     """
     end = endings[0]
     if end.cause in (EndCause.COMPLETED, EndCause.EARLY_STOPPED):
-        return Outcome(to=JobState.COMPLETED, failures=failures, backoff_s=0.0, detail=end.detail)
+        return RetryDecision(to=JobState.COMPLETED, failures=failures, backoff_s=0.0, detail=end.detail)
     if wanted == "cancel":
-        return Outcome(to=JobState.CANCELLED, failures=failures, backoff_s=0.0, detail=end.detail)
+        return RetryDecision(to=JobState.CANCELLED, failures=failures, backoff_s=0.0, detail=end.detail)
     again = JobState.SUSPENDED if wanted == "suspend" else JobState.QUEUED
     if end.cause in STOPPED:
-        return Outcome(to=again, failures=failures, backoff_s=0.0, detail=end.detail)
+        return RetryDecision(to=again, failures=failures, backoff_s=0.0, detail=end.detail)
     if end.is_free:
-        return Outcome(to=again, failures=failures, backoff_s=_seen_backoff_s(endings), detail=end.detail)
+        return RetryDecision(to=again, failures=failures, backoff_s=_seen_backoff_s(endings), detail=end.detail)
     if end.failure in MACHINE:
         return _claimed(endings, again=again, failures=failures)
     failures += 1
     verdict = _verdict(endings, failures=failures, max_attempts=max_attempts)
     if verdict is not None:
-        return Outcome(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=verdict)
-    return Outcome(to=again, failures=failures, backoff_s=_backoff_s(failures - 1), detail=end.detail)
+        return RetryDecision(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=verdict)
+    return RetryDecision(to=again, failures=failures, backoff_s=_backoff_s(failures - 1), detail=end.detail)
 
 
-def _claimed(endings: Sequence[Ending], *, again: JobState, failures: int) -> Outcome:
+def _claimed(endings: Sequence[AttemptEnd], *, again: JobState, failures: int) -> RetryDecision:
     """Return what becomes of a job whose output blames a machine."""
     end, in_a_row = endings[0], 0
     for each in endings:
@@ -124,12 +124,12 @@ def _claimed(endings: Sequence[Ending], *, again: JobState, failures: int) -> Ou
         in_a_row += 1
     if in_a_row > CLAIMED.most_retries:
         detail = f"{end.detail} Its output blamed a machine {in_a_row} times in a row: {_words(end)}.".strip()
-        return Outcome(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=detail)
+        return RetryDecision(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=detail)
     pause_s = backoff_s(in_a_row - 1, first_s=CLAIMED.backoff_first_s, most_s=BACKOFF_MOST_S)
-    return Outcome(to=again, failures=failures, backoff_s=pause_s, detail=end.detail)
+    return RetryDecision(to=again, failures=failures, backoff_s=pause_s, detail=end.detail)
 
 
-def _verdict(endings: Sequence[Ending], *, failures: int, max_attempts: int) -> str | None:
+def _verdict(endings: Sequence[AttemptEnd], *, failures: int, max_attempts: int) -> str | None:
     """Return why the job is not tried again, or None when it is."""
     end = endings[0]
     said = end.detail or str(end.cause)
@@ -150,12 +150,12 @@ def _verdict(endings: Sequence[Ending], *, failures: int, max_attempts: int) -> 
     return None
 
 
-def _words(end: Ending) -> str:
+def _words(end: AttemptEnd) -> str:
     name = "" if end.failure in (None, FailureClass.UNCLASSIFIED) else str(end.failure).replace("_", " ")
     return ", ".join(part for part in (name, end.line[:160]) if part) or str(end.cause)
 
 
-def _seen_backoff_s(endings: Sequence[Ending]) -> float:
+def _seen_backoff_s(endings: Sequence[AttemptEnd]) -> float:
     """Return the pause after a failure of a machine: none at first, so that a lost server costs no time."""
     in_a_row = 0
     for end in endings:

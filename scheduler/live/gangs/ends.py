@@ -14,7 +14,7 @@ from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.attempt import attempt_close, attempt_stop
-from scheduler.live.attempts.retry import Ending
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.gang import members_on
 from scheduler.live.gangs.shares import gpu_give_back, member_leaves
 from scheduler.models import Attempt, Gang, GangMember, Server
@@ -54,7 +54,7 @@ class _End:
 
 
 @transaction.atomic
-def member_end(member: GangMember, ending: Ending, *, at: datetime, actor: str) -> list[str]:
+def member_end(member: GangMember, ending: AttemptEnd, *, at: datetime, actor: str) -> list[str]:
     """Record the end of one process, and what follows for the others.
 
     Returns:
@@ -96,7 +96,7 @@ def _stop_others(attempt: Attempt, member: GangMember, *, at: datetime) -> list[
     return tell
 
 
-def _ending_of(members: Sequence[GangMember]) -> Ending:
+def _ending_of(members: Sequence[GangMember]) -> AttemptEnd:
     """Return how the attempt ended: as the process that failed first; ``members`` are in the order of their ends."""
     ends = [_End(member=member, cause=EndCause(member.end_cause)) for member in members]
     failed = [end for end in ends if not end.is_consequence and end.cause is not EndCause.COMPLETED]
@@ -104,12 +104,12 @@ def _ending_of(members: Sequence[GangMember]) -> Ending:
     decisive = failed or stopped
     if not decisive and any(end.member.exit_code == EXIT_BROKEN for end in ends):
         detail = "Its processes could not reach each other any more."
-        return Ending(cause=EndCause.SUPERVISOR_LOST, exit_code=EXIT_BROKEN, detail=detail)
+        return AttemptEnd(cause=EndCause.SUPERVISOR_LOST, exit_code=EXIT_BROKEN, detail=detail)
     # Whoever lost its connection may be told of sooner than whoever broke it.
     first = min(decisive or ends, key=lambda end: end.member.failure in COMPLAINTS)
     others = len(members) - 1
     rank = f" (rank {first.member.number} of {others + 1})" if failed and others else ""
-    return Ending(
+    return AttemptEnd(
         cause=first.cause,
         exit_code=first.member.exit_code,
         exit_signal=first.member.exit_signal,
@@ -122,7 +122,7 @@ def _ending_of(members: Sequence[GangMember]) -> Ending:
 def members_lost(server: Server, *, detail: str, at: datetime) -> set[str]:
     """Record the end of every process on a server that is given up; return the servers to tell."""
     tell: set[str] = set()
-    ending = Ending(cause=EndCause.SERVER_LOST, detail=detail)
+    ending = AttemptEnd(cause=EndCause.SERVER_LOST, detail=detail)
     for members in members_on(server.pk).values():
         for member in members:
             tell |= set(member_end(member, ending, at=at, actor="scheduler"))

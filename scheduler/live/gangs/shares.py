@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.protocol.ports import Ids
-from scheduler.live.attempts.attempt import Part, generations_raise, leases_open, seconds_between
+from scheduler.live.attempts.attempt import NewLease, generations_raise, leases_open, seconds_between
 from scheduler.live.attempts.free_capacity import ServerRoom
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
 from scheduler.models.job import AttemptState
@@ -24,7 +24,7 @@ from scheduler.services.jobs.state import job_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ServerShare:
     """What a plan gives a running gang on one server."""
 
     num_gpus: int
@@ -46,7 +46,7 @@ class GangShare:
         coming: GPUs for processes to come, by server; nothing while not all of them are free.
     """
 
-    def __init__(self, attempt_id: str, targets: Mapping[str, Target], rooms: Mapping[str, ServerRoom]) -> None:
+    def __init__(self, attempt_id: str, targets: Mapping[str, ServerShare], rooms: Mapping[str, ServerRoom]) -> None:
         self._targets, self._rooms = targets, rooms
         running = Attempt.objects.filter(pk=attempt_id, wanted="run", state=AttemptState.RUNNING)
         self.attempt = running.select_related("job").first()
@@ -83,24 +83,24 @@ class GangShare:
             coming[server_id] = [room.gpus[index] for index in sorted(room.free_gpus)[:count]]
         return coming
 
-    def parts(self) -> list[Part]:
+    def new_leases(self) -> list[NewLease]:
         """Return what the gang holds with the GPUs to come, which are taken from the rooms."""
-        parts = []
+        new_leases = []
         for server_id in self.server_ids:
-            before = self._held.get(server_id) or Part(
+            before = self._held.get(server_id) or NewLease(
                 server_id=server_id, gpu_pks=(), cpus=0.0, cpu_ids=(), memory_bytes=0
             )
             gpu_pks = tuple(self.coming.get(server_id, ()))
             if not gpu_pks:
-                parts.append(before)
+                new_leases.append(before)
                 continue
             target, room = self._targets[server_id], self._rooms[server_id]
             frac = len(gpu_pks) / target.num_gpus
             cpus, memory_bytes = target.cpus * frac, int(target.memory_bytes * frac)
             cpu_ids = room.take(cpus=cpus, memory_bytes=memory_bytes)
             room.free_gpus -= {index for index, pk in room.gpus.items() if pk in gpu_pks}
-            parts.append(
-                Part(
+            new_leases.append(
+                NewLease(
                     server_id=server_id,
                     gpu_pks=before.gpu_pks + gpu_pks,
                     cpus=before.cpus + cpus,
@@ -108,7 +108,7 @@ class GangShare:
                     memory_bytes=before.memory_bytes + memory_bytes,
                 )
             )
-        return parts
+        return new_leases
 
 
 @transaction.atomic
@@ -120,7 +120,7 @@ def gang_reshare(
     assert attempt is not None
     gang = Gang.objects.get(pk=attempt.pk)
     version, before = gang.version + 1, attempt.num_gpus
-    changes = leases_rewrite(attempt, share.parts(), generations=generations, at=at) if share.coming else {}
+    changes = leases_rewrite(attempt, share.new_leases(), generations=generations, at=at) if share.coming else {}
     number = gang.members.order_by("-number").values_list("number", flat=True)[0]
     new = [pk for server_id in sorted(share.coming) for pk in share.coming[server_id]]
     GangMember.objects.bulk_create(
@@ -153,29 +153,29 @@ def gpu_give_back(attempt: Attempt, member: GangMember, *, at: datetime) -> list
     whole = held[server_id]
     left = tuple(pk for pk in whole.gpu_pks if pk != member.gpu_id)
     frac = len(left) / len(whole.gpu_pks)
-    shrunk = Part(
+    shrunk = NewLease(
         server_id=server_id,
         gpu_pks=left,
         cpus=whole.cpus * frac,
         cpu_ids=whole.cpu_ids[: max(1, round(len(whole.cpu_ids) * frac))],
         memory_bytes=int(whole.memory_bytes * frac),
     )
-    parts = [part for part in (held | {server_id: shrunk}).values() if part.gpu_pks]
+    new_leases = [lease for lease in (held | {server_id: shrunk}).values() if lease.gpu_pks]
     told = generations_raise(held)
     before = attempt.num_gpus
-    changes = leases_rewrite(attempt, parts, generations=told, at=at)
+    changes = leases_rewrite(attempt, new_leases, generations=told, at=at)
     data = {"gpus_before": before, "gpus": attempt.num_gpus}
     job_event(job=attempt.job, kind="job_resized", at=at, actor="scheduler", reason="left", data=data, changes=changes)
     request_round("resized")
     return sorted(told)
 
 
-def _held(attempt: Attempt) -> dict[str, Part]:
+def _held(attempt: Attempt) -> dict[str, NewLease]:
     """Return what the attempt holds now, by server."""
     held = {}
     for lease in Lease.objects.filter(attempt=attempt, closed_at=None).order_by("server_id"):
         gpus = LeaseGpu.objects.filter(lease=lease, released_at=None).order_by("gpu__index")
-        held[lease.server_id] = Part(
+        held[lease.server_id] = NewLease(
             server_id=lease.server_id,
             gpu_pks=tuple(gpus.values_list("gpu_id", flat=True)),
             cpus=lease.cpus,
@@ -186,7 +186,7 @@ def _held(attempt: Attempt) -> dict[str, Part]:
 
 
 def leases_rewrite(
-    attempt: Attempt, parts: Sequence[Part], *, generations: Mapping[str, int], at: datetime
+    attempt: Attempt, new_leases: Sequence[NewLease], *, generations: Mapping[str, int], at: datetime
 ) -> dict[str, float]:
     """Replace the open leases of a running attempt; return the job's columns with the service of those that end."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None)
@@ -195,8 +195,8 @@ def leases_rewrite(
     used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
     LeaseGpu.objects.filter(lease__in=leases, released_at=None).update(released_at=at)
     leases.update(closed_at=at)
-    leases_open(attempt, parts, epoch=attempt.epoch, generations=generations, at=at)
-    num_gpus = sum(len(part.gpu_pks) for part in parts)
+    leases_open(attempt, new_leases, epoch=attempt.epoch, generations=generations, at=at)
+    num_gpus = sum(len(lease.gpu_pks) for lease in new_leases)
     service = {
         "attained_gpu_s": attempt.job.attained_gpu_s + held_s * attempt.num_gpus,
         "executed_s": attempt.job.executed_s + used_s,

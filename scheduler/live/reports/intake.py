@@ -13,7 +13,7 @@ from datetime import datetime
 from django.db.models import F
 
 from agents.protocol.signing import Envelope, ProtocolError, ServerReport, Stamp, unseal
-from scheduler.live.servers.watch import Watch
+from scheduler.live.servers.watch import ServerWatch
 from scheduler.models import Event, Server
 from scheduler.services.cluster.settings import cluster_row
 
@@ -95,7 +95,7 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
     return None
 
 
-def refusals_record(refused: Mapping[str, Counter[str]], *, watch: Watch, at: datetime, now_s: float) -> None:
+def refusals_record(refused: Mapping[str, Counter[str]], *, watch: ServerWatch, at: datetime, now_s: float) -> None:
     """Count what was refused on the servers' rows, and tell it at most once a minute for each server."""
     for server_id, why in sorted(refused.items()):
         Server.objects.filter(pk=server_id).update(rejected_reports=F("rejected_reports") + why.total())

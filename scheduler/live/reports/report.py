@@ -17,7 +17,7 @@ from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.attempt import attempt_close
-from scheduler.live.attempts.retry import Ending
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
 from scheduler.live.gangs.gang import is_whole, members_on, peak_of
 from scheduler.live.reports.intake import Taken
@@ -28,7 +28,7 @@ from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import touch_job
 from scheduler.services.jobs.profiles import measurement_end
 from scheduler.services.jobs.state import job_transition
-from scheduler.services.many_rows import Change, rows_update
+from scheduler.services.many_rows import RowChange, rows_update
 
 Row = Attempt | GangMember | Job
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
@@ -54,11 +54,11 @@ SAID = frozenset(failure.value for failure in FailureClass) - {FailureClass.PREE
 
 
 @dataclass(slots=True)
-class Progress:
+class ProgressWrites:
     """What a report says of attempts that go on, to be written at once for all of them."""
 
-    of_jobs: list[Change] = field(default_factory=list)
-    of_attempts: list[Change] = field(default_factory=list)
+    of_jobs: list[RowChange] = field(default_factory=list)
+    of_attempts: list[RowChange] = field(default_factory=list)
 
     def write(self) -> None:
         """Write it; jobs first, as whoever takes the locks of both does."""
@@ -68,7 +68,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Applied:
+class AppliedReport:
     """What one report did.
 
     Attributes:
@@ -87,13 +87,13 @@ class Applied:
     missing: set[str] = field(default_factory=set)
     job_of: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
-    progress: Progress = field(default_factory=Progress)
+    progress: ProgressWrites = field(default_factory=ProgressWrites)
 
 
 @transaction.atomic
-def report_apply(taken: Taken, *, at: datetime) -> Applied:
+def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
     """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
-    applied = Applied()
+    applied = AppliedReport()
     is_present_epoch = taken.stamp.epoch == taken.epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
         applied.is_stale = True
@@ -122,7 +122,7 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
     return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
 
 
-def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datetime) -> None:
+def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime) -> None:
     leases = {
         lease.attempt_id: lease
         for lease in Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
@@ -174,7 +174,9 @@ def _members(server: Server) -> dict[str, GangMember]:
     return found
 
 
-def _member_apply(server: Server, member: GangMember, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+def _member_apply(
+    server: Server, member: GangMember, said: AttemptReport, applied: AppliedReport, *, at: datetime
+) -> None:
     """Take in what is said of one process of a gang: its job runs once all of them do, and the leader speaks for it."""
     actor, gang, attempt = f"agent {server.name}", member.gang, member.gang.attempt
     if said.phase == "ended" and said.end_cause not in CAUSES:
@@ -207,12 +209,12 @@ def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:
             attempt_parked(attempt=members[0].gang.attempt, server=server, generation=generation, at=at)
 
 
-def _member_is_missing(server: Server, member: GangMember, applied: Applied, *, at: datetime) -> None:
+def _member_is_missing(server: Server, member: GangMember, applied: AppliedReport, *, at: datetime) -> None:
     """Treat a process that an agent on this very generation does not know, as ``_attempt_is_missing``."""
     if member.gang.attempt.wanted in ("run", "park"):
         applied.missing.add(member.pk)
         return
-    ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the process.")
+    ending = AttemptEnd(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the process.")
     applied.tell |= set(member_end(member, ending, at=at, actor=f"agent {server.name}"))
 
 
@@ -225,7 +227,9 @@ def _foreign(server: Server, attempt_ids: list[str]) -> int:
     return len(set(attempt_ids)) - known
 
 
-def _attempt_is_missing(server: Server, attempt: Attempt, attempt_id: str, applied: Applied, *, at: datetime) -> None:
+def _attempt_is_missing(
+    server: Server, attempt: Attempt, attempt_id: str, applied: AppliedReport, *, at: datetime
+) -> None:
     """Treat an attempt that an agent on this very generation does not know.
 
     If it was asked to stop, it is over: older messages are older than what the agent works on, so it never runs again.
@@ -234,11 +238,13 @@ def _attempt_is_missing(server: Server, attempt: Attempt, attempt_id: str, appli
     if attempt.wanted in ("run", "park"):
         applied.missing.add(attempt_id)
         return
-    ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")
+    ending = AttemptEnd(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")
     applied.tell |= set(attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor=f"agent {server.name}"))
 
 
-def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+def _attempt_apply(
+    server: Server, attempt: Attempt, said: AttemptReport, applied: AppliedReport, *, at: datetime
+) -> None:
     actor = f"agent {server.name}"
     if said.phase == "ended" and said.end_cause not in CAUSES:
         applied.refused["unknown_cause"] += 1
@@ -254,8 +260,8 @@ def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applie
         applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=_ending(said), at=at, actor=actor))
 
 
-def _ending(said: AttemptReport) -> Ending:
-    return Ending(
+def _ending(said: AttemptReport) -> AttemptEnd:
+    return AttemptEnd(
         cause=EndCause(said.end_cause),
         exit_code=said.exit_code,
         exit_signal=said.exit_signal,
@@ -291,7 +297,7 @@ def _started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str)
         Job.objects.filter(pk=job.pk).update(**first)
 
 
-def _progress(attempt: Attempt, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+def _progress(attempt: Attempt, said: AttemptReport, applied: AppliedReport, *, at: datetime) -> None:
     """Write step, loss, rate and checkpoint as far as they move forward."""
     job = attempt.job
     of_attempt: dict[str, Any] = {}

@@ -20,10 +20,10 @@ from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.model.tables import NO_ROW
-from scheduler.live.attempts.attempt import Opening, Part, attempt_open, attempt_stop, generations_raise
+from scheduler.live.attempts.attempt import NewAttempt, NewLease, attempt_open, attempt_stop, generations_raise
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
 from scheduler.live.gangs.gang import gang_open, is_settled
-from scheduler.live.gangs.shares import GangShare, Target, gang_reshare, keeps_leader
+from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
 from scheduler.live.rounds.snapshot import LiveSnapshot
@@ -44,7 +44,7 @@ class RoundOvertaken(Exception):
 
 
 @dataclass(slots=True)
-class Applied:
+class AppliedPlan:
     """What a plan changed.
 
     Attributes:
@@ -66,7 +66,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class PlannedSeat:
     """What a plan gives a job on one server."""
 
     server_pk: str
@@ -88,7 +88,7 @@ def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
 
 def plan_apply(
     live: LiveSnapshot, plan: Plan, *, round_number: int, ids: Ids, at: datetime, parks: bool = False
-) -> Applied:
+) -> AppliedPlan:
     """Write what the plan decided; call it in the transaction of ``round_claim``.
 
     Args:
@@ -106,7 +106,7 @@ class _Applying:
     ) -> None:
         self.live, self.plan, self.round_number, self.ids, self.at = live, plan, round_number, ids, at
         self.parks, self.parked = parks, parked_read(live)
-        self.applied = Applied()
+        self.applied = AppliedPlan()
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
         self.seats = self._planned_seats()
@@ -118,7 +118,7 @@ class _Applying:
         # Without their specs: those may be large, and nothing here reads them.
         self.jobs = Job.objects.defer("spec").in_bulk([live.job_pks[row] for row in sorted(wanted)])
 
-    def run(self) -> Applied:
+    def run(self) -> AppliedPlan:
         """Stop first, so that whoever leaves is asked in any case; then give, in the order of the policy."""
         for preemption in self.plan.preemptions:
             self._stop(preemption)
@@ -144,8 +144,8 @@ class _Applying:
             touch_cluster()
         return self.applied
 
-    def _planned_seats(self) -> dict[int, list[Seat]]:
-        seats: dict[int, list[Seat]] = defaultdict(list)
+    def _planned_seats(self) -> dict[int, list[PlannedSeat]]:
+        seats: dict[int, list[PlannedSeat]] = defaultdict(list)
         grants = self.plan.grants
         for job, server, num_gpus, cpus, memory in zip(
             grants.job.tolist(),
@@ -156,7 +156,7 @@ class _Applying:
             strict=True,
         ):
             seats[job].append(
-                Seat(
+                PlannedSeat(
                     server_pk=self.live.server_pks[server],
                     server=server,
                     num_gpus=num_gpus,
@@ -264,7 +264,7 @@ class _Applying:
     def _reshare(self, row: int) -> None:
         """Bring a running elastic job on its way to its new share."""
         targets = {
-            seat.server_pk: Target(num_gpus=seat.num_gpus, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
+            seat.server_pk: ServerShare(num_gpus=seat.num_gpus, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
             for seat in self.seats[row]
         }
         share = GangShare(self.live.attempt_pks[row], targets, self.rooms)
@@ -306,19 +306,19 @@ class _Applying:
         generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
         for server_pk, kept_bytes in kept.items():
             self.rooms[server_pk].give_back(cpus=0.0, memory_bytes=kept_bytes, cpu_ids=())
-        parts = tuple(self._part(row, seat, assignment.gpus[row, seat.server]) for seat in seats)
+        new_leases = tuple(self._new_lease(row, seat, assignment.gpus[row, seat.server]) for seat in seats)
         if row in self.live.parked_on:
-            self._continue(row, job, parts, generations)
+            self._continue(row, job, new_leases, generations)
             return
-        opening = Opening(
+        new = NewAttempt(
             attempt_id=self.ids.ulid(self.at),
-            parts=parts,
+            leases=new_leases,
             epoch=self.live.epoch,
             round_number=self.round_number,
             reason_data={"round": self.round_number, "gpus": evidence["granted_gpus"]},
         )
         try:
-            attempt = attempt_open(job=job, opening=opening, generations=generations, at=self.at)
+            attempt = attempt_open(job=job, new=new, generations=generations, at=self.at)
         except (JobChanged, InvalidTransition) as error:
             log.debug("launch_skipped", extra={"job": job.pk, "error": str(error)})
             return
@@ -345,12 +345,12 @@ class _Applying:
                 return False
         return True
 
-    def _continue(self, row: int, job: Job, parts: tuple[Part, ...], generations: dict[str, int]) -> None:
+    def _continue(self, row: int, job: Job, new_leases: tuple[NewLease, ...], generations: dict[str, int]) -> None:
         """Let a parked job go on."""
-        data = {"round": self.round_number, "gpus": sum(len(part.gpu_pks) for part in parts)}
+        data = {"round": self.round_number, "gpus": sum(len(lease.gpu_pks) for lease in new_leases)}
         try:
             if attempt_continue(
-                job=job, parts=parts, epoch=self.live.epoch, generations=generations, at=self.at, data=data
+                job=job, new_leases=new_leases, epoch=self.live.epoch, generations=generations, at=self.at, data=data
             ):
                 self.applied.continued.append(row)
         except (JobChanged, InvalidTransition) as error:
@@ -367,11 +367,11 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.preempted += [row] if tell else []
 
-    def _part(self, row: int, seat: Seat, indexes: tuple[int, ...]) -> Part:
+    def _new_lease(self, row: int, seat: PlannedSeat, indexes: tuple[int, ...]) -> NewLease:
         room, partner = self.rooms[seat.server_pk], self.partners.get(row)
         # Beside one who has run there alone till now it gets the other place.
         place = 1 - self.places[partner] if partner in self.places else int(row in self.plan.riding)
-        return Part(
+        return NewLease(
             server_id=seat.server_pk,
             gpu_pks=tuple(room.gpus[index] for index in indexes),
             cpus=seat.cpus,

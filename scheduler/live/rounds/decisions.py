@@ -18,7 +18,7 @@ from typing import Any
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.live.rounds.apply import Applied
+from scheduler.live.rounds.apply import AppliedPlan
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Round
 
@@ -28,7 +28,7 @@ KEYS_MOST = 100
 Decisions = dict[str, Any]  # JSON of the shape above
 
 
-def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
+def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> Decisions:
     """Return what a round decided and what became of it."""
     numbers = live.tables.jobs.job_id.tolist()
     parked = set(applied.parked)
@@ -57,7 +57,7 @@ def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
     }
 
 
-def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]:
+def _grants(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> list[Decisions]:
     numbers, server_numbers = live.tables.jobs.job_id.tolist(), live.tables.servers.server_id.tolist()
     seats: dict[int, list[Decisions]] = defaultdict(list)
     grants = plan.grants

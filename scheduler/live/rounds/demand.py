@@ -20,7 +20,7 @@ UNKNOWN = Curves()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class JobDemand:
     """Cores and bytes of one whole gang: ``demand`` gives full speed (+inf when unknown), ``min`` is insisted on."""
 
     demand_cpus: float
@@ -48,7 +48,7 @@ def job_demand(
     curves: Curves,
     held_memory_bytes: int,
     peak_memory_bytes: int | None,
-) -> Demand:
+) -> JobDemand:
     """Return the demand of one job.
 
     Args:
@@ -67,7 +67,7 @@ def job_demand(
         # Its process tree is ended when it uses more than granted: never grant less than it was seen to use.
         min_memory = min(float(held_memory_bytes), (peak_memory_bytes or 0) * PEAK_ROOM)
         demand_memory = max(min_memory, best.memory_bytes)
-    return Demand(
+    return JobDemand(
         demand_cpus=min_cpus or best.cpus,
         demand_memory_bytes=demand_memory,
         min_cpus=min_cpus,

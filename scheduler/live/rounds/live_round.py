@@ -23,7 +23,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.attempts.wants import wants_apply
 from scheduler.live.gangs.gang import gangs_forming
-from scheduler.live.rounds.apply import Applied, RoundOvertaken, plan_apply, round_claim
+from scheduler.live.rounds.apply import AppliedPlan, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.rounds.decisions import decisions_of, keys_of, shortened
 from scheduler.live.rounds.desired import desired_send
 from scheduler.live.rounds.handover import shadow_offer
@@ -148,11 +148,11 @@ def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
     return replace(tables, jobs=again)
 
 
-def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
+def _decide(begun: _Begun, ports: Ports) -> tuple[Round, AppliedPlan]:
     try:
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
-        return _refused(begun, error, ports), Applied()
+        return _refused(begun, error, ports), AppliedPlan()
     keys = keys_of(begun.live, plan, begun.config)
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())
@@ -194,7 +194,7 @@ def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
     return tried
 
 
-def _round_row(begun: _Begun, plan: Plan, applied: Applied, *, number: int, duration_s: float) -> Round:
+def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, duration_s: float) -> Round:
     jobs, servers = begun.live.tables.jobs, begun.live.tables.servers
     return Round(
         number=number,

@@ -15,7 +15,7 @@ from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.attempts.attempt import (
-    Part,
+    NewLease,
     attempt_stop,
     generations_raise,
     leases_open,
@@ -140,7 +140,7 @@ def _job_parked(attempt: Attempt, lease: Lease, *, at: datetime) -> None:
 def attempt_continue(
     *,
     job: Job,
-    parts: Sequence[Part],
+    new_leases: Sequence[NewLease],
     epoch: int,
     generations: Mapping[str, int],
     at: datetime,
@@ -158,9 +158,9 @@ def attempt_continue(
     Attempt.objects.filter(pk=attempt.pk).update(
         state=AttemptState.RUNNING, wanted="run", stop_requested_at=None, preempted_by=None, preempt_rule=""
     )
-    leases_open(attempt, parts, epoch=epoch, generations=generations, at=at)
+    leases_open(attempt, new_leases, epoch=epoch, generations=generations, at=at)
     if hasattr(attempt, "gang"):
-        gang_seat(attempt, {part.server_id: part.gpu_pks for part in parts})
+        gang_seat(attempt, {lease.server_id: lease.gpu_pks for lease in new_leases})
     job_transition(job=job, to=JobState.RUNNING, at=at, actor="scheduler", reason="turn", data=data)
     return True
 

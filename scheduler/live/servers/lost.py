@@ -14,11 +14,11 @@ from django.db.models import F
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.attempts.attempt import attempt_close, attempt_stop
-from scheduler.live.attempts.retry import Ending
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import members_lost
 from scheduler.live.gangs.gang import attempts_of
 from scheduler.live.servers.inventory import WAS_DRAINING, server_move
-from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, Watch
+from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, ServerWatch
 from scheduler.models import Attempt, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import job_transition
@@ -31,7 +31,7 @@ def lost_after_s() -> float:
     return settings.LEASE_TTL_S + settings.LOST_GRACE_S
 
 
-def lost_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
+def lost_check(watch: ServerWatch, *, at: datetime, now_s: float) -> set[str]:
     """Give up the servers that have been silent for too long; return the ids of servers to tell."""
     tell: set[str] = set()
     rows = Server.objects.filter(state__in=[ServerState.UP, ServerState.DRAINING]).order_by("number")
@@ -63,7 +63,7 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
     if server.state == ServerState.DRAINING:
         detail = f"{WAS_DRAINING}; {detail}"
     server_move(server, to=ServerState.LOST, at=at, actor="scheduler", reason="silent", detail=detail)
-    ending = Ending(cause=EndCause.SERVER_LOST, detail=f"Server {server.name} was {detail}.")
+    ending = AttemptEnd(cause=EndCause.SERVER_LOST, detail=f"Server {server.name} was {detail}.")
     tell = {server_id, *members_lost(server, detail=ending.detail, at=at)}
     attempts = Lease.objects.filter(server=server, closed_at=None, attempt__gang=None).order_by("attempt_id")
     for attempt_id in list(attempts.values_list("attempt_id", flat=True)):
@@ -72,7 +72,7 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
     return tell
 
 
-def unconfirmed_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
+def unconfirmed_check(watch: ServerWatch, *, at: datetime, now_s: float) -> set[str]:
     """Ask the attempts that their agents do not know to stop; return the ids of servers to tell.
 
     They are closed, and their GPUs free, only by a report on the generation that asks.

@@ -12,7 +12,7 @@ REJECTION_EVENT_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
-class Watch:
+class ServerWatch:
     """Memory of one engine. All times are seconds of ``Clock.mono_s``.
 
     Attributes:

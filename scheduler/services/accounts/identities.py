@@ -25,7 +25,7 @@ ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
+class IdTokenClaims:
     """What a provider says of somebody, after its signature was checked.
 
     Attributes:
@@ -42,7 +42,7 @@ class Claims:
     ruled: Sequence[str]
 
 
-def identity_sign_in(claims: Claims, *, at: datetime) -> User:
+def identity_sign_in(claims: IdTokenClaims, *, at: datetime) -> User:
     """Return the user of an identity, made on first sight, with the roles that the groups give now.
 
     Roles in queues that no group decides about stay as leads have given them.
@@ -75,7 +75,7 @@ def strongest(grants: Sequence[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _new_user(claims: Claims, at: datetime) -> User:
+def _new_user(claims: IdTokenClaims, at: datetime) -> User:
     base = re.sub(r"[^A-Za-z0-9.@_-]", "", claims.name.partition("@")[0]).lstrip(".@_-")[: NAME_CHARS - 10] or "user"
     if base.lower() in RESERVED:
         base = f"{base}-1"
@@ -90,7 +90,7 @@ def _new_user(claims: Claims, at: datetime) -> User:
     return user
 
 
-def _set_admin(user: User, claims: Claims, at: datetime) -> None:
+def _set_admin(user: User, claims: IdTokenClaims, at: datetime) -> None:
     wanted = "" in claims.grants
     if "" not in claims.ruled or user.is_superuser == wanted:
         return

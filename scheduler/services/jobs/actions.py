@@ -18,7 +18,7 @@ from scheduler.models import Cluster, Event, Job
 from scheduler.notify import request_round, touch_job, touch_queue
 from scheduler.selectors.visibility import Actor, may_act_on_job, require_job
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.check import Checked, job_check, spec_check
+from scheduler.services.jobs.check import CheckedSpec, job_check, spec_check
 from scheduler.services.jobs.profiles import profile_for
 from scheduler.services.jobs.state import job_event, job_transition
 from scheduler.services.permission import actor_name
@@ -136,7 +136,7 @@ def _next_number() -> int:
     return Cluster.objects.values_list("next_job_number", flat=True).get(pk=1) - 1
 
 
-def _new_job(checked: Checked, *, number: int, at: datetime, ids: Ids) -> Job:
+def _new_job(checked: CheckedSpec, *, number: int, at: datetime, ids: Ids) -> Job:
     spec = checked.spec
     return Job(
         id=ids.ulid(at),

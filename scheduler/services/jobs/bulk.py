@@ -22,7 +22,7 @@ ACTIONS: Mapping[str, Callable[..., Job]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class BulkOutcome:
     """What came of it for one job.
 
     Attributes:
@@ -38,7 +38,7 @@ class Outcome:
 
 def jobs_act(
     *, actor: Actor, keys: Sequence[str], action: str, at: datetime, priority: int | None = None
-) -> list[Outcome]:
+) -> list[BulkOutcome]:
     """Do the same with several jobs; return one outcome for each name, in their order.
 
     Args:
@@ -58,5 +58,5 @@ def jobs_act(
             job = ACTIONS[action](actor=actor, job=job, at=at, **options)
         except SchedulerError as error:
             refused = str(error)
-        outcomes.append(Outcome(key=key, job=job, refused=refused))
+        outcomes.append(BulkOutcome(key=key, job=job, refused=refused))
     return outcomes

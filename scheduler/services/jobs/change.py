@@ -30,10 +30,10 @@ RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
 FIELDS = ("queue", *RESOURCES)
 CHANGEABLE = (JobState.QUEUED, JobState.SUSPENDED)
 
-Change = Mapping[str, Any]  # new values by name of a field, of FIELDS
+JobChange = Mapping[str, Any]  # new values by name of a field, of FIELDS
 
 
-def job_change(*, actor: Actor, job: Job, change: Change, at: datetime) -> Job:
+def job_change(*, actor: Actor, job: Job, change: JobChange, at: datetime) -> Job:
     """Let a waiting job ask for something else; asking for what it asks for already changes nothing.
 
     Raises:
@@ -67,7 +67,7 @@ def job_change(*, actor: Actor, job: Job, change: Change, at: datetime) -> Job:
     return job_locked(actor, job)
 
 
-def spec_changed(spec: JobSpec, change: Change) -> JobSpec:
+def spec_changed(spec: JobSpec, change: JobChange) -> JobSpec:
     """Return the spec with new values; a rigid job stays rigid, the bounds of an elastic one keep its GPUs inside.
 
     Raises:

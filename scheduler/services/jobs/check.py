@@ -25,7 +25,7 @@ NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedSpec:
     """A spec that may be submitted, with the rows it names."""
 
     spec: JobSpec
@@ -49,7 +49,7 @@ def job_check(*, actor: Actor, data: object) -> JobSpec:
     return found.spec
 
 
-def job_check_dry(*, actor: Actor, data: object) -> tuple[Checked, list[FieldError]]:
+def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[FieldError]]:
     """Return the rows that the spec in ``data`` names, and apart what no server could give.
 
     Raises:
@@ -64,7 +64,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[Checked, list[FieldErr
     return found, more
 
 
-def spec_check(*, actor: Actor, spec: JobSpec) -> Checked:
+def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
     """Return the rows that a parsed spec names. Raises as ``job_check`` does."""
     found, errors = _cluster_errors(_signed_in(actor), spec, bad=frozenset())
     if errors or found is None:
@@ -78,7 +78,7 @@ def _signed_in(actor: Actor) -> User:
     return actor
 
 
-def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[Checked | None, list[FieldError]]:
+def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[CheckedSpec | None, list[FieldError]]:
     """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already.
 
     The rows are there as soon as they are known, even if no server could hold the job.
@@ -95,7 +95,7 @@ def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tupl
         errors += _limit_errors(owner, queue, spec)
     if queue is None or names_nothing:
         return None, errors
-    return Checked(spec=spec, owner=owner, queue=queue, profile=profile), errors
+    return CheckedSpec(spec=spec, owner=owner, queue=queue, profile=profile), errors
 
 
 def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
