@@ -6,7 +6,7 @@ from celery import shared_task
 
 from clusterweb.celery import app
 from scheduler.live.reports.rollup import samples_roll_up
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.live.worker import EngineStep
 from scheduler.notices.worker import NoticesStep
 from scheduler.notify import bell

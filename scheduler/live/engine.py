@@ -20,9 +20,9 @@ from scheduler.live.observed.fairness import Fairness
 from scheduler.live.observed.idle import Idle
 from scheduler.live.observed.searches import searches_step
 from scheduler.live.observed.smoke import smoke_check
+from scheduler.live.reports.apply_report import report_apply
 from scheduler.live.reports.frames import Frames
 from scheduler.live.reports.intake import Taken, refusals_record, reports_open
-from scheduler.live.reports.report import report_apply
 from scheduler.live.reports.telemetry import Telemetry, job_values
 from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check

@@ -20,7 +20,7 @@ from django.db.models import F
 
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
-from scheduler.notices.door import AddressRefused, Network, check_address, post
+from scheduler.notices.safe_http import AddressRefused, Network, check_address, post
 from scheduler.services.accounts.webhooks import webhook_secret
 
 log = logging.getLogger(__name__)

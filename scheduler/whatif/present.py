@@ -19,7 +19,7 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.observed.smoke import smoke_sized
 from scheduler.live.rounds.job_table import COLUMNS, table_of
-from scheduler.live.rounds.live_round import with_promotions
+from scheduler.live.rounds.run_round import with_promotions
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job
 from scheduler.services.cluster.settings import cluster_row

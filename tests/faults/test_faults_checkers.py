@@ -13,9 +13,9 @@ from scheduler.core.model.lifecycle import EndCause
 from scheduler.live.attempts import attempt as attempts
 from scheduler.live.attempts import wants
 from scheduler.live.attempts.retry import AttemptEnd
-from scheduler.live.reports import report as reports
+from scheduler.live.reports import apply_report as reports
 from scheduler.live.reports.intake import Taken
-from scheduler.live.rounds import apply
+from scheduler.live.rounds import apply_plan
 from scheduler.live.servers import lost
 from scheduler.models import Attempt, Job, Server
 from scheduler.models.job import AttemptState
@@ -56,7 +56,7 @@ def close_when_asking(patch: Patch) -> None:
         return tell
 
     patch.setattr(wants, "attempt_stop", ask_and_close)
-    patch.setattr(apply, "attempt_stop", ask_and_close)
+    patch.setattr(apply_plan, "attempt_stop", ask_and_close)
 
 
 def leave_leases_open(patch: Patch) -> None:

@@ -15,7 +15,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.attempt import attempt_close, attempt_stop
 from scheduler.live.attempts.retry import AttemptEnd
-from scheduler.live.gangs.gang import members_on
+from scheduler.live.gangs.membership import members_on
 from scheduler.live.gangs.shares import gpu_give_back, member_leaves
 from scheduler.models import Attempt, Gang, GangMember, Server
 from scheduler.services.jobs.state import job_event, job_transition

@@ -9,7 +9,7 @@ from django.db.models import Count, Sum
 
 from agents.protocol.signing import AttemptReport, ServerReport
 from scheduler.core.model.lifecycle import HOLDING, JobState
-from scheduler.live.reports.use import Use
+from scheduler.live.reports.gpu_use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
 from scheduler.selectors.cluster.overview import CLUSTER_VALUES, cluster_now, used_gpus

@@ -18,7 +18,7 @@ from typing import Any
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.live.rounds.apply import AppliedPlan
+from scheduler.live.rounds.apply_plan import AppliedPlan
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Round
 

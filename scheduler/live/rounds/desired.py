@@ -15,7 +15,7 @@ from django.db.models import F, Prefetch
 from agents.protocol.ports import Transport
 from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
-from scheduler.live.gangs.gang import gang_order, members_on, membership_of
+from scheduler.live.gangs.membership import gang_order, members_on, membership_of
 from scheduler.models import Attempt, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState

@@ -22,7 +22,7 @@ from scheduler.live.attempts.attempt import (
     seconds_between,
     servers_of,
 )
-from scheduler.live.gangs.gang import gang_seat, peak_of
+from scheduler.live.gangs.membership import gang_seat, peak_of
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState

@@ -16,7 +16,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.attempts.attempt import attempt_close, attempt_stop
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import members_lost
-from scheduler.live.gangs.gang import attempts_of
+from scheduler.live.gangs.membership import attempts_of
 from scheduler.live.servers.inventory import WAS_DRAINING, server_move
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, ServerWatch
 from scheduler.models import Attempt, Lease, Server

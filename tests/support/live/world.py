@@ -9,7 +9,7 @@ from django.test import TestCase
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.engine import Engine
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.models import Attempt, Job, Queue, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell

@@ -22,13 +22,13 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.attempts.wants import wants_apply
-from scheduler.live.gangs.gang import gangs_forming
-from scheduler.live.rounds.apply import AppliedPlan, RoundOvertaken, plan_apply, round_claim
+from scheduler.live.gangs.membership import gangs_forming
+from scheduler.live.rounds.apply_plan import AppliedPlan, RoundOvertaken, plan_apply, round_claim
 from scheduler.live.rounds.decisions import decisions_of, keys_of, shortened
 from scheduler.live.rounds.desired import desired_send
-from scheduler.live.rounds.handover import shadow_offer
 from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.loans import loans_record
+from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import Tried, trials_write
 from scheduler.models import Cluster, Event, Job, Round

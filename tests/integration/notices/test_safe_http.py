@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from scheduler.notices.door import AddressRefused, check_address, post, resolve
+from scheduler.notices.safe_http import AddressRefused, check_address, post, resolve
 from tests.support.rows.notices import HERE, Receiver
 
 

@@ -19,7 +19,7 @@ from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.attempt import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
-from scheduler.live.gangs.gang import is_whole, members_on, peak_of
+from scheduler.live.gangs.membership import is_whole, members_on, peak_of
 from scheduler.live.reports.intake import Taken
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back

@@ -22,7 +22,7 @@ from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.model.tables import NO_ROW
 from scheduler.live.attempts.attempt import NewAttempt, NewLease, attempt_open, attempt_stop, generations_raise
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
-from scheduler.live.gangs.gang import gang_open, is_settled
+from scheduler.live.gangs.membership import gang_open, is_settled
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
