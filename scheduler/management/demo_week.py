@@ -21,8 +21,9 @@ from scheduler.live.rounds.run_round import round_run
 from scheduler.management.virtual_doors import VirtualBell, virtual_ports
 from scheduler.models import Job
 from scheduler.notify import use_bell
-from scheduler.services.jobs.actions import job_cancel, job_submit
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.experiments import experiment_submit
+from scheduler.services.jobs.submit import job_submit
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.philly import philly_like
 

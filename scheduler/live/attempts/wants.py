@@ -6,7 +6,7 @@ from django.db import transaction
 
 from scheduler.core.model.errors import JobChanged
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.attempt import attempt_stop
+from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptState
 from scheduler.services.jobs.state import job_transition

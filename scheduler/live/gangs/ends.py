@@ -13,8 +13,9 @@ from django.db import transaction
 from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
-from scheduler.live.attempts.attempt import attempt_close, attempt_stop
+from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
+from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.live.gangs.membership import members_on
 from scheduler.live.gangs.shares import gpu_give_back, member_leaves
 from scheduler.models import Attempt, Gang, GangMember, Server

@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.protocol.ports import Ids
-from scheduler.live.attempts.attempt import NewLease, generations_raise, leases_open, seconds_between
 from scheduler.live.attempts.free_capacity import ServerRoom
+from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round

@@ -1,12 +1,13 @@
-"""What a report of an agent changes in the database, one transaction a server.
+"""Applies one agent report to the database, in one transaction per server.
 
-Decides whether what it says of an attempt is believed: only of an open attempt with a lease on that very server, only
-forward through its phases, only rising steps. What becomes of a job whose attempt ended is decided in ``attempts.py``.
+Decides what is believed: only reports about an open attempt with a lease on that very server, only forward through its
+phases, only rising steps. ``attempts/close.py`` decides what becomes of a job whose attempt ended. Held right by
+``tests/faults``.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -14,23 +15,19 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from agents.protocol.signing import AttemptReport
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause
 from scheduler.core.operations.failures import FailureClass
-from scheduler.live.attempts.attempt import attempt_close
+from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
 from scheduler.live.gangs.membership import is_whole, members_on, peak_of
 from scheduler.live.reports.intake import Taken
+from scheduler.live.reports.progress import ProgressWrites, attempt_started, changed_columns, progress_take
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back
-from scheduler.models import Attempt, GangMember, Job, Lease, Server
-from scheduler.models.job import AttemptKind, AttemptState
-from scheduler.notify import touch_job
+from scheduler.models import Attempt, GangMember, Lease, Server
 from scheduler.services.jobs.profiles import measurement_end
-from scheduler.services.jobs.state import job_transition
-from scheduler.services.many_rows import RowChange, rows_update
 
-Row = Attempt | GangMember | Job
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
 _LOOKED_AT = (
     *("attempt_id", "generation"),
@@ -51,20 +48,6 @@ _LOOKED_AT = (
 )
 CAUSES = frozenset(cause.value for cause in EndCause)
 SAID = frozenset(failure.value for failure in FailureClass) - {FailureClass.PREEMPTED}
-
-
-@dataclass(slots=True)
-class ProgressWrites:
-    """What a report says of attempts that go on, to be written at once for all of them."""
-
-    of_jobs: list[RowChange] = field(default_factory=list)
-    of_attempts: list[RowChange] = field(default_factory=list)
-
-    def write(self) -> None:
-        """Write it; jobs first, as whoever takes the locks of both does."""
-        rows_update(Job, self.of_jobs)
-        rows_update(Attempt, self.of_attempts)
-        self.of_jobs, self.of_attempts = [], []
 
 
 @dataclass(slots=True)
@@ -187,12 +170,13 @@ def _member_apply(
     has_begun = said.phase != "starting" and (said.phase != "ended" or said.run_s > 0)
     if has_begun and member.started_at is None:
         told["started_at"] = at
-    if changed := _differing(member, told):
+    if changed := changed_columns(member, told):
         GangMember.objects.filter(pk=member.pk).update(**changed)
     if has_begun and is_whole(gang):
-        _started(attempt, said, at=at, actor=actor)
+        attempt_started(attempt, said, at=at, actor=actor)
     if member.pk == gang.attempt_id:
-        _progress(attempt, replace(said, peak_memory_bytes=peak_of(gang.pk)), applied, at=at)
+        said_of_gang = replace(said, peak_memory_bytes=peak_of(gang.pk))
+        progress_take(attempt, said_of_gang, applied.progress, refused=applied.refused, at=at)
         applied.progress.write()
         gang_done(gang, said, at=at)
     if said.phase == "ended":
@@ -250,8 +234,8 @@ def _attempt_apply(
         applied.refused["unknown_cause"] += 1
         return
     if said.phase != "starting" and (said.phase != "ended" or said.run_s > 0):
-        _started(attempt, said, at=at, actor=actor)
-    _progress(attempt, said, applied, at=at)
+        attempt_started(attempt, said, at=at, actor=actor)
+    progress_take(attempt, said, applied.progress, refused=applied.refused, at=at)
     if said.phase in ("parked", "ended") or said.measured is not None:
         applied.progress.write()  # what follows reads it
     if said.measured is not None:
@@ -269,82 +253,3 @@ def _ending(said: AttemptReport) -> AttemptEnd:
         failure=FailureClass(said.failure) if said.failure in SAID else None,
         line=said.failure_line if said.failure in SAID else "",
     )
-
-
-def _started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str) -> None:
-    """Record the first sight of the training process."""
-    if attempt.started_at is not None:
-        return
-    # A short job may have ended before the first report; it never began before its lease.
-    attempt.started_at = max(attempt.created_at, at - timedelta(seconds=min(said.run_s, 86_400.0)))
-    columns: dict[str, Any] = {"started_at": attempt.started_at}
-    job = attempt.job
-    if attempt.wanted == "run":
-        columns["state"] = AttemptState.RUNNING
-    Attempt.objects.filter(pk=attempt.pk).exclude(state=AttemptState.ENDED).update(**columns)
-    first = {} if job.first_started_at else {"first_started_at": attempt.started_at}
-    if job.state == JobState.LAUNCHING:
-        job_transition(
-            job=job,
-            to=JobState.RUNNING,
-            at=at,
-            actor=actor,
-            reason="started",
-            data={"attempt": attempt.number, "resume_step": attempt.resume_step},
-            changes=first,
-        )
-    elif first:
-        Job.objects.filter(pk=job.pk).update(**first)
-
-
-def _progress(attempt: Attempt, said: AttemptReport, applied: AppliedReport, *, at: datetime) -> None:
-    """Write step, loss, rate and checkpoint as far as they move forward."""
-    job = attempt.job
-    of_attempt: dict[str, Any] = {}
-    of_job: dict[str, Any] = {}
-    if said.step is not None and said.step < (attempt.last_step or 0):
-        applied.refused["step_went_back"] += 1
-    elif said.step is not None:
-        of_attempt = {"last_step": said.step, "first_step": _first(attempt.first_step, said.first_step)}
-        of_job = {"step": said.step, "loss": said.loss, "steps_per_s": said.steps_per_s}
-        if said.total_steps is not None:
-            of_job["total_steps"] = said.total_steps
-    of_attempt |= {"log_bytes": max(attempt.log_bytes, said.log_bytes)}
-    if said.peak_memory_bytes is not None:
-        of_attempt["peak_memory_bytes"] = max(attempt.peak_memory_bytes or 0, said.peak_memory_bytes)
-    if _is_newer_checkpoint(attempt, said):
-        of_job |= {
-            "checkpoint_attempt_id": attempt.pk,
-            "checkpoint_name": said.checkpoint_name,
-            "checkpoint_step": said.checkpoint_step,
-            "checkpoint_at": at,
-        }
-    of_attempt, of_job = _differing(attempt, of_attempt), _differing(job, of_job)
-    if of_attempt:
-        applied.progress.of_attempts.append((attempt.pk, of_attempt))
-    if of_job:
-        applied.progress.of_jobs.append((job.pk, of_job | {"progress_at": at}))
-    if of_attempt or of_job:
-        touch_job(job.pk)
-
-
-def _first(kept: int | None, said: int | None) -> int | None:
-    return said if kept is None else kept
-
-
-def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
-    """Return whether the report moves the job's "latest" pointer: a later step of this very attempt."""
-    if not said.checkpoint_name or said.checkpoint_step is None or attempt.kind == AttemptKind.SMOKE:
-        return False
-    job = attempt.job
-    if job.checkpoint_attempt_id == attempt.pk:
-        return said.checkpoint_step > (job.checkpoint_step or 0)
-    return said.checkpoint_step >= (attempt.resume_step or 0)
-
-
-def _differing(row: Row, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns that change, and change them in the row that was read."""
-    changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
-    for name, value in changed.items():
-        setattr(row, name, value)
-    return changed

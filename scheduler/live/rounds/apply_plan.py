@@ -20,8 +20,9 @@ from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
 from scheduler.core.model.tables import NO_ROW
-from scheduler.live.attempts.attempt import NewAttempt, NewLease, attempt_open, attempt_stop, generations_raise
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
+from scheduler.live.attempts.leases import NewLease, generations_raise
+from scheduler.live.attempts.start_stop import NewAttempt, attempt_open, attempt_stop
 from scheduler.live.gangs.membership import gang_open, is_settled
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS

@@ -14,14 +14,8 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.attempt import (
-    NewLease,
-    attempt_stop,
-    generations_raise,
-    leases_open,
-    seconds_between,
-    servers_of,
-)
+from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between, servers_of
+from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.live.gangs.membership import gang_seat, peak_of
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server

@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.live.attempts.attempt import attempt_close, attempt_stop
+from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
+from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.live.gangs.ends import members_lost
 from scheduler.live.gangs.membership import attempts_of
 from scheduler.live.servers.inventory import WAS_DRAINING, server_move

@@ -23,7 +23,7 @@ from scheduler.ports import Ports, live_ports
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.cluster.settings import settings_change
-from scheduler.services.jobs.actions import job_submit
+from scheduler.services.jobs.submit import job_submit
 from scheduler.services.queues.quotas import membership_set, queue_create
 
 SCOPES = ["jobs:read", "jobs:write"]

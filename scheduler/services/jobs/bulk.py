@@ -7,7 +7,7 @@ from datetime import datetime
 from scheduler.core.model.errors import SchedulerError
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, require_job
-from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
 

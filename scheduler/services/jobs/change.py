@@ -20,7 +20,7 @@ from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.actions import job_locked
+from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.profiles import profile_for
 from scheduler.services.jobs.state import job_event

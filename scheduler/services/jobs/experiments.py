@@ -15,8 +15,9 @@ from scheduler.models.experiment import ExperimentState
 from scheduler.selectors.jobs.experiments import may_end
 from scheduler.selectors.visibility import Actor
 from scheduler.services.events import event_record
-from scheduler.services.jobs.actions import job_cancel, job_submit
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.check import job_check, spec_check
+from scheduler.services.jobs.submit import job_submit
 from scheduler.services.jobs.suggestions import SAMPLERS, suggest
 
 MOST_CONFIGURATIONS = 1000

@@ -8,7 +8,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round
 from scheduler.selectors.visibility import Actor
-from scheduler.services.jobs.actions import job_locked, refuse_cancelled, refuse_ended
+from scheduler.services.jobs.cancel_suspend_resume import job_locked, refuse_cancelled, refuse_ended
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
 

@@ -11,7 +11,7 @@ from scheduler.models import Job
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.jobs.restoring import UNDO_S, WAITED, restored_state
 from scheduler.selectors.visibility import Actor
-from scheduler.services.jobs.actions import job_locked
+from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.state import job_transition
 from scheduler.services.permission import actor_name

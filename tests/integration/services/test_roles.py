@@ -33,7 +33,9 @@ from scheduler.selectors.visibility import (
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.servers import server_drain, server_register, server_undrain
 from scheduler.services.cluster.settings import settings_change
-from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.submit import job_submit
 from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
 from tests.support.rows.factories import (
     AT,

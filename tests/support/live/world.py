@@ -14,7 +14,8 @@ from scheduler.models import Attempt, Job, Queue, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.cluster.settings import cluster_row, settings_change
-from scheduler.services.jobs.actions import job_check, job_submit
+from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.submit import job_submit
 from tests.support.live.ports import FakeAgent, MemoryBell, memory_ports
 from tests.support.rows import factories
 

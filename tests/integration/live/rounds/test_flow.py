@@ -6,7 +6,7 @@ from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Gpu, Job, Lease, LeaseGpu, Round, Server
 from scheduler.models.server import ServerState
-from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from tests.support.live.world import World
 
 

@@ -206,7 +206,7 @@ def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> No
     from scheduler.choices import build_config
     from scheduler.core.round.plan_round import plan_round
     from scheduler.live.rounds.apply_plan import plan_apply
-    from scheduler.services.jobs.actions import job_cancel
+    from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 
     world.server("alpha", slots=2)
     gone, stays = world.submit(), world.submit()

@@ -1,26 +1,25 @@
-"""The life of an attempt in the database: opened by a round, asked to stop, closed once.
+"""Closes an attempt once: its cause of end, its leases, the service it received, and what its job does next.
 
-Each function is one step of one transaction, guarded, with the accounting that belongs to it. A lease is closed only
-when its attempt is known to be over: reported ended, missing from a report on the generation that stopped it, or its
-server lost. So a GPU is never given away while a process may still use it.
+A lease is closed only when its attempt is known to be over: reported ended, missing from a report on the generation
+that stopped it, or its server lost. So a GPU is never given away while a process may still use it. The next state of
+the job is decided in ``retry.py``. Held right by ``tests/faults``.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from scheduler.core.model.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.failures import MACHINE, FailureClass, class_of
+from scheduler.live.attempts.leases import generations_raise, seconds_between, servers_of
 from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retry
-from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
+from scheduler.models import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
-from scheduler.services.jobs.profiles import measurement_begin, profile_refine
+from scheduler.services.jobs.profiles import profile_refine
 from scheduler.services.jobs.state import job_transition
 
 CAUSE_OF_STOP = {
@@ -31,124 +30,6 @@ CAUSE_OF_STOP = {
 }
 # How many earlier ends ``retry`` looks at: enough to reach the longest back-off.
 ENDINGS_READ = 16
-
-
-def generations_raise(server_ids: Iterable[str]) -> dict[str, int]:
-    """Raise the generation of the servers by one and return the new ones by server id."""
-    ids = sorted(set(server_ids))
-    if not ids:
-        return {}
-    Server.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
-    return dict(Server.objects.filter(pk__in=ids).values_list("pk", "generation"))
-
-
-def servers_of(attempt_id: str) -> list[str]:
-    """Return the ids of the servers on which the attempt has an open lease."""
-    return list(
-        Lease.objects.filter(attempt_id=attempt_id, closed_at=None)
-        .order_by("server_id")
-        .values_list("server_id", flat=True)
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewLease:
-    """What an attempt gets on one server.
-
-    Attributes:
-        server_id: Where.
-        gpu_pks: Rows of ``Gpu``, at least one.
-        slot: Place on them: 1 beside a host, else 0.
-        cpus: Cores.
-        cpu_ids: Logical CPUs of the server.
-        memory_bytes: Bytes.
-    """
-
-    server_id: str
-    gpu_pks: tuple[int, ...]
-    cpus: float
-    cpu_ids: tuple[int, ...]
-    memory_bytes: int
-    slot: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewAttempt:
-    """One attempt that a round opens."""
-
-    attempt_id: str
-    leases: tuple[NewLease, ...]
-    epoch: int
-    round_number: int
-    reason_data: Mapping[str, Any] = field(default_factory=dict)  # JSON of the event
-
-
-@transaction.atomic
-def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], at: datetime) -> Attempt:
-    """Give a queued job its leases and a new attempt that starts from its latest checkpoint.
-
-    Raises:
-        JobChanged: The job is no longer as the caller read it. Nothing is written.
-    """
-    job_transition(
-        job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(new.reason_data)
-    )
-    newest = Attempt.objects.filter(job=job).order_by("-number").values_list("number", flat=True).first()
-    attempt = Attempt.objects.create(
-        id=new.attempt_id,
-        job=job,
-        number=(newest or 0) + 1,
-        kind=AttemptKind.SMOKE if job.smoke_due else AttemptKind.FULL,
-        num_gpus=sum(len(lease.gpu_pks) for lease in new.leases),
-        epoch=new.epoch,
-        round_number=new.round_number,
-        resume_attempt_id=job.checkpoint_attempt_id or "",
-        resume_name=job.checkpoint_name if job.checkpoint_attempt_id else "",
-        resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
-        created_at=at,
-    )
-    measurement_begin(attempt)
-    leases_open(attempt, new.leases, epoch=new.epoch, generations=generations, at=at)
-    return attempt
-
-
-def leases_open(
-    attempt: Attempt, leases: Iterable[NewLease], *, epoch: int, generations: Mapping[str, int], at: datetime
-) -> None:
-    """Give an attempt its GPUs, cores and bytes."""
-    for new in leases:
-        lease = Lease.objects.create(
-            attempt=attempt,
-            server_id=new.server_id,
-            num_gpus=len(new.gpu_pks),
-            cpus=new.cpus,
-            cpu_ids=list(new.cpu_ids),
-            memory_bytes=new.memory_bytes,
-            epoch=epoch,
-            generation=generations[new.server_id],
-            opened_at=at,
-        )
-        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=new.slot) for pk in new.gpu_pks])
-
-
-@transaction.atomic
-def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: Mapping[str, Any] | None = None) -> list[str]:
-    """Ask an attempt to end. Only the first wish for an end counts.
-
-    Returns:
-        Ids of the servers that must be told; empty when it was asked before or is over.
-    """
-    asked = (
-        Attempt.objects.filter(pk=attempt_id, wanted__in=["run", "park"])
-        .exclude(state=AttemptState.ENDED)
-        .update(wanted=wanted, state=AttemptState.STOPPING, stop_requested_at=at, **(receipt or {}))
-    )
-    if not asked:
-        return []
-    server_ids = servers_of(attempt_id)
-    for server_id, generation in generations_raise(server_ids).items():
-        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
-    return server_ids
 
 
 @transaction.atomic
@@ -240,11 +121,6 @@ def _cause(said: EndCause, attempt: Attempt) -> EndCause:
     if attempt.preempt_rule in ENDS_BY_RULE:
         return EndCause(attempt.preempt_rule)
     return CAUSE_OF_STOP[attempt.wanted]
-
-
-def seconds_between(since: datetime, until: datetime) -> float:
-    """Return the seconds from one moment to another, never negative: the wall clock may have stepped back."""
-    return max(0.0, (until - since).total_seconds())
 
 
 def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
