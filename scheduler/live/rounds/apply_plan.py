@@ -6,19 +6,17 @@ refuses the whole of it when another scheduler was first.
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
 
 from agents.protocol.ports import Ids
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState
-from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
+from scheduler.core.model.plan import Plan, Preemption, PreemptRule
 from scheduler.core.model.tables import NO_ROW
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
 from scheduler.live.attempts.leases import NewLease, generations_raise
@@ -27,10 +25,12 @@ from scheduler.live.gangs.membership import gang_open, is_settled
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
+from scheduler.live.rounds.seats import KeptGpus, PlannedSeat, kept_gpus, kept_leases, planned_seats
 from scheduler.live.rounds.snapshot import LiveSnapshot
-from scheduler.models import Attempt, Cluster, Job, Lease, LeaseGpu
+from scheduler.live.rounds.waits import plan_waits
+from scheduler.models import Attempt, Job, Lease
 from scheduler.notify import touch_cluster
-from scheduler.services.jobs.state import Wait, job_transition, job_waits_record
+from scheduler.services.jobs.state import job_transition, job_waits_record
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +38,6 @@ log = logging.getLogger(__name__)
 PARKED_BY = frozenset({PreemptRule.POLICY_ORDER, PreemptRule.UNPACKED})
 # A change of cores below this is not worth telling an agent.
 CPUS_STEP = 0.05
-
-
-class RoundOvertaken(Exception):
-    """Another round was applied on top of the snapshot that this one was made from."""
 
 
 @dataclass(slots=True)
@@ -66,31 +62,10 @@ class AppliedPlan:
     changed_waits: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSeat:
-    """What a plan gives a job on one server."""
-
-    server_pk: str
-    server: int
-    num_gpus: int
-    cpus: float
-    memory_bytes: int
-
-
-def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
-    """Take the next round number on top of the snapshot. Raises RoundOvertaken. Call it in the transaction."""
-    claimed = Cluster.objects.filter(pk=1, round_number=live.round_number, epoch=live.epoch).update(
-        round_number=F("round_number") + 1, round_finished_at=at
-    )
-    if claimed != 1:
-        raise RoundOvertaken(f"round {live.round_number + 1}")
-    return live.round_number + 1
-
-
 def plan_apply(
     live: LiveSnapshot, plan: Plan, *, round_number: int, ids: Ids, at: datetime, parks: bool = False
 ) -> AppliedPlan:
-    """Write what the plan decided; call it in the transaction of ``round_claim``.
+    """Write what the plan decided; call it in the transaction that takes the round number.
 
     Args:
         parks: Whether jobs that make room for the next turn stay in memory.
@@ -110,9 +85,9 @@ class _Applying:
         self.applied = AppliedPlan()
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
-        self.seats = self._planned_seats()
+        self.seats = planned_seats(live, plan)
         self.partners = {**plan.riding, **{host: guest for guest, host in plan.riding.items()}}
-        self.places: dict[int, int] = {}  # of kept jobs on their GPUs
+        self.kept_gpus = KeptGpus(indexes={}, slots={})  # read by ``run``, after the stops
         moving = {preemption.job for preemption in plan.preemptions}
         wanted = {*moving, *live.parked_on, *(row for row in self.seats if row not in plan.kept)}
         wanted |= {p.by_job for p in plan.preemptions if p.by_job != NO_ROW}
@@ -126,13 +101,14 @@ class _Applying:
         for row in sorted(self.plan.resized):
             self._stop_without_leader(row)
         self.rooms = room_read()
-        held = self._held()
+        held = kept_leases(self.live, self.plan)
         self._resize_kept(held, only_shrink=True)
         for row in self.plan.order:
             if row in self.plan.resized:
                 self._reshare(row)
+        self.kept_gpus = kept_gpus(self.live, self.plan)
         assignment = assign_gpu_ids(
-            self._without_resized(), held=self._held_indexes(), free=self._free_indexes(), before=self.parked.indexes
+            self._without_resized(), held=self.kept_gpus.indexes, free=self._free_indexes(), before=self.parked.indexes
         )
         for row in self.plan.order:
             if row in self.seats and row not in self.plan.kept | self.plan.resized:
@@ -140,32 +116,11 @@ class _Applying:
             elif row in self.live.parked_on and not self.rooms.keys() >= set(self.live.parked_on[row]):
                 self._send_away(row, rule=PreemptRule.SERVER_GONE)
         self._resize_kept(held, only_shrink=False)
-        self._record_waits()
+        waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
+        self.applied.changed_waits = job_waits_record(waits=waits, round_number=self.round_number, at=self.at)
         if self.applied.launched or self.applied.continued or self.applied.preempted:
             touch_cluster()
         return self.applied
-
-    def _planned_seats(self) -> dict[int, list[PlannedSeat]]:
-        seats: dict[int, list[PlannedSeat]] = defaultdict(list)
-        grants = self.plan.grants
-        for job, server, num_gpus, cpus, memory in zip(
-            grants.job.tolist(),
-            grants.server.tolist(),
-            grants.num_gpus.tolist(),
-            grants.cpus.tolist(),
-            grants.memory_bytes.tolist(),
-            strict=True,
-        ):
-            seats[job].append(
-                PlannedSeat(
-                    server_pk=self.live.server_pks[server],
-                    server=server,
-                    num_gpus=num_gpus,
-                    cpus=cpus,
-                    memory_bytes=int(memory),
-                )
-            )
-        return seats
 
     def _stop(self, preemption: Preemption) -> None:
         """Ask a running job to make room, with a receipt: by whom and by which rule."""
@@ -200,24 +155,6 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.parked += [preemption.job] if tell else []
         return bool(tell)
-
-    def _held(self) -> dict[tuple[int, str], Lease]:
-        """Return the open leases of kept jobs by (job row, server id)."""
-        row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
-        leases = Lease.objects.filter(closed_at=None, attempt__wanted="run").select_related("attempt")
-        return {(row_of[lease.attempt_id], lease.server_id): lease for lease in leases if lease.attempt_id in row_of}
-
-    def _held_indexes(self) -> dict[tuple[int, int], list[int]]:
-        """Return the GPU indexes of kept jobs; they stay whatever happens."""
-        row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
-        server_rows = {pk: row for row, pk in enumerate(self.live.server_pks)}
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
-        held = LeaseGpu.objects.filter(lease__attempt_id__in=row_of, released_at=None).order_by("gpu__index")
-        columns = ("lease__attempt_id", "gpu__server_id", "gpu__index", "slot")
-        for attempt_pk, server_pk, index, place in held.values_list(*columns):
-            found[row_of[attempt_pk], server_rows[server_pk]].append(index)
-            self.places[row_of[attempt_pk]] = place
-        return found
 
     def _free_indexes(self) -> dict[int, list[int]]:
         return {
@@ -371,28 +308,13 @@ class _Applying:
     def _new_lease(self, row: int, seat: PlannedSeat, indexes: tuple[int, ...]) -> NewLease:
         room, partner = self.rooms[seat.server_pk], self.partners.get(row)
         # Beside one who has run there alone till now it gets the other place.
-        place = 1 - self.places[partner] if partner in self.places else int(row in self.plan.riding)
+        slots = self.kept_gpus.slots
+        slot = 1 - slots[partner] if partner in slots else int(row in self.plan.riding)
         return NewLease(
             server_id=seat.server_pk,
             gpu_pks=tuple(room.gpus[index] for index in indexes),
             cpus=seat.cpus,
             cpu_ids=room.take(cpus=seat.cpus, memory_bytes=seat.memory_bytes),
             memory_bytes=seat.memory_bytes,
-            slot=place,
+            slot=slot,
         )
-
-    def _record_waits(self) -> None:
-        waits = [
-            Wait(
-                job_id=self.live.job_pks[waiting.job],
-                reason=waiting.reason,
-                evidence=waiting.evidence,
-                position=waiting.position,
-            )
-            for waiting in self.plan.waiting
-        ]
-        waits += [
-            Wait(job_id=self.live.job_pks[row], reason=WaitReason.RECONFIGURING, evidence=evidence, position=None)
-            for row, evidence in sorted(self.applied.deferred.items())
-        ]
-        self.applied.changed_waits = job_waits_record(waits=waits, round_number=self.round_number, at=self.at)

@@ -15,7 +15,7 @@ from django.db.models import F
 
 from scheduler.choices import build_config
 from scheduler.core.model.errors import PlanInvariantError
-from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.capabilities import Promotes
 from scheduler.core.round.config import SchedulerConfig
@@ -23,23 +23,26 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.attempts.wants import wants_apply
 from scheduler.live.gangs.membership import gangs_forming
-from scheduler.live.rounds.apply_plan import AppliedPlan, RoundOvertaken, plan_apply, round_claim
+from scheduler.live.rounds.apply_plan import AppliedPlan, plan_apply
 from scheduler.live.rounds.decisions import decisions_of, keys_of, shortened
 from scheduler.live.rounds.desired import desired_send
-from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.loans import loans_record
 from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import Tried, trials_write
+from scheduler.live.rounds.waits import waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.state import Wait, job_waits_record
 
 log = logging.getLogger(__name__)
 
 # What has not formed by then may never: its turn ends as any other.
 FORMING_MOST_S = 120.0
+
+
+class RoundOvertaken(Exception):
+    """Another round was applied on top of the snapshot that this one was made from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     round_: Round | None = None
     live: LiveSnapshot | None = None
     if cluster.paused:
-        _hold_all(cluster, at=at)
+        waits_of_pause(cluster, at=at)
     else:
         config = _config(cluster)
         live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
@@ -85,6 +88,16 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     return round_
 
 
+def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
+    """Take the next round number on top of the snapshot. Raises RoundOvertaken. Call it in the transaction."""
+    claimed = Cluster.objects.filter(pk=1, round_number=live.round_number, epoch=live.epoch).update(
+        round_number=F("round_number") + 1, round_finished_at=at
+    )
+    if claimed != 1:
+        raise RoundOvertaken(f"round {live.round_number + 1}")
+    return live.round_number + 1
+
+
 def _config(cluster: Cluster) -> SchedulerConfig:
     """Return the settings of this round; a change by an admin counts from the next one on."""
     return build_config(
@@ -97,14 +110,6 @@ def _config(cluster: Cluster) -> SchedulerConfig:
         introspection=cluster.introspection,
         introspection_options=cluster.introspection_options,
     )
-
-
-def _hold_all(cluster: Cluster, *, at: datetime) -> None:
-    """Say why nothing starts while an admin has paused scheduling. What runs goes on."""
-    waiting = Job.objects.filter(plannable(at), state="queued").order_by("number").values_list("pk", flat=True)
-    waits = [Wait(job_id=pk, reason=WaitReason.POLICY_PAUSED, evidence={}, position=None) for pk in waiting]
-    job_waits_record(waits=waits, round_number=cluster.round_number, at=at)
-    Cluster.objects.filter(pk=1).update(round_finished_at=at)
 
 
 def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:

@@ -24,7 +24,8 @@ from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.cluster.settings import settings_change
 from scheduler.services.jobs.submit import job_submit
-from scheduler.services.queues.quotas import membership_set, queue_create
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_set
 
 SCOPES = ["jobs:read", "jobs:write"]
 ADMIN_SCOPES = [*SCOPES, "queues:admin", "admin"]

@@ -34,7 +34,8 @@ from scheduler.notify import use_bell
 from scheduler.ports import live_ports
 from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.cluster.settings import settings_change
-from scheduler.services.queues.quotas import membership_set, queue_create
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_set
 from scheduler.services.whatif.scenarios import scenario_create
 
 # Queue, its quota, and the numbers of those who submit to it beside ``demo.USERS``.

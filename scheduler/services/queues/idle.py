@@ -8,7 +8,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
-from scheduler.services.queues.quotas import queue_access, queue_set
+from scheduler.services.queues.change import queue_access, queue_set
 
 AFTER_S = (60, 30 * 24 * 3600)
 

@@ -6,7 +6,8 @@ from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of
-from scheduler.services.whatif.checks import Asked, settings_in_force
+from scheduler.services.whatif.checks import Asked
+from scheduler.services.whatif.variant_checks import settings_in_force
 
 REFUSAL = (
     "Only an admin may ask about the jobs of the cluster. Ask what other quotas of a queue that you lead would do, "

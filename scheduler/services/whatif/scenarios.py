@@ -19,8 +19,9 @@ from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, Scenari
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if, require_scenario
 from scheduler.services.events import event_record
-from scheduler.services.whatif.checks import OF_CLUSTER, Asked, refuse_without_history, scenario_checked
+from scheduler.services.whatif.checks import Asked, refuse_without_history, scenario_checked
 from scheduler.services.whatif.lead_checks import led_queue
+from scheduler.services.whatif.variant_checks import OF_CLUSTER
 
 MOST_OPEN_OF_USER = 2
 MOST_OPEN = 8

@@ -36,7 +36,9 @@ from scheduler.services.cluster.settings import settings_change
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.check import job_check
 from scheduler.services.jobs.submit import job_submit
-from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_remove, membership_set
+from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.rows.factories import (
     AT,
     SerialIds,

@@ -8,7 +8,7 @@ from django.db import transaction
 from agents.protocol.signing import DesiredState, unseal
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
-from scheduler.live.rounds.apply_plan import RoundOvertaken, round_claim
+from scheduler.live.rounds.run_round import RoundOvertaken, round_claim
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
 from scheduler.services.cluster.settings import cluster_row, settings_change
