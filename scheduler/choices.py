@@ -11,20 +11,12 @@ from scheduler.introspection import INTROSPECTIONS
 from scheduler.introspection.growth import Growth
 from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms import MECHANISMS
-from scheduler.options import Options, Parameter, Schema, checked, options_schema, parameters
+from scheduler.options import Options, Parameter, checked, parameters
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 
 Made = TypeVar("Made")
 Kind = Literal["policy", "locality", "mechanism", "introspection"]
-
-# Any: what is common to the kinds is that they are dataclasses with a name.
-_REGISTRIES: dict[Kind, Mapping[str, type[Any]]] = {
-    "policy": POLICIES,
-    "locality": LOCALITIES,
-    "mechanism": MECHANISMS,
-    "introspection": INTROSPECTIONS,
-}
 
 
 class Choice(TypedDict):
@@ -60,29 +52,6 @@ def _choice(kind: type[Any]) -> Choice:
 
 def _help(kind: type[Any]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
-
-
-def choice_schema(kind: Kind) -> Schema:
-    """Return the JSON Schema (draft 2020-12) of a choice: an object with ``name`` and, if wanted, ``options``.
-
-    What it cannot say, such as that a list of numbers rises, ``build_config`` checks.
-    """
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": kind.capitalize(),
-        "type": "object",
-        "required": ["name"],
-        "oneOf": [
-            {
-                "title": name,
-                "description": _help(made),
-                "properties": {"name": {"const": name}, "options": options_schema(made)},
-                "additionalProperties": False,
-            }
-            for name, made in _REGISTRIES[kind].items()
-        ]
-        or [False],
-    }
 
 
 def build_config(

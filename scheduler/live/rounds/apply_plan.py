@@ -49,7 +49,6 @@ class AppliedPlan:
         launched, continued, preempted, parked: Job rows that did so; the last are asked to.
         resized: Job rows that go on with another number of GPUs.
         deferred: Job rows with a grant that waits, with the evidence.
-        changed_waits: Ids of jobs whose reason to wait changed.
     """
 
     tell: set[str] = field(default_factory=set)
@@ -59,7 +58,6 @@ class AppliedPlan:
     resized: list[int] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
-    changed_waits: list[str] = field(default_factory=list)
 
 
 def plan_apply(
@@ -117,7 +115,7 @@ class _Applying:
                 self._send_away(row, rule=PreemptRule.SERVER_GONE)
         self._resize_kept(held, only_shrink=False)
         waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
-        self.applied.changed_waits = job_waits_record(waits=waits, round_number=self.round_number, at=self.at)
+        job_waits_record(waits=waits, round_number=self.round_number, at=self.at)
         if self.applied.launched or self.applied.continued or self.applied.preempted:
             touch_cluster()
         return self.applied
