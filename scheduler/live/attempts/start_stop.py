@@ -7,7 +7,7 @@ happens in ``close.py`` once the attempt is known to be over.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db import transaction
 
@@ -28,6 +28,13 @@ class NewAttempt:
     epoch: int
     round_number: int
     reason_data: Mapping[str, Any] = field(default_factory=dict)  # JSON of the event
+
+
+class StopReceipt(TypedDict, total=False):
+    """Columns of an attempt that say why it was asked to stop, and for which job."""
+
+    preempt_rule: str
+    preempted_by: Job | None
 
 
 @transaction.atomic
@@ -60,7 +67,7 @@ def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], a
 
 
 @transaction.atomic
-def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: Mapping[str, Any] | None = None) -> list[str]:
+def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: StopReceipt | None = None) -> list[str]:
     """Ask an attempt to end. Only the first wish for an end counts.
 
     Returns:

@@ -8,21 +8,20 @@ section 5, "pre-run on a small pool of cheap GPUs". Differs: any GPU of the clus
 """
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.spec.units import parse_size_bytes
+from scheduler.live.rounds.job_row import JobRow
 from scheduler.live.servers.lost import attempt_ask
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptKind
 from scheduler.services.cluster.settings import cluster_row
 
 GPUS = 1
-BOUNDS = ("min_gpus", "max_gpus", "max_servers")  # one GPU is on one server
 
 
-def smoke_sized(row: dict[str, Any]) -> dict[str, Any]:
+def smoke_sized(row: JobRow) -> JobRow:
     """Return a job's columns as a round sees them: on one GPU, with its share of what the gang asks for, when due."""
     if not row["smoke_due"]:
         return row
@@ -30,7 +29,10 @@ def smoke_sized(row: dict[str, Any]) -> dict[str, Any]:
     cpus, memory = row["spec__resources__cpus"], row["spec__resources__memory"]
     return {
         **row,
-        **dict.fromkeys(("num_gpus", *(f"spec__resources__{name}" for name in BOUNDS)), GPUS),
+        "num_gpus": GPUS,
+        "spec__resources__min_gpus": GPUS,
+        "spec__resources__max_gpus": GPUS,
+        "spec__resources__max_servers": 1,
         "spec__resources__cpus": cpus * frac if isinstance(cpus, int | float) else cpus,
         "spec__resources__memory": memory if memory in (None, "auto") else f"{int(parse_size_bytes(memory) * frac)}B",
     }

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduler.live.reports.telemetry import queue_values
+from scheduler.live.reports.telemetry import JobValues, queue_values
 from scheduler.models import Attempt, Event, Job, Lease, Queue
 from scheduler.ports import FrameSink
 from scheduler.selectors.cluster.overview import cluster_now
@@ -34,7 +34,7 @@ class Frames:
         self._sink = sink
         self._lock = threading.Lock()
         self._touched: set[str] = set()
-        self._measured: dict[str, Data] = {}
+        self._measured: dict[str, JobValues] = {}
         # By group, what it is still to be told: jobs of a queue, and the group's own name for itself.
         self._pending: dict[str, set[str]] = defaultdict(set)
         self._sent_s: dict[str, float] = {}
@@ -46,7 +46,7 @@ class Frames:
             self._touched.update(names)
         self.changed.set()
 
-    def measure(self, measured: Mapping[str, Data]) -> None:
+    def measure(self, measured: Mapping[str, JobValues]) -> None:
         """Keep the newest measured values of jobs, by ULID; they go with the next frame of each."""
         with self._lock:
             self._measured.update(measured)
@@ -119,11 +119,11 @@ class Frames:
             Lease.objects.filter(attempt=attempt).order_by("server__number").values_list("server__name", flat=True)
         )
         with self._lock:
-            measured = self._measured.pop(job.pk, {})
+            measured = self._measured.pop(job.pk, None)
         return {
-            "cpu_frac": measured.get("cpu_frac"),
-            "memory_bytes": measured.get("memory_bytes"),
-            "gpu_frac": measured.get("gpu_frac"),
+            "cpu_frac": measured["cpu_frac"] if measured else None,
+            "memory_bytes": measured["memory_bytes"] if measured else None,
+            "gpu_frac": measured["gpu_frac"] if measured else None,
             "checkpoint_step": job.checkpoint_step,
             "checkpoint_at": job.checkpoint_at.isoformat() if job.checkpoint_at else None,
             "attempt_number": attempt.number if attempt else None,
@@ -159,6 +159,7 @@ def queue_counts(queue_ids: Iterable[int]) -> list[Data]:
             continue
         if pk in wanted:
             wanted.add(parent)
-        for name in ("held_gpus", "waiting_jobs", "running_jobs"):
-            totals[parent][name] += totals[pk][name]
+        totals[parent]["held_gpus"] += totals[pk]["held_gpus"]
+        totals[parent]["waiting_jobs"] += totals[pk]["waiting_jobs"]
+        totals[parent]["running_jobs"] += totals[pk]["running_jobs"]
     return [{"id": pk, "name": queues[pk].name, **totals[pk]} for pk in sorted(wanted) if pk in queues]

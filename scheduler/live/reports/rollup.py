@@ -26,7 +26,7 @@ MOST_TRANSACTIONS = 50
 # Counts up: its newest value says all.
 NOT_AVERAGED = frozenset({"step"})
 
-Values = dict[str, Any]  # JSON of Sample.values
+SampleValues = dict[str, Any]  # JSON of Sample.values; Any: numbers, or lists of them
 
 
 def samples_roll_up(*, at: datetime) -> int:
@@ -80,7 +80,7 @@ def _roll_up_some(resolution_s: int, to_s: int, *, before: datetime) -> int:
     return len(rows)
 
 
-def _merged(samples: Sequence[Sample]) -> Values:
+def _merged(samples: Sequence[Sample]) -> SampleValues:
     """Return the values of one bucket; ``samples`` are those of one thing, oldest first."""
     measured_s: dict[str, float] = defaultdict(float)
     sums: dict[str, Any] = {}  # numbers, or lists of them

@@ -1,8 +1,9 @@
 """Measured values on their way to the database: collected as they arrive, written together every few seconds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 from django.db import transaction
 from django.db.models import Count, Sum
@@ -16,7 +17,29 @@ from scheduler.selectors.cluster.overview import CLUSTER_VALUES, cluster_now, us
 
 FLUSH_EVERY_S = 2.0
 
-Values = dict[str, Any]  # JSON of Sample.values
+
+class JobValues(TypedDict):
+    """What one report measured of a job, as ``Sample.values`` and live frames hold it; None where it did not."""
+
+    step: int | None
+    loss: float | None
+    steps_per_s: float | None
+    cpu_frac: float | None
+    memory_bytes: int | None
+    gpu_frac: float | None
+    cached_frac: float | None
+
+
+class QueueCounts(TypedDict):
+    """The counts of one queue, as ``Sample.values`` and live frames hold them."""
+
+    held_gpus: int
+    quota_gpus: int
+    waiting_jobs: int
+    running_jobs: int
+
+
+Values = Mapping[str, object]  # JSON of Sample.values
 
 
 @dataclass(slots=True)
@@ -37,7 +60,7 @@ class Telemetry:
         """Keep what one report measured; ``job_of`` gives the job of each attempt that the server really runs."""
         second = int(at.timestamp())
         gpu_frac = [device.utilization_frac for device in report.devices]
-        server: Values = {"cpu_frac": report.cpu_frac, "memory_bytes": report.used_memory_bytes}
+        server: dict[str, object] = {"cpu_frac": report.cpu_frac, "memory_bytes": report.used_memory_bytes}
         if any(frac is not None for frac in gpu_frac):
             server["gpu_frac"] = gpu_frac
         self._put(SampleScope.SERVER, server_id, second, server)
@@ -77,8 +100,8 @@ class Telemetry:
         return True
 
 
-def job_values(attempt: AttemptReport) -> Values:
-    """Return what one report measured of a job; None where it did not."""
+def job_values(attempt: AttemptReport) -> JobValues:
+    """Return what one report measured of a job."""
     return {
         "step": attempt.step,
         "loss": attempt.loss,
@@ -96,9 +119,9 @@ def cluster_values() -> Values:
     return {**{name: now[name] for name in CLUSTER_VALUES}, "used_gpus": used_gpus()}
 
 
-def queue_values() -> dict[int, Values]:
+def queue_values() -> dict[int, QueueCounts]:
     """Return the sample of every queue now, its own jobs alone."""
-    values: dict[int, Values] = {
+    values: dict[int, QueueCounts] = {
         pk: {"held_gpus": 0, "quota_gpus": quota, "waiting_jobs": 0, "running_jobs": 0}
         for pk, quota in Queue.objects.order_by("pk").values_list("pk", "quota_gpus")
     }

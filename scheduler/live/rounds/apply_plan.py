@@ -6,7 +6,6 @@ refuses the whole of it when another scheduler was first.
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -20,7 +19,7 @@ from scheduler.core.model.plan import Plan, Preemption, PreemptRule
 from scheduler.core.model.tables import NO_ROW
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
 from scheduler.live.attempts.leases import NewLease, generations_raise
-from scheduler.live.attempts.start_stop import NewAttempt, attempt_open, attempt_stop
+from scheduler.live.attempts.start_stop import NewAttempt, StopReceipt, attempt_open, attempt_stop
 from scheduler.live.gangs.membership import gang_open, is_settled
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
@@ -124,7 +123,7 @@ class _Applying:
         """Ask a running job to make room, with a receipt: by whom and by which rule."""
         job = self.jobs[self.live.job_pks[preemption.job]]
         by = self.jobs.get(self.live.job_pks[preemption.by_job]) if preemption.by_job != NO_ROW else None
-        receipt = {"preempt_rule": preemption.rule, "preempted_by": by}
+        receipt: StopReceipt = {"preempt_rule": preemption.rule, "preempted_by": by}
         data = {**preemption.evidence, "by_job": by.number if by else None}
         if self._park(preemption, receipt):
             return
@@ -143,7 +142,7 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.preempted.append(preemption.job)
 
-    def _park(self, preemption: Preemption, receipt: Mapping[str, object]) -> bool:
+    def _park(self, preemption: Preemption, receipt: StopReceipt) -> bool:
         """Ask a job that waits for its next turn off its GPUs, where its server has the memory for it."""
         attempt = Attempt.objects.get(pk=self.live.attempt_pks[preemption.job])
         is_forming = hasattr(attempt, "gang") and not is_settled(attempt)

@@ -15,7 +15,7 @@ from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between, servers_of
-from scheduler.live.attempts.start_stop import attempt_stop
+from scheduler.live.attempts.start_stop import StopReceipt, attempt_stop
 from scheduler.live.gangs.membership import gang_seat, peak_of
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
@@ -49,7 +49,7 @@ def _kept_bytes(attempt: Attempt, lease: Lease) -> int:
 
 
 @transaction.atomic
-def attempt_park(*, attempt_id: str, at: datetime, receipt: Mapping[str, Any]) -> list[str]:
+def attempt_park(*, attempt_id: str, at: datetime, receipt: StopReceipt) -> list[str]:
     """Ask a running attempt off its GPUs.
 
     Returns:

@@ -29,9 +29,10 @@ from scheduler.live.rounds.desired import desired_send
 from scheduler.live.rounds.loans import loans_record
 from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
-from scheduler.live.rounds.trials import Tried, trials_write
+from scheduler.live.rounds.trials import trials_write
 from scheduler.live.rounds.waits import waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
+from scheduler.models.round import TriedChange
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
 
@@ -190,7 +191,7 @@ def _takes_turns(config: SchedulerConfig) -> bool:
     return any(isinstance(part, Slicing) for part in config.introspection)
 
 
-def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
+def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[TriedChange]:
     """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
     tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
     again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None

@@ -17,6 +17,7 @@ from scheduler.core.model.tables import JobTable
 from scheduler.core.model.trial import NOTES, TrialKind, Verdict
 from scheduler.core.model.trial import Trial as CoreTrial
 from scheduler.models import Job, Server, Trial
+from scheduler.models.round import TriedChange
 from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 # A change that a round no longer carries without having judged it: a job ended, or they were torn apart.
 GONE = "gone"
 _Key = tuple[Any, ...]  # what tells one trial from another
-Tried = dict[str, Any]  # JSON: kind, jobs, servers, verdict, rates before and after, gain
 
 
 def trials_read(jobs: JobTable) -> tuple[CoreTrial, ...]:
@@ -96,7 +96,7 @@ def _from_its_place(trial: CoreTrial, held_at_s: Mapping[int, float]) -> CoreTri
     return replace(trial, began_s=began_s, until_s=began_s + trial.until_s - trial.began_s)
 
 
-def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime) -> list[Tried]:
+def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime) -> list[TriedChange]:
     """Keep the memory of a plan; call it in the round's transaction.
 
     Args:
@@ -110,7 +110,7 @@ def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime)
     rows = _remembered()
     away = _kept_back(rows, jobs)
     before = {_key(row.kind, row.jobs): row for row in rows if row.pk not in away}
-    told: list[Tried] = []
+    told: list[TriedChange] = []
     for place, trial in enumerate(plan.trials):
         row = before.pop(_key(trial.kind, trial.jobs), None) or Trial(kind=trial.kind)
         is_news = row.pk is None or row.verdict != trial.verdict
@@ -145,7 +145,7 @@ def _with_leavers_notes(trial: CoreTrial, row: Trial, jobs: JobTable) -> CoreTri
     )
 
 
-def _forget(row: Trial, rates: Mapping[int, float], *, at: datetime) -> Tried | None:
+def _forget(row: Trial, rates: Mapping[int, float], *, at: datetime) -> TriedChange | None:
     """Make a trial history, or a note nothing; return what there is to tell of it."""
     if row.kind in NOTES:
         row.delete()
@@ -192,7 +192,7 @@ def _json(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
 
 
-def _told(row: Trial, verdict: str) -> Tried:
+def _told(row: Trial, verdict: str) -> TriedChange:
     """Return a change as its jobs and the round's decisions tell it."""
     rates = [float(value) for value in row.values[: len(row.jobs)]]
     before = [_json(rate) for rate in (rates if row.kind == TrialKind.PACK else rates[:1])]
@@ -212,7 +212,7 @@ def _told(row: Trial, verdict: str) -> Tried:
     }
 
 
-def _tell_jobs(entry: Tried, *, round_number: int, at: datetime) -> None:
+def _tell_jobs(entry: TriedChange, *, round_number: int, at: datetime) -> None:
     for job in Job.objects.filter(number__in=entry["jobs"]).defer("spec").order_by("number"):
         try:
             job_event(

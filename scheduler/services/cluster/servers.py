@@ -5,7 +5,7 @@ import secrets
 import string
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
@@ -101,6 +101,21 @@ def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
     return server
 
 
+class AgentConfig(TypedDict):
+    """The agent's configuration file, as ``agents/config.py`` reads it."""
+
+    server_id: str
+    server_name: str
+    key_hex: str
+    redis_url: str
+    shared_dir: str
+    state_dir: str
+    cpu_slots: int | None
+    cpu_ids: list[int] | None
+    memory_bytes: int | None
+    warm_processes: int
+
+
 def agent_config(
     server: Server,
     *,
@@ -111,7 +126,7 @@ def agent_config(
     cpu_ids: list[int] | None = None,
     memory_bytes: int | None = None,
     warm_processes: int = 0,
-) -> dict[str, Any]:
+) -> AgentConfig:
     """Return the content of the agent's configuration file as plain JSON data.
 
     It holds the server's key: whoever writes it makes the file readable by its owner alone.

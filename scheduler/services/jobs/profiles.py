@@ -20,6 +20,7 @@ from scheduler.core.performance.optimistic import Reading, Share, modelled, not_
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Attempt, Job, Lease, Measurement, Profile, Sample
 from scheduler.models.event import SampleScope
+from scheduler.models.profile import ProfileEvidence
 from scheduler.notify import request_round
 from scheduler.services.events import event_record
 from scheduler.services.jobs.state import job_event
@@ -207,7 +208,8 @@ def _with(rows: list[list[float]], new: LiveRate) -> list[list[float]]:
 
 def _remodel(profile: Profile) -> None:
     """Compute the curves from what was measured and from jobs at work."""
-    told, live = profile.evidence, [LiveRate.read(row) for row in profile.live_rates]
+    told: ProfileEvidence = profile.evidence
+    live = [LiveRate.read(row) for row in profile.live_rates]
     rates = _refined(dict(profile.rates), [one for one in live if one.num_gpus == told["num_gpus"]])
     share = Share(cpus=told["share_cpus"], memory_bytes=told["share_memory_bytes"])
     working_bytes = MEMORY_ROOM * told["peak_memory_bytes"] / told["num_gpus"]
@@ -242,7 +244,8 @@ def _refined(rates: dict[float, float], live: list[LiveRate]) -> dict[float, flo
 
 
 def _reading(profile: Profile) -> Reading | None:
-    told, gpus = profile.evidence, profile.evidence["num_gpus"]
+    told: ProfileEvidence = profile.evidence
+    gpus = told["num_gpus"]
     if not (told.get("read_bytes_per_step") and told.get("dataset_bytes") and told.get("disk_bytes_per_s")):
         return None
     memory_bytes_per_s = told.get("memory_bytes_per_s") or MEMORY_BYTES_PER_S
