@@ -28,13 +28,13 @@ CAUSE_OF_STOP = {
     "suspend": EndCause.SUSPENDED,
     "cancel": EndCause.CANCELLED,
 }
-# How many earlier ends ``retry`` looks at: enough to reach the longest back-off.
+# How many earlier ends ``decide_retry`` sees: enough to reach the longest back-off.
 ENDINGS_READ = 16
 
 
 @transaction.atomic
 def attempt_close(*, attempt_id: str, ending: AttemptEnd, at: datetime, actor: str) -> list[str]:
-    """Record the one end of an attempt: leases, service, and what becomes of its job.
+    """Record the end of an attempt, once: leases, service, and the next state of its job.
 
     ``ending.run_s`` is filled in here, by the scheduler's clock.
 
@@ -79,7 +79,7 @@ def attempt_close(*, attempt_id: str, ending: AttemptEnd, at: datetime, actor: s
 
 
 def _with_failure(end: AttemptEnd, attempt: Attempt) -> AttemptEnd:
-    """Return the end with what failed: what we see of its devices, then its cause, then what its output says."""
+    """Return the end with its failure class: from its devices first, then its cause, then its output."""
     end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
     if end.cause is EndCause.EARLY_STOPPED:
         return replace(end, failure=None, line="", detail=_early_words(attempt.job))
@@ -113,7 +113,7 @@ def _idle_words(attempt: Attempt) -> str:
 
 
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:
-    """Return the cause to record: an end on request is named after the request, and there is none without one."""
+    """Return the cause to record: a requested end is named after the request, and only if there was one."""
     if said not in CAUSE_OF_STOP.values():
         return said
     if attempt.preempt_rule == EndCause.LAUNCH_UNCONFIRMED or attempt.wanted == "run":
@@ -124,7 +124,7 @@ def _cause(said: EndCause, attempt: Attempt) -> EndCause:
 
 
 def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
-    """Return how long it has held its GPUs, and run on them, since it got them last, seconds."""
+    """Return how long it has held its present GPUs and how long it has run on them, seconds."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None, num_gpus__gte=1)
     opened_at = leases.order_by("opened_at").values_list("opened_at", flat=True).first()
     if opened_at is None:
@@ -151,7 +151,7 @@ def _earlier_endings(attempt: Attempt) -> list[AttemptEnd]:
 
 
 def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
-    """Return the run time whose results are gone, seconds; None when the job does not run again."""
+    """Return the run time that is lost, seconds; None when the job does not run again."""
     if cause in (EndCause.COMPLETED, EndCause.CANCELLED) or attempt.started_at is None:
         return None
     job = attempt.job

@@ -33,15 +33,12 @@ def servers_of(attempt_id: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLease:
-    """What an attempt gets on one server.
+    """What an attempt gets on one server, before it is a row.
 
     Attributes:
-        server_id: Where.
         gpu_pks: Rows of ``Gpu``, at least one.
-        slot: Place on them: 1 beside a host, else 0.
-        cpus: Cores.
-        cpu_ids: Logical CPUs of the server.
-        memory_bytes: Bytes.
+        cpus: Cores; ``cpu_ids`` are the logical CPUs they are pinned to.
+        slot: Place on the GPUs: 1 for the guest of a packed pair, else 0.
     """
 
     server_id: str

@@ -1,8 +1,8 @@
-"""What happens to a job after one of its attempts ended. Pure.
+"""Decides what a job does after one of its attempts ended: its next state and back-off. Pure.
 
-Decides the next state and the back-off; leaves the accounting and the writing to ``attempts.py``. Three kinds of
-failure are told apart: those of machines that we saw ourselves, which cost the job nothing; those that only its own
-output blames on a machine, which it is not charged for either, but of which it gets a few; and its own.
+Three kinds of failure: a machine failure that the scheduler saw costs the job nothing; one that only the job's output
+blames on a machine costs nothing either, but only a few are allowed in a row; every other counts as the job's own.
+``close.py`` writes the decision; held right by ``tests/unit/live/test_retry.py``.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from scheduler.core.operations.failures import MACHINE, UNHEALABLE, FailureClass
 
 BACKOFF_S = 5.0
 BACKOFF_MOST_S = 300.0
-# Two identical failures in a row that tell no cause, each after less run time than this, will not become a success.
+# After two identical failures without a known cause, each within this run time, the job is not tried again.
 HOPELESS_RUN_S = 60.0
-# What output may say at will: it earns the pauses of Philly, and not more than its retries in a row.
+# A job can write any output, so claimed machine failures get the pauses and the retries in a row of Philly, no more.
 CLAIMED = RetryRules()
 
 STOPPED = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED, EndCause.SMOKE_PASSED})
@@ -41,8 +41,8 @@ class AttemptEnd:
         run_s: Seconds from the first report of its process to its end, by the scheduler's clock.
         detail: One sentence with the numbers.
         failure: What failed; None for an end that is no failure.
-        line: What of its output says so; empty when nothing does.
-        is_seen: We saw the machine fail ourselves: a device that was lost under it.
+        line: The line of its output that says so; empty when none does.
+        is_seen: The scheduler saw the machine fail: a device was lost under it.
         is_smoke: It ran on one GPU before its gang.
     """
 
@@ -58,19 +58,19 @@ class AttemptEnd:
 
     @property
     def is_free(self) -> bool:
-        """Return whether a machine failed for sure, so that it is charged to nobody."""
+        """Return whether a machine failed for sure, so that the job is not charged."""
         return self.is_seen or (self.cause in INFRASTRUCTURE and self.cause is not EndCause.PREEMPTED)
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What two ends must share to be called the same failure: numbers in the line apart."""
+        """Return what two ends must share to count as the same failure; numbers in the line are ignored."""
         words = "".join("#" if letter.isdigit() else letter for letter in self.line)
         return self.cause, self.exit_code, self.exit_signal, self.failure, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDecision:
-    """What becomes of the job.
+    """What the job does next.
 
     Attributes:
         to: Its next state.
@@ -86,7 +86,7 @@ class RetryDecision:
 
 
 def decide_retry(*, endings: Sequence[AttemptEnd], wanted: str, failures: int, max_attempts: int) -> RetryDecision:
-    """Return what becomes of a job whose newest attempt has ended.
+    """Return what a job does after its newest attempt has ended.
 
     Args:
         endings: How its attempts ended, newest first; at least one.
@@ -114,7 +114,7 @@ def decide_retry(*, endings: Sequence[AttemptEnd], wanted: str, failures: int, m
 
 
 def _claimed(endings: Sequence[AttemptEnd], *, again: JobState, failures: int) -> RetryDecision:
-    """Return what becomes of a job whose output blames a machine."""
+    """Return what a job does whose output blames a machine."""
     end, in_a_row = endings[0], 0
     for each in endings:
         if each.cause in STOPPED or each.is_free:

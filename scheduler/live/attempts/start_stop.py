@@ -68,7 +68,7 @@ def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], a
 
 @transaction.atomic
 def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: StopReceipt | None = None) -> list[str]:
-    """Ask an attempt to end. Only the first wish for an end counts.
+    """Ask an attempt to end; only the first such request counts.
 
     Returns:
         Ids of the servers that must be told; empty when it was asked before or is over.

@@ -1,4 +1,4 @@
-"""What users want of jobs that hold GPUs: pause or cancel. Services write the wish, this makes it so."""
+"""Carries out what users asked of jobs that hold GPUs: suspend or cancel. Services write ``Job.wanted``."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from scheduler.services.jobs.state import job_transition
 
 
 def wants_apply(*, at: datetime) -> set[str]:
-    """Ask the attempts of jobs that their owners paused or cancelled to end; return the ids of servers to tell."""
+    """Ask attempts of suspended or cancelled jobs to end; return the ids of servers to tell."""
     tell: set[str] = set()
     waiting = Attempt.objects.filter(wanted__in=["run", "park"], job__wanted__in=["suspend", "cancel"])
     for attempt in waiting.exclude(state=AttemptState.ENDED).select_related("job").order_by("id"):

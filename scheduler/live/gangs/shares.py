@@ -1,9 +1,9 @@
-"""Elastic jobs: a running gang whose share of GPUs changes goes on with other processes.
+"""Elastic jobs: changes the share of GPUs of a running gang without restarting it.
 
-A share is a new version of the membership, see ``agents/runtime/gangs/rendezvous.py``: processes that come are started
-at once, those that go end by themselves at a mini-batch boundary, and a GPU is free when the agent says so of its
-process. Whenever the number of GPUs changes the open leases are closed and new ones opened, so that leases say at any
-time who held what. Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
+A new share is a new version of the membership, see ``agents/runtime/gangs/rendezvous.py``: new processes start at once,
+leaving ones end at a mini-batch boundary, and a GPU is free when the agent reports its process ended. With every change
+of the number of GPUs the open leases are closed and new ones opened, so that leases are the record of use over time.
+Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
 """
 
 from collections import defaultdict
@@ -33,17 +33,17 @@ class ServerShare:
 
 
 def keeps_leader(attempt_id: str, server_ids: Sequence[str]) -> bool:
-    """Return whether the gang's leader may stay where it is; without it the gang must begin anew."""
+    """Return whether the gang's leader stays on one of the servers; without it the gang must restart."""
     return GangMember.objects.filter(pk=attempt_id, gpu__server_id__in=server_ids).exists()
 
 
 class GangShare:
-    """One running gang on its way to the share that a round gives it.
+    """The change of one running gang to the share that a round gives it.
 
     Attributes:
-        attempt: None when it does not run any more.
-        going: Processes that are to go: the newest of each server that has too many.
-        coming: GPUs for processes to come, by server; nothing while not all of them are free.
+        attempt: None when it no longer runs.
+        going: Processes to stop: the newest ones of each server that has too many.
+        coming: GPUs for new processes, by server; empty until all of them are free.
     """
 
     def __init__(self, attempt_id: str, targets: Mapping[str, ServerShare], rooms: Mapping[str, ServerRoom]) -> None:
@@ -61,12 +61,12 @@ class GangShare:
 
     @property
     def is_change(self) -> bool:
-        """Return whether anything is to be done now."""
+        """Return whether there is something to do now."""
         return self.attempt is not None and bool(self.going or self.coming)
 
     @property
     def server_ids(self) -> list[str]:
-        """Return the servers that must hear of it."""
+        """Return the servers to tell."""
         return sorted({*self._held, *self.coming})
 
     def _free(self, missing: Mapping[str, int]) -> dict[str, list[int]]:
@@ -84,7 +84,7 @@ class GangShare:
         return coming
 
     def new_leases(self) -> list[NewLease]:
-        """Return what the gang holds with the GPUs to come, which are taken from the rooms."""
+        """Return the leases that the gang holds with its new GPUs, and take these from the free capacity."""
         new_leases = []
         for server_id in self.server_ids:
             before = self._held.get(server_id) or NewLease(
@@ -115,7 +115,7 @@ class GangShare:
 def gang_reshare(
     share: GangShare, *, ids: Ids, generations: Mapping[str, int], round_number: int, at: datetime
 ) -> None:
-    """Bring a running gang on its way to its share. Raises JobChanged; then nothing is written."""
+    """Start the change of a running gang to its share. Raises JobChanged; then nothing is written."""
     attempt = share.attempt
     assert attempt is not None
     gang = Gang.objects.get(pk=attempt.pk)
@@ -141,13 +141,13 @@ def gang_reshare(
 
 
 def member_leaves(member: GangMember) -> None:
-    """Take a process that ended before it trained out of the membership."""
+    """Remove a process that ended before it trained from the membership."""
     GangMember.objects.filter(pk=member.pk).update(leaving=True)
     Gang.objects.filter(pk=member.gang_id).update(version=F("version") + 1)
 
 
 def gpu_give_back(attempt: Attempt, member: GangMember, *, at: datetime) -> list[str]:
-    """Free the GPU of a process that is gone while its gang trains on; return the servers to tell."""
+    """Free the GPU of an ended process while its gang continues; return the servers to tell."""
     held = _held(attempt)
     server_id = member.gpu.server_id
     whole = held[server_id]
@@ -188,7 +188,7 @@ def _held(attempt: Attempt) -> dict[str, NewLease]:
 def leases_rewrite(
     attempt: Attempt, new_leases: Sequence[NewLease], *, generations: Mapping[str, int], at: datetime
 ) -> dict[str, float]:
-    """Replace the open leases of a running attempt; return the job's columns with the service of those that end."""
+    """Replace the open leases of a running attempt; return the job's service columns with the closed ones counted."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None)
     opened_at = min(leases.values_list("opened_at", flat=True))
     held_s = seconds_between(opened_at, at)

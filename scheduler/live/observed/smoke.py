@@ -1,7 +1,7 @@
-"""Smoke runs: a job of several GPUs first runs briefly on one, so that what fails at once costs one GPU, not the gang.
+"""Smoke runs: a job of several GPUs first runs briefly on one, so that an early failure costs one GPU, not the gang.
 
-Decides how large the job is for a round meanwhile, and when the run has passed. Its checkpoints are not continued: the
-gang trains as it would have without it.
+Decides how large such a job is for a round, and when its smoke run has passed. The gang does not continue from its
+checkpoints.
 
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019,
 section 5, "pre-run on a small pool of cheap GPUs". Differs: any GPU of the cluster, by a quota as every other.
@@ -22,7 +22,7 @@ GPUS = 1
 
 
 def smoke_sized(row: JobRow) -> JobRow:
-    """Return a job's columns as a round sees them: on one GPU, with its share of what the gang asks for, when due."""
+    """Return the row for a round: if a smoke run is due, for one GPU with its share of the gang's request."""
     if not row["smoke_due"]:
         return row
     frac = GPUS / row["num_gpus"]
@@ -39,7 +39,7 @@ def smoke_sized(row: JobRow) -> JobRow:
 
 
 def smoke_check(*, at: datetime) -> set[str]:
-    """Ask the smoke runs that lasted long enough to make room; return the ids of servers to tell."""
+    """Ask smoke runs that lasted long enough to end; return the ids of servers to tell."""
     tell: set[str] = set()
     running = Attempt.objects.filter(
         job__state=JobState.RUNNING, job__smoke_due=True, kind=AttemptKind.SMOKE, wanted="run", ended_at=None
@@ -50,5 +50,5 @@ def smoke_check(*, at: datetime) -> set[str]:
         try:
             tell |= set(attempt_ask(attempt_id, rule=EndCause.SMOKE_PASSED, at=at, data={"after_s": smoke_run_s}))
         except (JobChanged, InvalidTransition):
-            continue  # somebody was faster
+            continue  # the job changed meanwhile
     return tell

@@ -52,16 +52,16 @@ SAID = frozenset(failure.value for failure in FailureClass) - {FailureClass.PREE
 
 @dataclass(slots=True)
 class AppliedReport:
-    """What one report did.
+    """What one report changed.
 
     Attributes:
-        is_stale: Somebody took a newer report first; nothing was changed.
+        is_stale: A newer report was taken first; nothing was changed.
         is_behind: The agent works on an older desired state than the present one.
         tell: Servers whose desired state changed by it.
-        missing: Open attempts that the report should name and does not.
+        missing: Open attempts that the report lacks.
         job_of: Job of every attempt that was open on the server, by attempt id.
-        refused: What was not believed, with counts.
-        progress: What is not written yet.
+        refused: Reasons of what was refused, with counts.
+        progress: Columns not written yet.
     """
 
     is_stale: bool = False
@@ -75,7 +75,7 @@ class AppliedReport:
 
 @transaction.atomic
 def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
-    """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
+    """Write one report. Raises JobChanged when a job changed meanwhile; the next report repeats it."""
     applied = AppliedReport()
     is_present_epoch = taken.stamp.epoch == taken.epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
@@ -142,12 +142,12 @@ def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at:
 
 
 def _members(server: Server) -> dict[str, GangMember]:
-    """Return the processes of gangs that are to be on a server, by the id that its agent knows.
+    """Return the gang processes that belong on a server, by the id that its agent knows.
 
-    Those of one gang share its row, so that each sees what was made of it by what was said of another.
+    Processes of one gang share its row object, so that a change made for one is seen by the next.
     """
     here = GangMember.objects.filter(gpu__server=server, ended_at=None)
-    if not here.exists():  # a tenth of what the rows of three tables cost, and nearly always all there is to know
+    if not here.exists():  # nearly always so, at a tenth of the cost of the query below
         return {}
     rows = here.filter(gang__attempt__ended_at=None).select_related("gang__attempt__job")
     found = {member.pk: member for member in rows.defer("gang__attempt__job__spec").order_by("pk")}
@@ -160,7 +160,7 @@ def _members(server: Server) -> dict[str, GangMember]:
 def _member_apply(
     server: Server, member: GangMember, said: AttemptReport, applied: AppliedReport, *, at: datetime
 ) -> None:
-    """Take in what is said of one process of a gang: its job runs once all of them do, and the leader speaks for it."""
+    """Apply the report of one gang process: its job runs once all do, and the leader reports the progress."""
     actor, gang, attempt = f"agent {server.name}", member.gang, member.gang.attempt
     if said.phase == "ended" and said.end_cause not in CAUSES:
         applied.refused["unknown_cause"] += 1
@@ -181,11 +181,11 @@ def _member_apply(
         gang_done(gang, said, at=at)
     if said.phase == "ended":
         applied.tell |= set(member_end(member, _ending(said), at=at, actor=actor))
-        gang.attempt = Attempt.objects.select_related("job").get(pk=attempt.pk)  # others may have been asked to stop
+        gang.attempt = Attempt.objects.select_related("job").get(pk=attempt.pk)  # the end may have stopped the others
 
 
 def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:
-    """Take in which gangs are off their GPUs on a server: those of which every process there says so."""
+    """Park the gangs of which every process on this server reports to be off its GPU."""
     parked = {said.attempt_id: said.generation for said in taken.report.attempts if said.phase == "parked"}
     for members in members_on(server.pk).values() if parked else ():
         if all(member.pk in parked for member in members):
@@ -194,7 +194,7 @@ def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:
 
 
 def _member_is_missing(server: Server, member: GangMember, applied: AppliedReport, *, at: datetime) -> None:
-    """Treat a process that an agent on this very generation does not know, as ``_attempt_is_missing``."""
+    """Handle a gang process that the report lacks, as ``_attempt_is_missing`` does."""
     if member.gang.attempt.wanted in ("run", "park"):
         applied.missing.add(member.pk)
         return
@@ -203,7 +203,7 @@ def _member_is_missing(server: Server, member: GangMember, applied: AppliedRepor
 
 
 def _foreign(server: Server, attempt_ids: list[str]) -> int:
-    """Return how many of the attempts never were on this server; those that were are over and not yet dropped."""
+    """Return how many of the attempts never were on this server; the others have ended and are still reported."""
     if not attempt_ids:
         return 0
     known = Lease.objects.filter(server=server, attempt_id__in=attempt_ids).values("attempt_id").distinct().count()
@@ -214,10 +214,10 @@ def _foreign(server: Server, attempt_ids: list[str]) -> int:
 def _attempt_is_missing(
     server: Server, attempt: Attempt, attempt_id: str, applied: AppliedReport, *, at: datetime
 ) -> None:
-    """Treat an attempt that an agent on this very generation does not know.
+    """Handle an attempt that the report lacks although its agent works on this generation.
 
-    If it was asked to stop, it is over: older messages are older than what the agent works on, so it never runs again.
-    Otherwise it gets time to appear.
+    If it was asked to stop, it is over: the agent ignores older messages, so it never runs again. Otherwise it gets
+    time to appear.
     """
     if attempt.wanted in ("run", "park"):
         applied.missing.add(attempt_id)

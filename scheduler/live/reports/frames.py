@@ -1,7 +1,7 @@
-"""Live frames: what changed, told to whoever looks at it, at most every half second for each group.
+"""Live frames: sends changes to the open pages, at most every half second for each websocket group.
 
-The first change after a quiet time goes out at once; what follows within the half second goes together. Content comes
-from the same selectors that pages and REST use, so that a frame never shows more than a page would.
+The first change after a quiet time is sent at once, later ones together. The content comes from the selectors that
+pages and REST use, so that a frame never shows more than a page would.
 """
 
 import threading
@@ -35,7 +35,7 @@ class Frames:
         self._lock = threading.Lock()
         self._touched: set[str] = set()
         self._measured: dict[str, JobValues] = {}
-        # By group, what it is still to be told: jobs of a queue, and the group's own name for itself.
+        # Names still to be sent, by group: jobs of a queue, and the group's own name for itself.
         self._pending: dict[str, set[str]] = defaultdict(set)
         self._sent_s: dict[str, float] = {}
         self._newest_event = Event.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
@@ -52,7 +52,7 @@ class Frames:
             self._measured.update(measured)
 
     def flush(self, *, now_s: float) -> float | None:
-        """Send what is due.
+        """Send the frames that are due.
 
         Args:
             now_s: Monotonic time, seconds.
@@ -74,7 +74,7 @@ class Frames:
         return max(0.0, min(self._sent_s.get(group, now_s) for group in self._pending) + EVERY_S - now_s)
 
     def _sort_out(self, touched: set[str]) -> None:
-        """Turn touched names into what each group is to be told."""
+        """Turn touched names into pending names of each group."""
         job_pks = [name.removeprefix("job.") for name in touched if name.startswith("job.")]
         for job_pk, queue_id in Job.objects.filter(pk__in=job_pks).values_list("pk", "queue_id"):
             self._pending[f"job.{job_pk}"].add(f"job.{job_pk}")
@@ -113,7 +113,7 @@ class Frames:
         self._send_events()
 
     def _details(self, job: Job) -> Data:
-        """Return what a job's own page shows beside its row."""
+        """Return the values that a job's own page shows beside its row."""
         attempt = Attempt.objects.filter(job=job).order_by("-number").only("number").first()
         servers = (
             Lease.objects.filter(attempt=attempt).order_by("server__number").values_list("server__name", flat=True)
@@ -131,7 +131,7 @@ class Frames:
         }
 
     def _send_events(self) -> None:
-        """Tell queues and jobs the newest of what happened since the last frame."""
+        """Send queues and jobs the newest events since the last frame."""
         new = list(Event.objects.filter(pk__gt=self._newest_event).order_by("-pk")[: EVENTS_MOST * 10])
         by_group: dict[str, list[Event]] = defaultdict(list)
         for event in new:
@@ -147,7 +147,7 @@ class Frames:
 
 
 def queue_counts(queue_ids: Iterable[int]) -> list[Data]:
-    """Return the counts of these queues and of those above them, each with its whole subtree."""
+    """Return the counts of these queues and their ancestors, each with its whole subtree."""
     wanted = set(queue_ids)
     if not wanted:
         return []

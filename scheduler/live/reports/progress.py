@@ -22,20 +22,20 @@ Row = Attempt | GangMember | Job
 
 @dataclass(slots=True)
 class ProgressWrites:
-    """What a report says of attempts that go on, to be written at once for all of them."""
+    """Columns of jobs and attempts to write together."""
 
     of_jobs: list[RowChange] = field(default_factory=list)
     of_attempts: list[RowChange] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write it; jobs first, the order in which every transaction locks the two tables."""
+        """Write the columns; jobs first, the order in which every transaction locks the two tables."""
         rows_update(Job, self.of_jobs)
         rows_update(Attempt, self.of_attempts)
         self.of_jobs, self.of_attempts = [], []
 
 
 def attempt_started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str) -> None:
-    """Record the first sight of the training process."""
+    """Record the first report of the training process."""
     if attempt.started_at is not None:
         return
     # A short job may have ended before the first report; it never began before its lease.
@@ -98,7 +98,7 @@ def _first(kept: int | None, said: int | None) -> int | None:
 
 
 def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
-    """Return whether the report moves the job's "latest" pointer: a later step of this very attempt."""
+    """Return whether the report moves the job's latest checkpoint: only a later step of this attempt does."""
     if not said.checkpoint_name or said.checkpoint_step is None or attempt.kind == AttemptKind.SMOKE:
         return False
     job = attempt.job
@@ -108,7 +108,7 @@ def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
 
 
 def changed_columns(row: Row, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns that change, and change them in the row that was read."""
+    """Return the columns that differ from the row, and set them on it."""
     changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
     for name, value in changed.items():
         setattr(row, name, value)

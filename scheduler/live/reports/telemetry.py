@@ -1,4 +1,4 @@
-"""Measured values on their way to the database: collected as they arrive, written together every few seconds."""
+"""Collects measured values from reports and writes them as samples every few seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,12 +44,12 @@ Values = Mapping[str, object]  # JSON of Sample.values
 
 @dataclass(slots=True)
 class Telemetry:
-    """Samples that wait to be written; the newest of each second and thing is kept.
+    """Samples to write; of each second the newest values of a server, job or queue are kept.
 
     Attributes:
         waiting: Values by (scope, id, whole second of the wall clock).
         written_s: When they were last written, seconds of the monotonic clock.
-        use: How busy the GPUs of jobs were, for the reports of their use.
+        use: How busy the GPUs of jobs were, for the hourly use of each user.
     """
 
     waiting: dict[tuple[str, str, int], Values] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Telemetry:
     use: Use = field(default_factory=Use)
 
     def take(self, server_id: str, report: ServerReport, job_of: dict[str, str], *, at: datetime) -> None:
-        """Keep what one report measured; ``job_of`` gives the job of each attempt that the server really runs."""
+        """Keep the values of one report; ``job_of`` maps the attempts that the server runs to their jobs."""
         second = int(at.timestamp())
         gpu_frac = [device.utilization_frac for device in report.devices]
         server: dict[str, object] = {"cpu_frac": report.cpu_frac, "memory_bytes": report.used_memory_bytes}
@@ -75,7 +75,7 @@ class Telemetry:
             self.waiting[scope, scope_id, second] = measured
 
     def flush(self, *, at: datetime, now_s: float) -> bool:
-        """Write what waits, with the state of cluster and queues, if the last time is long enough ago."""
+        """Write the samples, with those of cluster and queues, if FLUSH_EVERY_S have passed; return whether it did."""
         if now_s - self.written_s < FLUSH_EVERY_S:
             return False
         self.written_s = now_s
@@ -120,7 +120,7 @@ def cluster_values() -> Values:
 
 
 def queue_values() -> dict[int, QueueCounts]:
-    """Return the sample of every queue now, its own jobs alone."""
+    """Return the sample of every queue now, without the queues below it."""
     values: dict[int, QueueCounts] = {
         pk: {"held_gpus": 0, "quota_gpus": quota, "waiting_jobs": 0, "running_jobs": 0}
         for pk, quota in Queue.objects.order_by("pk").values_list("pk", "quota_gpus")

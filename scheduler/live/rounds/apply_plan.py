@@ -1,8 +1,7 @@
-"""Makes a plan true, in one transaction: stops, leases, attempts, wait reasons, the round's own row.
+"""Applies a plan in one transaction: preemptions, leases, attempts, wait reasons.
 
-The plan was made from a snapshot that may be a moment old. Whatever changed since is met by guards: a job that moved on
-is skipped, a place that is not free yet makes a grant wait (reason ``reconfiguring``), and the counter of rounds
-refuses the whole of it when another scheduler was first.
+The snapshot may be a moment old, so every write is guarded: a job that changed since is skipped, and a grant whose
+place is not free yet waits (reason ``reconfiguring``). Held right by ``tests/integration/live`` and ``tests/faults``.
 """
 
 import logging
@@ -33,9 +32,9 @@ from scheduler.services.jobs.state import job_transition, job_waits_record
 
 log = logging.getLogger(__name__)
 
-# Rules by which a job waits for its next turn; by the others it goes on elsewhere, or not for long.
+# Rules that stop a job until its next turn on the same GPUs; only these park it.
 PARKED_BY = frozenset({PreemptRule.POLICY_ORDER, PreemptRule.UNPACKED})
-# A change of cores below this is not worth telling an agent.
+# Smaller changes of cores are not sent to an agent.
 CPUS_STEP = 0.05
 
 
@@ -45,8 +44,8 @@ class AppliedPlan:
 
     Attributes:
         tell: Servers whose desired state changed.
-        launched, continued, preempted, parked: Job rows that did so; the last are asked to.
-        resized: Job rows that go on with another number of GPUs.
+        launched, continued, preempted, parked: Job rows; the last two are asked to.
+        resized: Job rows that continue with another number of GPUs.
         deferred: Job rows with a grant that waits, with the evidence.
     """
 
@@ -65,14 +64,14 @@ def plan_apply(
     """Write what the plan decided; call it in the transaction that takes the round number.
 
     Args:
-        parks: Whether jobs that make room for the next turn stay in memory.
+        parks: Whether jobs that end their turn stay in memory.
     """
     applying = _Applying(live=live, plan=plan, round_number=round_number, ids=ids, at=at, parks=parks)
     return applying.run()
 
 
 class _Applying:
-    """One plan on its way into the database."""
+    """One plan while it is applied."""
 
     def __init__(
         self, *, live: LiveSnapshot, plan: Plan, round_number: int, ids: Ids, at: datetime, parks: bool
@@ -92,7 +91,7 @@ class _Applying:
         self.jobs = Job.objects.defer("spec").in_bulk([live.job_pks[row] for row in sorted(wanted)])
 
     def run(self) -> AppliedPlan:
-        """Stop first, so that whoever leaves is asked in any case; then give, in the order of the policy."""
+        """Stop first, so that every leaving job is asked in any case; then grant in the order of the policy."""
         for preemption in self.plan.preemptions:
             self._stop(preemption)
         for row in sorted(self.plan.resized):
@@ -120,7 +119,7 @@ class _Applying:
         return self.applied
 
     def _stop(self, preemption: Preemption) -> None:
-        """Ask a running job to make room, with a receipt: by whom and by which rule."""
+        """Ask a running job to stop, with a receipt: for which job and by which rule."""
         job = self.jobs[self.live.job_pks[preemption.job]]
         by = self.jobs.get(self.live.job_pks[preemption.by_job]) if preemption.by_job != NO_ROW else None
         receipt: StopReceipt = {"preempt_rule": preemption.rule, "preempted_by": by}
@@ -143,7 +142,7 @@ class _Applying:
         self.applied.preempted.append(preemption.job)
 
     def _park(self, preemption: Preemption, receipt: StopReceipt) -> bool:
-        """Ask a job that waits for its next turn off its GPUs, where its server has the memory for it."""
+        """Park a job until its next turn, if its servers have the memory for it; return whether it was asked."""
         attempt = Attempt.objects.get(pk=self.live.attempt_pks[preemption.job])
         is_forming = hasattr(attempt, "gang") and not is_settled(attempt)
         if not self.parks or is_forming or preemption.rule not in PARKED_BY or not has_room_to_park(attempt):
@@ -165,7 +164,7 @@ class _Applying:
         return self.generations[server_pk]
 
     def _resize_kept(self, held: dict[tuple[int, str], Lease], *, only_shrink: bool) -> None:
-        """Give running jobs the cores and bytes of the plan: less at once, more as far as it is free."""
+        """Give running jobs the cores and memory of the plan: less at once, more as far as free."""
         for row in self.plan.order:
             for seat in self.seats.get(row, ()) if row in self.plan.kept else ():
                 lease, room = held.get((row, seat.server_pk)), self.rooms.get(seat.server_pk)
@@ -179,7 +178,7 @@ class _Applying:
 
     def _resize(self, lease: Lease, room: ServerRoom, *, cpus: float, memory_bytes: int) -> None:
         if not room.has(cpus=cpus - lease.cpus, memory_bytes=memory_bytes - lease.memory_bytes):
-            return  # still held by somebody who leaves; the next round gives it
+            return  # still held by a leaving job; the next round grants it
         room.give_back(cpus=lease.cpus, memory_bytes=lease.memory_bytes, cpu_ids=tuple(lease.cpu_ids))
         cpu_ids = room.take(cpus=cpus, memory_bytes=memory_bytes, keep=tuple(lease.cpu_ids))
         lease.cpus, lease.memory_bytes, lease.cpu_ids = cpus, memory_bytes, list(cpu_ids)
@@ -187,17 +186,17 @@ class _Applying:
         lease.save(update_fields=["cpus", "memory_bytes", "cpu_ids", "generation"])
 
     def _without_resized(self) -> Plan:
-        """Return the plan as far as GPUs are given by it: elastic jobs that run take theirs one by one."""
+        """Return the plan without resized elastic jobs, which take their GPUs one by one."""
         return replace(self.plan, order=[row for row in self.plan.order if row not in self.plan.resized])
 
     def _stop_without_leader(self, row: int) -> None:
-        """Stop an elastic job whose leader has no place in its new share: it goes on from a checkpoint."""
+        """Stop an elastic job whose leader has no place in its new share; it resumes from a checkpoint."""
         if not keeps_leader(self.live.attempt_pks[row], [seat.server_pk for seat in self.seats[row]]):
             evidence: dict[str, float | int | str] = {"num_gpus": sum(seat.num_gpus for seat in self.seats[row])}
             self._stop(Preemption(job=row, rule=PreemptRule.MOVED, by_job=NO_ROW, evidence=evidence))
 
     def _reshare(self, row: int) -> None:
-        """Bring a running elastic job on its way to its new share."""
+        """Start the change of a running elastic job to its new share."""
         targets = {
             seat.server_pk: ServerShare(num_gpus=seat.num_gpus, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
             for seat in self.seats[row]
@@ -214,7 +213,7 @@ class _Applying:
         self.applied.resized.append(row)
 
     def _launch(self, row: int, assignment: GpuAssignment) -> None:
-        """Open an attempt for a granted job, or say what its grant waits for."""
+        """Open an attempt for a granted job, or record what its grant waits for."""
         seats = self.seats[row]
         evidence: dict[str, float | int | str] = {"granted_gpus": sum(seat.num_gpus for seat in seats)}
         if row in assignment.deferred:
@@ -234,10 +233,10 @@ class _Applying:
             return
         job = self.jobs[self.live.job_pks[row]]
         if job.wanted != "run":
-            return  # its owner was faster
+            return  # suspended or cancelled meanwhile
         if not self._asks_as_planned(row, job):
             return  # changed since the snapshot; the next round knows
-        # Raised before the savepoint of the attempt: what is undone with that must not undo the generation.
+        # Raised before the savepoint of the attempt: a rollback to it must not undo the generation.
         generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
         for server_pk, kept_bytes in kept.items():
             self.rooms[server_pk].give_back(cpus=0.0, memory_bytes=kept_bytes, cpu_ids=())
@@ -269,19 +268,19 @@ class _Applying:
         return job.queue_id == queue_id and int(tables.jobs.num_gpus[row]) == asked
 
     def _can_go_on(self, row: int, assignment: GpuAssignment) -> bool:
-        """Return whether a parked job may go on where it is: on its servers, on GPUs that its processes can reach."""
+        """Return whether a parked job may continue in place: on its servers, on GPUs its processes can reach."""
         home = set(self.live.parked_on[row])
         if {seat.server_pk for seat in self.seats[row]} != home or not home <= self.rooms.keys():
             return False
         for seat in self.seats[row]:
             before, given = self.parked.indexes.get((row, seat.server), []), assignment.gpus[row, seat.server]
-            is_slot = self.rooms[seat.server_pk].device_kind == "cpu_slot"  # of those one is like another
+            is_slot = self.rooms[seat.server_pk].device_kind == "cpu_slot"  # any slot will do
             if len(before) != len(given) or not (is_slot or before == list(given)):
                 return False
         return True
 
     def _continue(self, row: int, job: Job, new_leases: tuple[NewLease, ...], generations: dict[str, int]) -> None:
-        """Let a parked job go on."""
+        """Continue a parked job in place."""
         data = {"round": self.round_number, "gpus": sum(len(lease.gpu_pks) for lease in new_leases)}
         try:
             if attempt_continue(
@@ -292,7 +291,7 @@ class _Applying:
             log.debug("continue_skipped", extra={"job": job.pk, "error": str(error)})
 
     def _send_away(self, row: int, *, rule: PreemptRule) -> None:
-        """Let a parked job checkpoint and end, to go on elsewhere."""
+        """Let a parked job checkpoint and end, to resume elsewhere."""
         job = self.jobs[self.live.job_pks[row]]
         try:
             tell = parked_stop(job=job, rule=rule, at=self.at, data={"round": self.round_number})
@@ -304,7 +303,7 @@ class _Applying:
 
     def _new_lease(self, row: int, seat: PlannedSeat, indexes: tuple[int, ...]) -> NewLease:
         room, partner = self.rooms[seat.server_pk], self.partners.get(row)
-        # Beside one who has run there alone till now it gets the other place.
+        # Beside a job that has run there alone it gets the other slot.
         slots = self.kept_gpus.slots
         slot = 1 - slots[partner] if partner in slots else int(row in self.plan.riding)
         return NewLease(

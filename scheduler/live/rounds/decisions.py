@@ -20,7 +20,7 @@ KEYS_MOST = 100
 
 
 def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> Decisions:
-    """Return what a round decided and what became of it."""
+    """Return the decisions of a round with their results."""
     numbers = live.tables.jobs.job_id.tolist()
     waiting: list[DecidedWait] = [
         {"job": numbers[w.job], "position": w.position, "reason": str(w.reason), "evidence": w.evidence}
@@ -98,6 +98,6 @@ def shortened(decisions: Decisions, *, round_number: int) -> Decisions:
     same_as = int(before.get("same_as", round_number - 1))
     if "same_as" in before:
         before = Round.objects.filter(number=same_as).values_list("decisions", flat=True).first()
-    # Keys drift with time; what they led to is what counts.
+    # Keys drift with time; decisions that are otherwise equal are the same.
     before = {name: value for name, value in (before or {}).items() if name != "keys"}
     return {"same_as": same_as} if before == decisions else decisions

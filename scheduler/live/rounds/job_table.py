@@ -1,7 +1,7 @@
-"""Reads the jobs of a round, and what they hold, as columns.
+"""Reads the jobs of a round and their open leases into columns.
 
-Decides which jobs a round may look at: those whose owners want them to run, that are not in a back-off and not on
-their way out. Attained service is counted from leases, never from what a job says.
+Decides which jobs a round may plan: wanted to run, not in a back-off, and not stopping. Attained service is counted
+from leases, never from what a job reports.
 """
 
 import math
@@ -30,7 +30,7 @@ _NAMES = [field.name for field in fields(JobTable) if field.name not in {*Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLease:
-    """One open lease; of a parked attempt, for memory alone."""
+    """One open lease; a parked attempt's is for memory alone."""
 
     attempt_pk: str
     job_pk: str
@@ -99,8 +99,7 @@ def job_table(
     held_by: dict[str, list[HeldLease]] = defaultdict(list)
     for lease in held:
         held_by[lease.job_pk].append(lease)
-    # A job whose attempt is asked to stop is neither waiting nor staying: it is on its way out, see ``releasing``. One
-    # that is parked waits.
+    # A job whose attempt is asked to stop neither waits nor stays: see ``releasing``. A parked job waits.
     stopping = {lease.job_pk for lease in held if lease.wanted not in ("run", "park")}
     stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
@@ -108,7 +107,7 @@ def job_table(
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*COLUMNS)
         if row[0] not in stopping
     ]
-    # A page reads while rounds write: who was given a place after the leases were read is on its way, too.
+    # A page reads while rounds write: a job granted after the leases were read is left out, too.
     rows = [row for row in rows if row["state"] == JobState.QUEUED or held_by[row["pk"]]]
     attempt_pks = {
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
@@ -123,7 +122,7 @@ def table_of(
     *,
     at: datetime,
 ) -> JobTable:
-    """Return jobs as a round sees them; ``held_by`` are the open leases of each job that has some."""
+    """Return the rows as a table; ``held_by`` are the open leases by job."""
     curves = curves_read(row["profile_id"] for row in rows if row["profile_id"] is not None)
     built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, curves, now_s=at.timestamp()) for row in rows]
     columns: dict[str, Any] = {}  # arrays of three types
@@ -137,7 +136,7 @@ def table_of(
     columns["owner"] = np.array([row["owner_id"] or 0 for row in rows], dtype=np.int64)
     columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
     columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
-    # Of what was measured, only how a job scales with its GPUs: the rest is in its demand already.
+    # Only the scaling of a profile: the rest is in the job's demand already.
     known = {pk: Curves(scaling=found.scaling) for pk, found in sorted(curves.items()) if found.scaling}
     row_of: dict[int | None, int] = {pk: row for row, pk in enumerate(known)}
     columns["profile"] = np.array([row_of.get(row["profile_id"], NO_ROW) for row in rows], dtype=np.int64)
@@ -170,7 +169,7 @@ def _job_row(
         "job_id": row["number"],
         "queue": queue_rows[row["queue_id"]],
         "num_gpus": row["num_gpus"],
-        "max_servers": row["spec__resources__max_servers"] or 1,  # a spec of before has none
+        "max_servers": row["spec__resources__max_servers"] or 1,  # specs of early versions have none
         "arrival_s": row["submitted_at"].timestamp(),
         "priority": row["priority"],
         "preemptible": row["preemptible"],
@@ -190,7 +189,7 @@ def _job_row(
 
 
 def _bound(row: JobRow, asked: int | None) -> int:
-    """Return one bound of a job's share; a run on fewer GPUs than it asks for, as the first one, is rigid."""
+    """Return one bound of a job's share; a smoke run on fewer GPUs than asked is rigid."""
     is_whole = row["num_gpus"] == row["spec__resources__gpus"]
     return (asked if is_whole else None) or int(row["num_gpus"])
 
@@ -200,7 +199,7 @@ def _is_lent(held: list[HeldLease]) -> bool:
 
 
 def _rate(row: JobRow, held: list[HeldLease]) -> float:
-    """Return the mini-batches a second that a job reports where it is now; NaN before it has."""
+    """Return the mini-batches a second reported since its present leases opened; NaN before."""
     runs_since = [lease.opened_at for lease in held if lease.num_gpus > 0]
     rate, told_at = row["steps_per_s"], row["progress_at"]
     if not runs_since or rate is None or told_at is None or told_at <= max(runs_since):
@@ -209,7 +208,7 @@ def _rate(row: JobRow, held: list[HeldLease]) -> float:
 
 
 def _remaining_s(row: JobRow, *, is_running: bool) -> float:
-    """Return the run time left by the job's own rate, seconds; +inf when it has not told enough."""
+    """Return the run time left at the reported rate, seconds; +inf when unknown."""
     if not row["total_steps"] or not row["steps_per_s"]:
         return math.inf
     done = row["step"] if is_running else row["checkpoint_step"]

@@ -1,7 +1,7 @@
-"""One round of the live cluster: read, plan, write in one transaction, tell the servers.
+"""Runs one round of the live cluster: read a snapshot, plan, apply in one transaction, tell the servers.
 
-Decides nothing itself: ``plan_round`` does. Nothing slow happens inside the transaction, and two schedulers cannot both
-apply a round on top of the same state: the counter of rounds is moved by a guarded update.
+``plan_round`` decides. Nothing slow happens inside the transaction, and two schedulers cannot both apply a round on the
+same state: a guarded update takes the round number.
 """
 
 import logging
@@ -38,17 +38,17 @@ from scheduler.services.cluster.settings import cluster_row
 
 log = logging.getLogger(__name__)
 
-# What has not formed by then may never: its turn ends as any other.
+# After so long a gang that still forms loses its turn like any other job.
 FORMING_MOST_S = 120.0
 
 
 class RoundOvertaken(Exception):
-    """Another round was applied on top of the snapshot that this one was made from."""
+    """Another round was applied since this round's snapshot was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """What a round knows before it plans."""
+    """The input of one round."""
 
     cluster: Cluster
     live: LiveSnapshot
@@ -100,7 +100,7 @@ def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
 
 
 def _config(cluster: Cluster) -> SchedulerConfig:
-    """Return the settings of this round; a change by an admin counts from the next one on."""
+    """Return the settings of this round; later changes count from the next round on."""
     return build_config(
         policy=cluster.policy,
         policy_options=cluster.policy_options,
@@ -114,7 +114,7 @@ def _config(cluster: Cluster) -> SchedulerConfig:
 
 
 def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
-    """Let jobs that waited long enough begin again at the top, where the policy knows such a thing."""
+    """Promote jobs that waited long enough, if the policy has promotion."""
     tables = with_promotions(live.tables, config)
     if tables is live.tables:
         return live
@@ -125,9 +125,9 @@ def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
 
 
 def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
-    """Let no turn end while a gang still forms, for a while: it cannot be parked then, and would begin anew each time.
+    """Keep gangs that still form from preemption for FORMING_MOST_S: they cannot be parked and would restart.
 
-    Gangs that start longer than a quantum lasts would otherwise never train.
+    Gangs that take longer than a quantum to form would otherwise never train.
     """
     tables = live.tables
     young = tables.now_s - tables.jobs.held_at_s < FORMING_MOST_S
@@ -140,7 +140,7 @@ def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
 
 
 def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
-    """Return the tables with the service of jobs that are due to begin again at the top counted from now on."""
+    """Return the tables with the attained service of promoted jobs reset."""
     promoted = config.policy.promoted(tables.jobs) if isinstance(config.policy, Promotes) else np.zeros(0, np.bool_)
     if not promoted.any():
         return tables
@@ -192,7 +192,7 @@ def _takes_turns(config: SchedulerConfig) -> bool:
 
 
 def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[TriedChange]:
-    """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
+    """Keep the trials for the next round and when it is due; return the changes to record."""
     tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
     again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
     if again_at != begun.cluster.again_at:
@@ -233,7 +233,7 @@ def _row_start(begun: _Begun, *, duration_s: float) -> dict[str, object]:
 
 
 def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
-    """Keep a plan that broke a rule as a round with an error; nothing of it is applied."""
+    """Record a plan that broke an invariant as a round with an error; nothing of it is applied."""
     log.error("plan_refused", extra={"error": str(error), "snapshot": begun.live.digest()})
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())
