@@ -1,4 +1,7 @@
-"""What an admin can choose from, and how names and options become a SchedulerConfig."""
+"""The policies, localities, mechanisms and introspections to choose from, and their configuration.
+
+Decides which names and options form a valid ``SchedulerConfig``; used by settings, what-if and the command line.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
@@ -28,7 +31,7 @@ class Choice(TypedDict):
 
 
 class Choices(TypedDict):
-    """All there is to choose from, each list in the order of its registry."""
+    """All choices, each list in the order of its registry."""
 
     policies: list[Choice]
     localities: list[Choice]
@@ -159,10 +162,9 @@ def _make(
 
 
 def _contradictions(config: SchedulerConfig) -> list[FieldError]:
-    """Return one sentence for each pair of choices that work against each other.
+    """Return an error for each pair of choices that contradict each other.
 
-    Whatever else is combined runs: a policy that chooses shares sets how many GPUs an elastic job has, and everything
-    below takes that number as the job's own.
+    All other combinations work: a share policy sets how many GPUs an elastic job has, and later steps use that number.
     """
     policy = config.policy
     found: list[FieldError] = []

@@ -1,6 +1,6 @@
 """Options of a choice: the fields of its dataclass as descriptions for forms, and checks of given values.
 
-A field says with its type and metadata all there is to know: ``help`` always; ``minimum`` and ``maximum`` for numbers;
+Type and metadata of a field define its option: ``help`` always; ``minimum`` and ``maximum`` for numbers;
 ``ordered`` False for a list of numbers in which neither order nor repetition matters.
 """
 

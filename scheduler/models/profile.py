@@ -1,4 +1,4 @@
-"""Measured speed of a kind of job: how it reacts to cores, memory and GPU count."""
+"""Measured speed of jobs by cores, memory and GPU count."""
 
 from typing import TypedDict
 
@@ -45,7 +45,7 @@ class Profile(models.Model):
     # What the matrix was made of: [[cores per GPU, steps a second], ...], and what else was measured.
     rates = models.JSONField(default=list)
     evidence = models.JSONField(default=dict)  # ProfileEvidence
-    # Rates of jobs at work: [[gpus, servers, cores per GPU, steps a second, attempts], ...]
+    # Rates of running jobs: [[gpus, servers, cores per GPU, steps a second, attempts], ...]
     live_rates = models.JSONField(default=list)
     measured_cpus = models.PositiveIntegerField(default=0)  # most cores of a job at which it was measured
     measure_again = models.BooleanField(default=False)  # an admin asked for it
@@ -55,7 +55,7 @@ class Profile(models.Model):
 
 
 class Measurement(models.Model):
-    """An attempt that is measured while it trains."""
+    """The measurement of one attempt while it trains."""
 
     attempt = models.OneToOneField("scheduler.Attempt", on_delete=models.CASCADE, related_name="measurement")
     profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="measurements")

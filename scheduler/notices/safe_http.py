@@ -1,8 +1,8 @@
-"""The way out to an address that a user has typed: resolved once, checked, and connected to exactly what was checked.
+"""HTTP POST to an address that a user entered: resolved once, checked, and connected to exactly what was checked.
 
-A name that leads into our own network would let whoever may enter one make us talk to machines that they cannot reach
-themselves. So every address of the name must be public, or lie in a network that the operator has allowed; redirects
-are not followed, an answer is not read beyond its status, and the whole exchange ends at one deadline.
+Guards against server-side request forgery: every address of the name must be public, or in a network that the operator
+allowed. Redirects are not followed, only the status of the answer is read, and one deadline ends the whole exchange.
+Held right by ``tests/integration/notices/test_safe_http.py``.
 """
 
 import http.client
@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Translates an IPv4 address into IPv6; what it stands for counts.
+# IPv6 form of IPv4 addresses; the IPv4 address is checked.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 DEADLINE_S = 10.0
 
 
 class AddressRefused(Exception):
-    """The address may not be used, or did not answer; the message says why in words for its owner."""
+    """The address may not be used, or did not answer; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def check_address(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> CheckedAddress:
-    """Return where ``url`` leads.
+    """Return the checked address of ``url``.
 
     Args:
         allowed: Networks that may be used although they are not public, and by plain HTTP.
 
     Raises:
-        AddressRefused: The address is not public, or not to be had by HTTPS.
+        AddressRefused: The address is not public, or not HTTPS.
     """
     try:
         parts = urlsplit(url)
@@ -65,7 +65,7 @@ def check_address(url: str, *, allowed: Sequence[Network], resolve: Resolve = re
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise AddressRefused("The address must begin with https://.")
     ips = resolve(parts.hostname, port)
-    for text in ips:  # one bad address spoils the name: which one is taken must not matter
+    for text in ips:  # one bad address refuses the name: which one is used must not matter
         ip = _seen_through(ipaddress.ip_address(text.partition("%")[0]))
         is_allowed = any(ip.version == network.version and ip in network for network in allowed)
         if not (is_allowed or _is_public(ip)):
@@ -97,7 +97,7 @@ def _is_public(ip: Address) -> bool:
 
 
 class _Plain(http.client.HTTPConnection):
-    """Connects to the checked address, whatever the name says by now."""
+    """Connects to the checked address, even if the name has changed since."""
 
     def __init__(self, target: CheckedAddress, timeout_s: float) -> None:
         super().__init__(target.host, target.port, timeout=timeout_s)
@@ -145,14 +145,14 @@ def post(
     else:
         connection = _Plain(target, deadline_s)
     late = threading.Event()
-    # A timeout of the socket starts anew with every byte; an answer that drips would hold us for hours.
+    # A socket timeout restarts with every byte; a slow answer could last for hours.
     timer = threading.Timer(deadline_s, _cut, (connection, late))
     timer.daemon = True
     timer.start()
     try:
         connection.request("POST", target.path, body, dict(headers))
         status = connection.getresponse().status
-        if late.is_set():  # what we cut looks like an answer that has ended
+        if late.is_set():  # a connection cut here looks like a complete answer
             raise TimeoutError
         return status
     except ssl.SSLError as error:

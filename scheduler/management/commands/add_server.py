@@ -1,4 +1,4 @@
-"""Register a server and write the configuration of its agent."""
+"""Command: register a server and write the configuration of its agent."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Who comes from an outside provider of sign-ins: found by issuer and subject, given the roles of their groups.
+"""Signs in users of an OpenID Connect provider: found by issuer and subject, with the roles of their groups.
 
-Neither a name nor a mail address ever links to a user who is here already: whoever may choose one at the provider could
-else become the local admin.
+Neither a name nor a mail address ever links to an existing user: anyone who can choose one at the provider could
+otherwise become the local admin.
 """
 
 import re
@@ -26,12 +26,12 @@ ADMIN = "admin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdTokenClaims:
-    """What a provider says of somebody, after its signature was checked.
+    """What a provider's ID token says of a user, after its signature was checked.
 
     Attributes:
         email: Empty unless the provider has verified it.
         grants: Role by name of the queue, and ``admin`` under the empty name, as the groups give them.
-        ruled: Names of all queues, and the empty one for ``admin``, that groups decide about at all.
+        ruled: Names of the queues, and the empty one for ``admin``, whose roles groups decide.
     """
 
     issuer: str
@@ -43,7 +43,7 @@ class IdTokenClaims:
 
 
 def identity_sign_in(claims: IdTokenClaims, *, at: datetime) -> User:
-    """Return the user of an identity, made on first sight, with the roles that the groups give now.
+    """Return the user of an identity, created at the first sign-in, with the roles of the groups now.
 
     Roles in queues that no group decides about stay as leads have given them.
 

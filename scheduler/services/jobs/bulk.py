@@ -1,4 +1,4 @@
-"""The same thing done with several jobs: each on its own, so that one that refuses does not keep the others from it."""
+"""Applies one action to several jobs, each on its own: one refusal does not stop the others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ ACTIONS: Mapping[str, Callable[..., Job]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOutcome:
-    """What came of it for one job.
+    """The result for one job.
 
     Attributes:
-        key: As it was named.
-        job: Afterwards; None when there is none that may be seen.
+        key: Id or number as given.
+        job: The job afterwards; None when no visible job has the key.
         refused: Why nothing was done; empty when it was.
     """
 
@@ -39,14 +39,14 @@ class BulkOutcome:
 def jobs_act(
     *, actor: Actor, keys: Sequence[str], action: str, at: datetime, priority: int | None = None
 ) -> list[BulkOutcome]:
-    """Do the same with several jobs; return one outcome for each name, in their order.
+    """Apply the action; return one outcome for each key, in their order.
 
     Args:
-        actor: Who; the rule of each job holds.
+        actor: Checked for each job.
         keys: Ids or numbers, MOST_JOBS at most.
         action: A key of ACTIONS.
         at: Now.
-        priority: The new one, for ``reprioritise``.
+        priority: The new priority, for ``reprioritise``.
     """
     options = {} if priority is None else {"priority": priority}
     outcomes = []

@@ -1,7 +1,7 @@
 """Cancels, suspends and resumes jobs for their users.
 
-A job that holds no GPU moves at once. For a job that holds GPUs the wish is written to ``Job.wanted``; an early round
-carries it out (``live/attempts/wants.py``).
+A job without GPUs changes its state at once. For a job with GPUs the request is written to ``Job.wanted``; an early
+round carries it out (``live/attempts/wants.py``).
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ from scheduler.services.permission import actor_name
 
 
 def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """End a job for good; asking again changes nothing.
+    """Cancel a job; cancelling it again changes nothing.
 
     Raises:
         NotFound: ``actor`` may not see it.
@@ -48,7 +48,7 @@ def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
 
 
 def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Pause a job until it is resumed; asking again changes nothing. Raises as ``job_cancel`` does."""
+    """Suspend a job until it is resumed; suspending it again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
         job = job_locked(actor, job)
         refuse_ended(job)
@@ -71,7 +71,7 @@ def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
 
 
 def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Let a paused job run again; asking again changes nothing. Raises as ``job_cancel`` does."""
+    """Resume a suspended job; resuming it again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
         job = job_locked(actor, job)
         refuse_ended(job)
@@ -88,7 +88,7 @@ def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
                 changes={"wanted": "run"},
             )
         else:
-            _wish(actor, job, "run", at=at)  # it is still on its way out: it goes back to its queue, not to suspended
+            _wish(actor, job, "run", at=at)  # still stopping: it then returns to its queue
         request_round("resume")
     return job
 
@@ -102,19 +102,19 @@ def job_locked(actor: Actor, job: Job) -> Job:
 
 
 def refuse_ended(job: Job) -> None:
-    """Raise Conflict for a job that is over."""
+    """Raise Conflict for a job that has ended."""
     if JobState(job.state) in TERMINAL:
         raise Conflict(f"J-{job.number} has ended already: it is {job.state}.")
 
 
 def refuse_cancelled(job: Job) -> None:
-    """Raise Conflict for a job that is on its way to be cancelled."""
+    """Raise Conflict for a job that is being cancelled."""
     if job.wanted == "cancel":
         raise Conflict(f"J-{job.number} is being cancelled.")
 
 
 def _wish(actor: Actor, job: Job, wanted: str, *, at: datetime) -> None:
-    """Write what the owner wants of a job that holds GPUs; whatever it is, it is not for their standing idle."""
+    """Write a user's request for a job that holds GPUs, and clear its idle time."""
     job_event(
         job=job,
         kind="job_wanted",

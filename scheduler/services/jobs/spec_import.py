@@ -1,4 +1,4 @@
-"""Jobs written for other schedulers (Slurm, Kubernetes, SkyPilot, dstack) become specs. Nothing is stored."""
+"""Translates jobs written for Slurm, Kubernetes, SkyPilot or dstack into specs. Nothing is stored."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,12 +18,12 @@ Kinds = Literal["sbatch", "kubernetes", "skypilot", "dstack"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What a foreign job became.
+    """A translated job.
 
     Attributes:
         spec: Plain data for the form, ``POST /jobs`` or an editor.
-        unmapped: What of the original is not in it.
-        problems: What of it is not right yet, such as a queue that is missing.
+        unmapped: Parts of the original that the spec lacks.
+        problems: Errors of the spec, such as a missing queue.
     """
 
     kind: Kinds
@@ -33,14 +33,14 @@ class Imported:
 
 
 def spec_import(text: str, *, queue: str) -> Imported:
-    """Return the spec that does what a foreign job asks for.
+    """Return the spec of a foreign job.
 
     Args:
         text: The script or the object, whole.
-        queue: Where it is to wait; empty for what the object itself says, if anything.
+        queue: Queue to submit to; empty for the one that the object names, if any.
 
     Raises:
-        SpecInvalid: It is neither, or no job.
+        SpecInvalid: It cannot be read, or is no job.
     """
     if not text.strip() or len(text) > MAX_CHARS:
         raise _refused("length", f"Paste {EXAMPLES}, of at most {MAX_CHARS:,} characters.")

@@ -27,7 +27,7 @@ def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
     """
     smoke_run_s = cluster_row().smoke_run_s
     with transaction.atomic():
-        number = _next_number()  # first: from here on no queue gets queues under it, see queue_create
+        number = _next_number()  # first: its lock keeps queue_create from adding queues below this one
         job = _new_job(spec_check(actor=actor, spec=spec), number=number, at=at, ids=ids)
         job.smoke_due = smoke_run_s > 0 and job.num_gpus > 1
         job.save(force_insert=True)
@@ -49,7 +49,7 @@ def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
 
 
 def _next_number() -> int:
-    """Take the next job number; the row stays locked until the commit, so there are neither twins nor gaps."""
+    """Take the next job number; the row stays locked until the commit, so numbers have neither duplicates nor gaps."""
     Cluster.objects.filter(pk=1).update(next_job_number=F("next_job_number") + 1)
     return Cluster.objects.values_list("next_job_number", flat=True).get(pk=1) - 1
 

@@ -1,4 +1,4 @@
-"""What every change of a queue needs: visibility, the version that guards the row, and the event."""
+"""Shared by every change of a queue: visibility, the version that guards the row, and the event."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.events import event_record
 from scheduler.services.permission import Doer, Operator
 
-# What a version of a queue guards: the kind of its event, and what it is called.
+# What a queue's version guards: kind of event, and its name in a message.
 CHANGES = {"quota": "The quota", "user_limits": "The limit for users", "idle_rule": "The rule for idle jobs"}
 
 
@@ -31,7 +31,7 @@ def queue_set(
     """Write checked columns of one queue, with the event that says who changed what.
 
     Raises:
-        Conflict: Somebody changed the queue since.
+        Conflict: The queue changed since.
     """
     with transaction.atomic():
         queue = Queue.objects.select_for_update().get(pk=queue.pk)

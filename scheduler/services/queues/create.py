@@ -68,7 +68,7 @@ def queue_create(
 
 
 def _check_parent(problems: Problems, parent: Queue) -> None:
-    """Jobs live in leaves: a queue with unfinished jobs cannot become a branch."""
+    """Jobs belong to leaves: add a problem for a parent with unfinished jobs."""
     active = parent.jobs.filter(ended_at__isnull=True).count()
     if active:
         jobs = "1 job" if active == 1 else f"{active} jobs"
@@ -78,6 +78,6 @@ def _check_parent(problems: Problems, parent: Queue) -> None:
 
 
 def _free_color_slot() -> int:
-    """Return the slot that the fewest queues have, the lowest of those."""
+    """Return the least used colour slot, the lowest one of several."""
     used = dict(Queue.objects.order_by().values_list("color_slot").annotate(times=Count("pk")))
     return min(COLOR_SLOTS, key=lambda slot: (used.get(slot, 0), slot))

@@ -17,7 +17,7 @@ from scheduler.services.queues.change import queue_access, queue_record
 
 
 def membership_set(*, actor: Doer, queue: Queue, user: User, role: Role, at: datetime) -> Membership:
-    """Give ``user`` a role in ``queue`` and everything below it, in place of the one held there.
+    """Give ``user`` a role in ``queue`` and all queues below it, in place of the one held there.
 
     A lead gives roles below lead, to people who are not leads; admins give any.
 
@@ -57,7 +57,7 @@ def membership_remove(*, actor: Doer, queue: Queue, user: User, at: datetime) ->
 
 
 def _require_above(actor: Doer, queue: Queue, roles: list[Role]) -> None:
-    """Nobody gives, takes or changes a role as high as the own one; admins stand above all."""
+    """Refuse to give, take or change a role as high as the actor's own; admins may change any."""
     access = queue_access(actor, queue)
     if access.is_admin:
         return

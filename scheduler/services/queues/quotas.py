@@ -37,12 +37,12 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Another quota of a queue beside the one that is changed, in the same step.
+    """A new quota of a sibling of the changed queue, in the same step.
 
     Attributes:
         queue: It has the same parent.
-        quota_gpus: Its quota afterwards.
-        seen_gpus: Its quota as the actor saw it; None for whatever it is.
+        quota_gpus: Its new quota.
+        seen_gpus: Its quota as the actor saw it; None for no check.
     """
 
     queue: Queue
@@ -74,7 +74,7 @@ def queue_change_quota(
         NotFound: ``actor`` may not see the queue.
         NotAllowed: ``actor`` is neither an admin nor a lead above the queue.
         SpecInvalid: A bad number, or quotas that do not add up.
-        Conflict: Somebody changed the quota since.
+        Conflict: The quota changed since.
     """
     _require_quota_right(actor, queue)
     problems = Problems()
@@ -100,7 +100,7 @@ def queue_change_quota(
 
 
 def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = ()) -> Problems:
-    """Return what is wrong with a quota that a queue may get, and with those that its siblings get with it."""
+    """Return the problems of a new quota and of the new quotas of its siblings."""
     problems = Problems()
     check_quota(problems, quota_gpus=after.quota_gpus, max_gpus=after.max_gpus, weight=after.weight)
     for move in moves:

@@ -33,7 +33,7 @@ def queue_limit_users(
         NotFound: ``actor`` may not see the queue.
         NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
         SpecInvalid: A bad number.
-        Conflict: Somebody changed the queue since.
+        Conflict: The queue changed since.
     """
     access = queue_access(actor, queue)
     if not access.at_least(queue.pk, Role.LEAD):

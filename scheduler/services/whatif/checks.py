@@ -59,10 +59,10 @@ def scenario_checked(body: Mapping[str, Any], *, actor: User) -> Asked:
 
 
 def refuse_without_history() -> None:
-    """Refuse a start from the live cluster where nothing tells how long its jobs take: every run would fail.
+    """Refuse a start from the live cluster when the run times of its jobs are unknown: every run would fail.
 
     Raises:
-        SpecInvalid: Jobs that run or wait do not tell it, and too few have completed.
+        SpecInvalid: Running or waiting jobs do not report progress, and too few have completed.
     """
     problems = Problems()
     under_way = Job.objects.filter(state__in=sorted(PLANNABLE), wanted="run").exclude(wait_reason=WaitReason.BACKOFF)

@@ -1,4 +1,4 @@
-"""What a lead may ask about the live cluster: other quotas of one queue of theirs, under the settings in force."""
+"""What leads may ask about the live cluster: other quotas of one queue they lead, under the settings in force."""
 
 from django.contrib.auth.models import User
 
@@ -19,7 +19,7 @@ def led_queue(asked: Asked, *, actor: User) -> Queue:
     """Return the queue whose quotas a scenario of a lead varies.
 
     Raises:
-        NotAllowed: It asks for more than that.
+        NotAllowed: It varies anything else.
     """
     quotas = {name for variant in asked.variants for name in variant["quotas"]}
     in_force = settings_in_force()

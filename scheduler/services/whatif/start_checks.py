@@ -74,7 +74,7 @@ def _past(problems: Problems, start: Mapping[str, Any]) -> Json:
 
 
 def _cluster(problems: Problems, cluster: object) -> Json | None:
-    """Return servers that are all alike; None for those of this cluster."""
+    """Return the checked size of a uniform cluster; None for this cluster's own servers."""
     if cluster is None:
         return None
     if not isinstance(cluster, Mapping):
@@ -108,7 +108,7 @@ def _generator(problems: Problems, text: object) -> str:
 
 
 def _file_part(problems: Problems, start: Mapping[str, Any]) -> Json:
-    """Return which part of a file is replayed, and how it is read."""
+    """Return the checked format, window and number of jobs of a trace file."""
     part: Json = {}
     if start.get("format"):
         if start["format"] not in READERS:

@@ -1,6 +1,6 @@
 """Checks the variants of a scenario: policy and options, quotas, servers, load.
 
-What a variant leaves open is as in force where a scenario starts from the cluster, else a plain choice.
+A missing choice is the one in force if the scenario starts from the cluster, else a default.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ def _variant(problems: Problems, variant: object, *, at: str, kind: str) -> Json
 def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) -> Json:
     """Return policy, locality, mechanism and introspection with their options.
 
-    What a variant leaves open is as in force where a scenario starts from the cluster, else a plain choice.
+    A missing choice is the one in force if the scenario starts from the cluster, else a default.
     """
     arm: Json = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "introspection": []}
     if kind in OF_CLUSTER:
@@ -89,7 +89,7 @@ def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) 
 
 
 def settings_in_force() -> Json:
-    """Return how rounds of the cluster decide now, as the part of a variant."""
+    """Return the settings of the cluster now, as a variant has them."""
     cluster = cluster_row()
     return {name: getattr(cluster, name) for name in ARM_FIELDS}
 
