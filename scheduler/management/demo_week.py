@@ -18,7 +18,7 @@ from scheduler.core.operations.failures import OWN, FailureClass
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.engine import Engine
 from scheduler.live.rounds.run_round import round_run
-from scheduler.management.virtual_doors import VirtualBell, virtual_ports
+from scheduler.management.virtual_ports import VirtualBell, virtual_ports
 from scheduler.models import Job
 from scheduler.notify import use_bell
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel

@@ -27,7 +27,7 @@ from scheduler.management.demo_week import (
     Team,
     Week,
 )
-from scheduler.management.virtual_doors import VirtualBell
+from scheduler.management.virtual_ports import VirtualBell
 from scheduler.models import Cluster, Lease, Queue, Sample, UsageHour
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
