@@ -1,4 +1,4 @@
-"""The door to the outside: addresses inside are refused in every disguise, and what is outside is not waited for."""
+"""The HTTP client for user-entered addresses: private ones are refused in every form, slow ones are cut off."""
 
 import socket
 import threading
@@ -59,7 +59,7 @@ def test_name_is_resolved_once_and_connected_to_what_was_checked(receiver: Recei
 
 
 def test_redirect_is_not_followed(receiver: Receiver) -> None:
-    """It would lead to an address that nobody has checked."""
+    """It would lead to an unchecked address."""
     receiver.statuses = [302]
 
     assert post(check_address(receiver.url, allowed=HERE), b"{}", {}) == 302

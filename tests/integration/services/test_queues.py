@@ -1,4 +1,4 @@
-"""Queues, quotas that add up, and members that nobody raises above himself."""
+"""Queues, quotas that add up, and roles that no user raises above their own."""
 
 from typing import Any
 

@@ -59,7 +59,7 @@ IDS = SerialIds()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Two queues under one root, somebody of every kind, and a job of ``owner`` in vision."""
+    """Two queues under one root, one user of every role, and a job of ``owner`` in vision."""
 
     root: Queue
     vision: Queue
@@ -69,7 +69,7 @@ class World:
     actors: dict[str, Actor]
 
     def newcomer(self) -> User:
-        """Return somebody without any role."""
+        """Return a user without any role."""
         return user_make()
 
 

@@ -1,4 +1,4 @@
-"""The live engine with fake doors: one cluster whose time passes second by second, as a test says."""
+"""The live engine with fake ports: one cluster whose time passes second by second, as a test says."""
 
 import contextlib
 from collections.abc import Callable

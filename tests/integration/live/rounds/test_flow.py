@@ -108,7 +108,7 @@ def test_lost_supervisor_is_not_the_fault_of_the_job(world: World) -> None:
 
 
 def test_queued_job_is_cancelled_at_once(world: World) -> None:
-    """It holds nothing, so there is nobody to ask."""
+    """It holds nothing, so no agent has to be asked."""
     job = world.submit()
     world.do(lambda: job_cancel(actor=world.admin, job=job, at=world.clock.now()))
 
