@@ -19,7 +19,7 @@ from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 
 Made = TypeVar("Made")
-Kind = Literal["policy", "locality", "mechanism", "introspection"]
+ChoiceKind = Literal["policy", "locality", "mechanism", "introspection"]
 
 
 class Choice(TypedDict):
@@ -128,7 +128,7 @@ def _introspections(
 
 
 def _make(
-    kind: Kind,
+    kind: ChoiceKind,
     registry: Mapping[str, type[Made]],
     name: str,
     options: Options,

@@ -18,7 +18,7 @@ from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.observed.smoke import smoke_sized
-from scheduler.live.rounds.job_row import COLUMNS, JobRow
+from scheduler.live.rounds.job_row import COLUMNS, JobQueryRow
 from scheduler.live.rounds.job_table import table_of
 from scheduler.live.rounds.run_round import with_promotions
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
@@ -55,8 +55,8 @@ class Present:
 
     def one(self, values: Values) -> JobTable:
         """Return one job as a round sees it."""
-        # Values have the keys of JobRow; those of a job that is not submitted are None where the table does not look.
-        return table_of([smoke_sized(cast(JobRow, values))], {}, self.queue_rows, at=self.at)
+        # Values have the keys of JobQueryRow; a new job has None where the table does not look.
+        return table_of([smoke_sized(cast(JobQueryRow, values))], {}, self.queue_rows, at=self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

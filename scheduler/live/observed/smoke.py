@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.spec.units import parse_size_bytes
-from scheduler.live.rounds.job_row import JobRow
+from scheduler.live.rounds.job_row import JobQueryRow
 from scheduler.live.servers.lost import attempt_ask
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptKind
@@ -21,7 +21,7 @@ from scheduler.services.cluster.settings import cluster_row
 GPUS = 1
 
 
-def smoke_sized(row: JobRow) -> JobRow:
+def smoke_sized(row: JobQueryRow) -> JobQueryRow:
     """Return the row for a round: if a smoke run is due, for one GPU with its share of the gang's request."""
     if not row["smoke_due"]:
         return row

@@ -20,7 +20,7 @@ EVERY_S = 0.5
 ROWS_MOST = 200
 EVENTS_MOST = 20
 
-Data = dict[str, Any]  # JSON of a frame
+FrameData = dict[str, Any]  # JSON of a frame
 
 
 class Frames:
@@ -112,7 +112,7 @@ class Frames:
             self._sink.send(f"queue.{data['id']}", "queue", data)
         self._send_events()
 
-    def _details(self, job: Job) -> Data:
+    def _details(self, job: Job) -> FrameData:
         """Return the values that a job's own page shows beside its row."""
         attempt = Attempt.objects.filter(job=job).order_by("-number").only("number").first()
         servers = (
@@ -146,7 +146,7 @@ class Frames:
             self._newest_event = new[0].pk
 
 
-def queue_counts(queue_ids: Iterable[int]) -> list[Data]:
+def queue_counts(queue_ids: Iterable[int]) -> list[FrameData]:
     """Return the counts of these queues and their ancestors, each with its whole subtree."""
     wanted = set(queue_ids)
     if not wanted:

@@ -39,7 +39,7 @@ class QueueCounts(TypedDict):
     running_jobs: int
 
 
-Values = Mapping[str, object]  # JSON of Sample.values
+SampleJson = Mapping[str, object]  # JSON of ``Sample.values``: JobValues, QueueCounts, or values by name
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Telemetry:
         use: How busy the GPUs of jobs were, for the hourly use of each user.
     """
 
-    waiting: dict[tuple[str, str, int], Values] = field(default_factory=dict)
+    waiting: dict[tuple[str, str, int], SampleJson] = field(default_factory=dict)
     written_s: float = 0.0
     use: Use = field(default_factory=Use)
 
@@ -69,7 +69,7 @@ class Telemetry:
                 self._put(SampleScope.JOB, job_of[attempt.attempt_id], second, job_values(attempt))
                 self.use.take(job_of[attempt.attempt_id], second=second, gpu_frac=attempt.gpu_frac)
 
-    def _put(self, scope: str, scope_id: str, second: int, values: Values) -> None:
+    def _put(self, scope: str, scope_id: str, second: int, values: SampleJson) -> None:
         measured = {name: value for name, value in values.items() if value is not None}
         if measured:
             self.waiting[scope, scope_id, second] = measured
@@ -113,7 +113,7 @@ def job_values(attempt: AttemptReport) -> JobValues:
     }
 
 
-def cluster_values() -> Values:
+def cluster_values() -> SampleJson:
     """Return the sample of the whole cluster now: the same counts that the overview shows."""
     now = cluster_now()
     return {**{name: now[name] for name in CLUSTER_VALUES}, "used_gpus": used_gpus()}

@@ -23,7 +23,7 @@ from scheduler.live.gangs.membership import gang_open, is_settled
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
-from scheduler.live.rounds.seats import KeptGpus, PlannedSeat, kept_gpus, kept_leases, planned_seats
+from scheduler.live.rounds.seats import GrantedSeat, KeptGpus, granted_seats, kept_gpus, kept_leases
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.live.rounds.waits import plan_waits
 from scheduler.models import Attempt, Job, Lease
@@ -81,7 +81,7 @@ class _Applying:
         self.applied = AppliedPlan()
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
-        self.seats = planned_seats(live, plan)
+        self.seats = granted_seats(live, plan)
         self.partners = {**plan.riding, **{host: guest for guest, host in plan.riding.items()}}
         self.kept_gpus = KeptGpus(indexes={}, slots={})  # read by ``run``, after the stops
         moving = {preemption.job for preemption in plan.preemptions}
@@ -301,7 +301,7 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.preempted += [row] if tell else []
 
-    def _new_lease(self, row: int, seat: PlannedSeat, indexes: tuple[int, ...]) -> NewLease:
+    def _new_lease(self, row: int, seat: GrantedSeat, indexes: tuple[int, ...]) -> NewLease:
         room, partner = self.rooms[seat.server_pk], self.partners.get(row)
         # Beside a job that has run there alone it gets the other slot.
         slots = self.kept_gpus.slots

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TypedDict
 
 
-class JobRow(TypedDict):
+class JobQueryRow(TypedDict):
     """One row of the query; the keys are columns of ``Job`` and paths into its spec."""
 
     pk: str
@@ -38,4 +38,4 @@ class JobRow(TypedDict):
     smoke_due: bool
 
 
-COLUMNS = tuple(JobRow.__annotations__)
+COLUMNS = tuple(JobQueryRow.__annotations__)

@@ -20,7 +20,7 @@ from scheduler.core.model.tables import NO_ROW, JobTable, OptionalColumns, optio
 from scheduler.live.attempts.retry import BACKOFF_MOST_S
 from scheduler.live.observed.smoke import smoke_sized
 from scheduler.live.rounds.demand import UNKNOWN, curves_read, job_demand
-from scheduler.live.rounds.job_row import COLUMNS, JobRow
+from scheduler.live.rounds.job_row import COLUMNS, JobQueryRow
 from scheduler.models import Job, Lease, LeaseGpu
 
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
@@ -103,7 +103,7 @@ def job_table(
     stopping = {lease.job_pk for lease in held if lease.wanted not in ("run", "park")}
     stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
-        smoke_sized(cast(JobRow, dict(zip(COLUMNS, row, strict=True))))  # COLUMNS are its keys
+        smoke_sized(cast(JobQueryRow, dict(zip(COLUMNS, row, strict=True))))  # COLUMNS are its keys
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*COLUMNS)
         if row[0] not in stopping
     ]
@@ -116,7 +116,7 @@ def job_table(
 
 
 def table_of(
-    rows: list[JobRow],
+    rows: list[JobQueryRow],
     held_by: Mapping[str, list[HeldLease]],
     queue_rows: dict[int, int],
     *,
@@ -144,7 +144,7 @@ def table_of(
 
 
 def _job_row(
-    row: JobRow,
+    row: JobQueryRow,
     held: list[HeldLease],
     queue_rows: dict[int, int],
     curves: dict[int, Curves],
@@ -188,7 +188,7 @@ def _job_row(
     }
 
 
-def _bound(row: JobRow, asked: int | None) -> int:
+def _bound(row: JobQueryRow, asked: int | None) -> int:
     """Return one bound of a job's share; a smoke run on fewer GPUs than asked is rigid."""
     is_whole = row["num_gpus"] == row["spec__resources__gpus"]
     return (asked if is_whole else None) or int(row["num_gpus"])
@@ -198,7 +198,7 @@ def _is_lent(held: list[HeldLease]) -> bool:
     return any(lease.is_lent for lease in held if lease.num_gpus > 0)
 
 
-def _rate(row: JobRow, held: list[HeldLease]) -> float:
+def _rate(row: JobQueryRow, held: list[HeldLease]) -> float:
     """Return the mini-batches a second reported since its present leases opened; NaN before."""
     runs_since = [lease.opened_at for lease in held if lease.num_gpus > 0]
     rate, told_at = row["steps_per_s"], row["progress_at"]
@@ -207,7 +207,7 @@ def _rate(row: JobRow, held: list[HeldLease]) -> float:
     return float(rate)
 
 
-def _remaining_s(row: JobRow, *, is_running: bool) -> float:
+def _remaining_s(row: JobQueryRow, *, is_running: bool) -> float:
     """Return the run time left at the reported rate, seconds; +inf when unknown."""
     if not row["total_steps"] or not row["steps_per_s"]:
         return math.inf
@@ -215,7 +215,7 @@ def _remaining_s(row: JobRow, *, is_running: bool) -> float:
     return max(0.0, float(row["total_steps"] - (done or 0))) / float(row["steps_per_s"])
 
 
-def _unsaved_s(row: JobRow, held: HeldLease, *, now_s: float) -> float:
+def _unsaved_s(row: JobQueryRow, held: HeldLease, *, now_s: float) -> float:
     if held.started_at is None:
         return 0.0
     saved_at = row["checkpoint_at"] if row["checkpoint_attempt_id"] == held.attempt_pk else None

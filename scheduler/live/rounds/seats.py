@@ -12,7 +12,7 @@ from scheduler.models import Lease, LeaseGpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSeat:
+class GrantedSeat:
     """What a plan gives a job on one server."""
 
     server_pk: str
@@ -35,9 +35,9 @@ class KeptGpus:
     slots: dict[int, int]
 
 
-def planned_seats(live: LiveSnapshot, plan: Plan) -> dict[int, list[PlannedSeat]]:
+def granted_seats(live: LiveSnapshot, plan: Plan) -> dict[int, list[GrantedSeat]]:
     """Return the seats of a plan by job row."""
-    seats: dict[int, list[PlannedSeat]] = defaultdict(list)
+    seats: dict[int, list[GrantedSeat]] = defaultdict(list)
     grants = plan.grants
     for job, server, num_gpus, cpus, memory in zip(
         grants.job.tolist(),
@@ -48,7 +48,7 @@ def planned_seats(live: LiveSnapshot, plan: Plan) -> dict[int, list[PlannedSeat]
         strict=True,
     ):
         seats[job].append(
-            PlannedSeat(
+            GrantedSeat(
                 server_pk=live.server_pks[server],
                 server=server,
                 num_gpus=num_gpus,

@@ -13,7 +13,7 @@ from scheduler.services.jobs.spec_text import spec_from_text
 
 MAX_CHARS = 200_000
 EXAMPLES = "a batch script with lines that begin with #SBATCH, a Job of Kubernetes, or a task of SkyPilot or dstack"
-Kinds = Literal["sbatch", "kubernetes", "skypilot", "dstack"]
+ForeignFormat = Literal["sbatch", "kubernetes", "skypilot", "dstack"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Imported:
         problems: Errors of the spec, such as a missing queue.
     """
 
-    kind: Kinds
+    kind: ForeignFormat
     spec: dict[str, Any]  # JSON
     unmapped: list[Unmapped]
     problems: list[FieldError]
@@ -52,11 +52,11 @@ def spec_import(text: str, *, queue: str) -> Imported:
     return Imported(kind=kind, spec=made.spec, unmapped=made.unmapped, problems=problems)
 
 
-def _from_script(text: str, queue: str) -> tuple[Kinds, Translation]:
+def _from_script(text: str, queue: str) -> tuple[ForeignFormat, Translation]:
     return "sbatch", from_sbatch(text, queue=queue)
 
 
-def _from_object(text: str, queue: str) -> tuple[Kinds, Translation]:
+def _from_object(text: str, queue: str) -> tuple[ForeignFormat, Translation]:
     try:
         data = spec_from_text(text)
         if is_skypilot(data):

@@ -19,8 +19,8 @@ from scheduler.models import Event, Job
 from scheduler.notify import touch_job, touch_queue
 from scheduler.services.many_rows import rows_update
 
-# Values of an event's ``data`` and of a job's columns are JSON and column values: the edge to the database.
-Data = Mapping[str, Any]
+# ``data`` of an event (JSON), or columns of a job: values of any type at the edge to the database.
+EventData = Mapping[str, Any]
 BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
 TOUCHED_MOST = 200  # jobs whose live pages one round of waits wakes, new reasons first
 # A job's new wait reason is an event at most so often: one freed GPU may change the reason of thousands of jobs.
@@ -53,8 +53,8 @@ def job_transition(
     at: datetime,
     actor: str,
     reason: str,
-    data: Data | None = None,
-    changes: Data | None = None,
+    data: EventData | None = None,
+    changes: EventData | None = None,
 ) -> None:
     """Move ``job`` to another state and record it as its next event, in one transaction.
 
@@ -103,8 +103,8 @@ def job_event(
     at: datetime,
     actor: str,
     reason: str,
-    data: Data | None = None,
-    changes: Data | None = None,
+    data: EventData | None = None,
+    changes: EventData | None = None,
 ) -> Event:
     """Record an event of a job that does not change its state, as its next event.
 
