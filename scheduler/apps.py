@@ -6,7 +6,9 @@ from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
 
-class SchedulerConfig(AppConfig):
+class SchedulerApp(AppConfig):
+    """Django's entry for this application; the settings of rounds are ``core.round.config.SchedulerConfig``."""
+
     name = "scheduler"
     default_auto_field = "django.db.models.BigAutoField"
 

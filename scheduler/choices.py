@@ -1,4 +1,7 @@
-"""What an admin can choose from, and how names and options become a SchedulerConfig."""
+"""The policies, localities, mechanisms and introspections to choose from, and their configuration.
+
+Decides which names and options form a valid ``SchedulerConfig``; used by settings, what-if and the command line.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
@@ -11,20 +14,12 @@ from scheduler.introspection import INTROSPECTIONS
 from scheduler.introspection.growth import Growth
 from scheduler.introspection.slicing import Slicing
 from scheduler.mechanisms import MECHANISMS
-from scheduler.options import Options, Parameter, Schema, checked, options_schema, parameters
+from scheduler.options import Options, Parameter, checked, parameters
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 
 Made = TypeVar("Made")
-Kind = Literal["policy", "locality", "mechanism", "introspection"]
-
-# Any: what is common to the kinds is that they are dataclasses with a name.
-_REGISTRIES: dict[Kind, Mapping[str, type[Any]]] = {
-    "policy": POLICIES,
-    "locality": LOCALITIES,
-    "mechanism": MECHANISMS,
-    "introspection": INTROSPECTIONS,
-}
+ChoiceKind = Literal["policy", "locality", "mechanism", "introspection"]
 
 
 class Choice(TypedDict):
@@ -36,7 +31,7 @@ class Choice(TypedDict):
 
 
 class Choices(TypedDict):
-    """All there is to choose from, each list in the order of its registry."""
+    """All choices, each list in the order of its registry."""
 
     policies: list[Choice]
     localities: list[Choice]
@@ -60,29 +55,6 @@ def _choice(kind: type[Any]) -> Choice:
 
 def _help(kind: type[Any]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
-
-
-def choice_schema(kind: Kind) -> Schema:
-    """Return the JSON Schema (draft 2020-12) of a choice: an object with ``name`` and, if wanted, ``options``.
-
-    What it cannot say, such as that a list of numbers rises, ``build_config`` checks.
-    """
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": kind.capitalize(),
-        "type": "object",
-        "required": ["name"],
-        "oneOf": [
-            {
-                "title": name,
-                "description": _help(made),
-                "properties": {"name": {"const": name}, "options": options_schema(made)},
-                "additionalProperties": False,
-            }
-            for name, made in _REGISTRIES[kind].items()
-        ]
-        or [False],
-    }
 
 
 def build_config(
@@ -156,7 +128,7 @@ def _introspections(
 
 
 def _make(
-    kind: Kind,
+    kind: ChoiceKind,
     registry: Mapping[str, type[Made]],
     name: str,
     options: Options,
@@ -190,10 +162,9 @@ def _make(
 
 
 def _contradictions(config: SchedulerConfig) -> list[FieldError]:
-    """Return one sentence for each pair of choices that work against each other.
+    """Return an error for each pair of choices that contradict each other.
 
-    Whatever else is combined runs: a policy that chooses shares sets how many GPUs an elastic job has, and everything
-    below takes that number as the job's own.
+    All other combinations work: a share policy sets how many GPUs an elastic job has, and later steps use that number.
     """
     policy = config.policy
     found: list[FieldError] = []

@@ -1,7 +1,7 @@
-"""What leaves a transaction once it is committed: the wish for an early round, and what changed for live pages.
+"""Signals sent after a commit: requests for an early round, and changes for live pages.
 
-Decides nothing. Nothing is sent for work that is rolled back, and nothing that fails here undoes what was committed: a
-later beat plans anyway, and a page reads its snapshot from the database when it connects.
+Nothing is sent for a transaction that is rolled back, and a failure here undoes nothing that was committed: a later
+beat plans anyway, and a page reads the database when it connects.
 """
 
 from django.db import transaction
@@ -12,7 +12,7 @@ _bell: Bell | None = None
 
 
 def use_bell(other: Bell | None) -> None:
-    """Ring ``other`` from now on in this process; None returns to the one of ``live_bell``."""
+    """Use another bell in this process; None returns to ``live_bell``."""
     global _bell
     _bell = other
 

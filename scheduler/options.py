@@ -1,6 +1,6 @@
-"""Options of a choice: the fields of its dataclass as descriptions, JSON Schema and checks.
+"""Options of a choice: the fields of its dataclass as descriptions for forms, and checks of given values.
 
-A field says with its type and metadata all there is to know: ``help`` always; ``minimum`` and ``maximum`` for numbers;
+Type and metadata of a field define its option: ``help`` always; ``minimum`` and ``maximum`` for numbers;
 ``ordered`` False for a list of numbers in which neither order nor repetition matters.
 """
 
@@ -12,8 +12,6 @@ from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 # Option values come from JSON and from forms: any JSON value until it is checked here.
 Options = Mapping[str, Any]
-# A JSON Schema is any JSON object.
-Schema = dict[str, Any]
 
 _SIMPLE: dict[object, str] = {bool: "boolean", int: "integer", float: "number"}
 
@@ -54,30 +52,6 @@ def _parameter(field: "Field[Any]", hint: object) -> Parameter:
         "ordered": field.metadata.get("ordered", True),
         "help": field.metadata["help"],
     }
-
-
-def options_schema(kind: type[Any]) -> Schema:
-    """Return the JSON Schema of the options of a dataclass; all of them may be left out."""
-    properties = {parameter["name"]: _schema(parameter) for parameter in parameters(kind)}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _schema(parameter: Parameter) -> Schema:
-    kind = parameter["type"]
-    schema: Schema = {"description": parameter["help"], "default": parameter["default"]}
-    number: Schema = {"type": "integer" if kind == "integer" else "number"}
-    for bound in ("minimum", "maximum"):
-        if parameter[bound] is not None:
-            number[bound] = parameter[bound]
-    if kind == "boolean":
-        return {**schema, "type": "boolean"}
-    if kind == "choice":
-        return {**schema, "enum": parameter["choices"]}
-    if kind == "numbers":
-        return {**schema, "type": "array", "items": number, "minItems": 1, "uniqueItems": parameter["ordered"]}
-    if parameter["default"] is None:
-        number["type"] = [number["type"], "null"]
-    return {**schema, **number}
 
 
 def checked(parameter: Parameter, value: object) -> object:

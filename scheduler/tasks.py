@@ -5,7 +5,7 @@ import threading
 from celery import current_app, shared_task
 
 from scheduler.live.reports.rollup import samples_roll_up
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.live.worker import EngineStep
 from scheduler.notices.worker import NoticesStep
 from scheduler.notify import bell

@@ -1,4 +1,4 @@
-"""What the workers share: threads that outlive what goes wrong, started with the worker of a queue."""
+"""Threads that survive errors, started with the Celery worker of a queue; shared by all our workers."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ Rest = Callable[[], float]
 class RepeatingThreads:
     """Threads that repeat one step each until they are stopped.
 
-    A broker or a database that is away costs a pause, a defect costs one step: neither ends a thread.
+    A broker or database that is down costs a pause, an unexpected error one step; neither ends a thread.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class RepeatingThreads:
         self._threads: list[threading.Thread] = []
 
     def start(self, name: str, step: Step, *, rest_s: Rest = lambda: 0.0, at_end: Step | None = None) -> None:
-        """Repeat ``step`` in a thread of its own, with ``rest_s()`` seconds before each; ``at_end`` is its last act."""
+        """Repeat ``step`` in a thread of its own, with ``rest_s()`` seconds before each; ``at_end`` runs last."""
         thread = threading.Thread(target=self._run, args=(step, rest_s, at_end), name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -70,7 +70,7 @@ class RepeatingThreads:
 
 
 class WorkerStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no stubs
-    """Celery's hook: starts threads with every worker that consumes ``queue``, and stops them with it."""
+    """Celery boot step: starts and stops threads with every worker that consumes ``queue``."""
 
     requires = {"celery.worker.components:Pool"}
     queue: ClassVar[str]

@@ -4,7 +4,7 @@ from typing import Any
 
 from frontend.components.formats import joined, number
 
-Row = dict[str, Any]  # JSON of ``scheduler.live.rounds.trials.Tried``
+Row = dict[str, Any]  # JSON of ``scheduler.models.round.TriedChange``
 DONE = {"pack": "shares its GPUs", "move": "was moved", "grow": "was given idle GPUs"}
 VERDICTS = {
     "trying": ("info", "hourglass", "it is being measured"),

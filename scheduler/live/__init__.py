@@ -1,1 +1,1 @@
-"""The live shell: database to snapshot, plan to leases, agents' reports to database."""
+"""The live shell: database to snapshot, plan to leases, agent reports to database."""

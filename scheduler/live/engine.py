@@ -1,9 +1,9 @@
-"""The engine between rounds: takes reports, keeps leases alive, gives silent servers up, sends frames and samples.
+"""The engine between rounds: applies reports, renews leases, gives up silent servers, sends frames and samples.
 
-Who is silent is judged by the moment at which it last began to listen: what was said before that has been taken since,
-however long the machine, the database or the process itself stood still meanwhile.
+A server's silence is measured up to the moment at which the engine last began to listen, since every report sent before
+that has been taken. So a pause of the machine, the database or this process never makes a server look silent.
 
-It has no thread and no sleep, so that tests and the fault harness drive it on a virtual clock; ``worker.py`` runs it.
+No thread and no sleep here: ``worker.py`` runs it, tests and ``tests/faults`` drive it on a virtual clock.
 """
 
 import logging
@@ -20,14 +20,14 @@ from scheduler.live.observed.fairness import Fairness
 from scheduler.live.observed.idle import Idle
 from scheduler.live.observed.searches import searches_step
 from scheduler.live.observed.smoke import smoke_check
+from scheduler.live.reports.apply_report import report_apply
 from scheduler.live.reports.frames import Frames
 from scheduler.live.reports.intake import Taken, refusals_record, reports_open
-from scheduler.live.reports.report import report_apply
 from scheduler.live.reports.telemetry import Telemetry, job_values
 from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.servers.suspects import suspects_check
-from scheduler.live.servers.watch import Watch
+from scheduler.live.servers.watch import ServerWatch
 from scheduler.models import Cluster, Job, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
@@ -38,11 +38,11 @@ CHECK_EVERY_S = 1.0
 
 
 class Engine:
-    """All that the scheduler does between two rounds. One thread calls ``turn``."""
+    """The work between two rounds. One thread calls ``turn``."""
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
-        self.watch = Watch()
+        self.watch = ServerWatch()
         self.telemetry = Telemetry()
         self.frames = Frames(ports.frames)
         self.idle = Idle()
@@ -54,7 +54,7 @@ class Engine:
         return list(Server.objects.order_by("number").values_list("pk", flat=True))
 
     def turn(self, server_ids: Sequence[str], *, timeout_s: float) -> None:
-        """Take what arrives within ``timeout_s`` seconds, then do what is due; without a broker, too."""
+        """Take reports for up to ``timeout_s`` seconds, then do what is due, even if the broker is away."""
         listened_s = self.ports.clock.mono_s()
         try:
             messages = self.ports.transport.receive_reports(server_ids, timeout_s=timeout_s)
@@ -68,7 +68,7 @@ class Engine:
         """Apply what has arrived from the agents."""
         at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
         intake = reports_open(messages, at=at)
-        # Those that are heard get their renewals. No lease follows from this: nothing new is acknowledged.
+        # Servers that are heard get renewals anyway. No lease is extended here: nothing new is acknowledged.
         silent = intake.old - self._present(now_s=now_s)
         tell = {server_id for server_id in silent if self.watch.may_resend(server_id, now_s=now_s)}
         for taken in intake.taken:
@@ -109,7 +109,7 @@ class Engine:
         """Do what is due: checks each second, renewals and samples by the monotonic clock, rounds by the wall clock.
 
         Args:
-            listened_s: Until when all that was said has been taken, monotonic; None: until now.
+            listened_s: Monotonic time up to which all reports have been taken; None: now.
         """
         at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
         listened_s = now_s if listened_s is None else listened_s
@@ -141,7 +141,7 @@ class Engine:
             touch_cluster()
 
     def _present(self, *, now_s: float) -> set[str]:
-        """Return the servers that are heard; a silent one gets no renewal, so its leases run out."""
+        """Return the servers heard lately; a silent server gets no renewal, so its leases run out."""
         return {server_id for server_id, heard in self.watch.heard.items() if now_s - heard < lost_after_s()}
 
     def _tell(self, server_ids: set[str]) -> None:

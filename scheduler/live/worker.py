@@ -1,4 +1,4 @@
-"""Runs the engine in threads of every worker that consumes the queue ``scheduler``, and of no other."""
+"""Runs the engine in threads of every Celery worker that consumes the queue ``scheduler``."""
 
 import threading
 from functools import partial
@@ -15,14 +15,14 @@ SERVERS_READ_EVERY_S = 1.0
 
 
 class EngineBell:
-    """The bell inside the engine's process: what is touched here need not go round through the broker."""
+    """The bell inside the engine's process: changes made here reach live frames without the broker."""
 
     def __init__(self, engine: Engine, outer: Bell) -> None:
         self._engine = engine
         self._outer = outer
 
     def request_round(self, trigger: str) -> None:
-        """Ask for an early round, in whichever process takes the task."""
+        """Ask for an early round; any scheduler worker may take the task."""
         self._outer.request_round(trigger)
 
     def round_begins(self) -> None:
@@ -48,7 +48,7 @@ class EngineStep(WorkerStep):
         threads.start("engine-frames", partial(_send_frames, engine, ports, threads.stopping))
 
     def stop(self, worker: Any) -> None:
-        """Stop both threads; what changes from now on is told through the broker again."""
+        """Stop both threads; later changes reach live frames through the broker again."""
         super().stop(worker)
         use_bell(None)
 
@@ -56,7 +56,7 @@ class EngineStep(WorkerStep):
 
 
 def _receive(engine: Engine, ports: Ports, stopping: threading.Event) -> None:
-    """Take what arrives for a second, then look again for new servers."""
+    """Take reports for a second, then read the list of servers again."""
     server_ids = engine.server_ids()
     until_s = ports.clock.mono_s() + SERVERS_READ_EVERY_S
     while ports.clock.mono_s() < until_s and not stopping.is_set():

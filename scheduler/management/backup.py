@@ -1,7 +1,7 @@
-"""Backups of the database, and what a restored one must be made to hold before it may act again.
+"""Writes and restores backups of the database.
 
-A backup is made by the database itself, consistent while everything runs. A restored one is older than what the agents
-know: its epoch is raised, so that they take its orders, and it starts paused, so that an admin looks before it acts.
+The database itself makes a consistent backup while everything runs. A restored one is older than what the agents know:
+its epoch is raised, so that agents accept it, and scheduling starts paused, so that an admin looks first.
 """
 
 import math
@@ -25,7 +25,7 @@ LIVE_FOR_ROUNDS = 3
 
 
 class BackupError(Exception):
-    """It was not done; the message says why and what would be right."""
+    """Backup or restore was refused or failed; the message says why and what to do."""
 
 
 def backup_write(path: Path) -> str:
@@ -54,10 +54,10 @@ def backup_restore(path: Path, *, replace: bool, at: datetime) -> str:
     """Make the database what it was when ``path`` was written, paused and with a new epoch; return what is in it.
 
     Args:
-        replace: Whether a database with jobs in it may be given up.
+        replace: Whether a database with jobs may be overwritten.
 
     Raises:
-        BackupError: No such backup, a scheduler that runs, or jobs that would be lost.
+        BackupError: No such backup, a running scheduler, or jobs that would be lost.
     """
     if not path.is_file():
         raise BackupError(f"There is no file {path}.")
@@ -77,7 +77,7 @@ def backup_restore(path: Path, *, replace: bool, at: datetime) -> str:
 
 
 def _refuse_live(*, replace: bool, at: datetime) -> int:
-    """Return the epoch of the database that is given up. Raises BackupError when it must not be."""
+    """Return the epoch of the database to overwrite. Raises BackupError when it may not be."""
     try:
         cluster, jobs = Cluster.objects.filter(pk=1).first(), Job.objects.count()
     except DatabaseError:

@@ -1,7 +1,7 @@
-"""One user at the broker for each server: it reaches its own queue and its own list of reports, and nothing else.
+"""Creates a broker user for each server, which reaches only the server's own queue and list of reports.
 
-Every Celery message names tasks that its receiver publishes with its own rights, so an agent must not be able to write
-to a queue that somebody with more rights reads. Needs a broker that keeps its users in a file (``aclfile``).
+A Celery message can make its receiver publish tasks with the receiver's rights, so an agent must not be able to write
+to a queue that a more privileged worker reads. Needs a broker that keeps its users in a file (``aclfile``).
 """
 
 import secrets
@@ -38,14 +38,14 @@ def user_rules(server_id: str) -> tuple[str, ...]:
 
 
 def user_make(server_id: str, *, redis_url: str, seen_at: str) -> str:
-    """Make or renew the user of a server; return the broker's URL with its name and its new password.
+    """Create or renew the user of a server; return the broker's URL with its name and its new password.
 
     Args:
         redis_url: Broker as we reach it, with the right to make users.
-        seen_at: Broker as the server reaches it; who signs in there now is left out.
+        seen_at: Broker as the server reaches it; user and password in it are replaced.
 
     Returns:
-        Empty when the broker keeps no users in a file: one made there would be gone with its next start.
+        Empty when the broker keeps no users in a file: a user would be lost with its next start.
 
     Raises:
         redis.RedisError: The broker does not answer, or we may not make users there.

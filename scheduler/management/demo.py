@@ -1,9 +1,9 @@
-"""What the demo consists of: queues, users, servers, eight jobs that compete for four slots."""
+"""The data of the demo: queues, users, servers, and eight jobs that compete for four slots."""
 
 from dataclasses import dataclass
 
 ROOT_QUEUE = "research"
-# Attained service at which the demo's LAS policy moves a job down: small, so that preemption is seen within a minute.
+# Small limit of the demo's LAS policy, so that the first preemption comes within a minute.
 LAS_LIMIT_GPU_S = 25.0
 
 

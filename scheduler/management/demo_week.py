@@ -1,7 +1,7 @@
-"""A week in the life of a cluster, lived through in about two minutes by the scheduler itself on a virtual clock.
+"""Simulates a week of a cluster in about two minutes, with the product's own scheduler on a virtual clock.
 
-Jobs like Philly's come, run on simulated servers, are preempted, fail, are cancelled. Services, rounds and reports are
-the product's own, so every page finds what it would find after a real week. Nothing is computed.
+Philly-like jobs arrive, run on simulated servers, are preempted, fail, are cancelled. Services, rounds and reports are
+the product's, so every page shows what it would after a real week. No training is computed.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,13 @@ from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.operations.failures import OWN, FailureClass
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.engine import Engine
-from scheduler.live.rounds.live_round import round_run
-from scheduler.management.virtual_doors import VirtualBell, virtual_ports
+from scheduler.live.rounds.run_round import round_run
+from scheduler.management.virtual_ports import VirtualBell, virtual_ports
 from scheduler.models import Job
 from scheduler.notify import use_bell
-from scheduler.services.jobs.actions import job_cancel, job_submit
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.experiments import experiment_submit
+from scheduler.services.jobs.submit import job_submit
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.philly import philly_like
 
@@ -30,19 +31,19 @@ SERVERS, GPUS_A_SERVER = 4, 8
 CPUS_A_SERVER, MEMORY_BYTES_A_SERVER = 64, 512 * 2**30
 GPUS = SERVERS * GPUS_A_SERVER
 WEEK = timedelta(days=7)
-# Beats of the rounds in between; what happens asks for rounds of its own.
+# Longest time between rounds; events ask for rounds of their own.
 MOST_STEP_S = 1_800.0
-# After so long every server reports, else only those of which there is news.
+# After so long every server reports, before only servers with news.
 HEARTBEAT_S = 300.0
 SETTLE_S = 2.0
 SETTLE_TURNS = 6
 # One job in so many is cancelled by its owner, so long after its submission.
 CANCELLED_ONE_IN, CANCELLED_AFTER_S = 25, 5_400.0
-# The heat map of the last half hour has a place for every 20 s: more often all servers report then.
+# The heat map of the last half hour has a cell for every 20 s, so all servers report more often then.
 FINE_S, FINE_STEP_S = 1_900.0, 15.0
-# A search over learning rates that somebody begins so long before the end, to have ended by then.
+# A search over learning rates starts so long before the end, to have ended by then.
 SEARCH_BEFORE_END_S, SEARCH_STEPS, SEARCH_STEPS_PER_S = 40 * 3_600.0, 60_000, 2.4
-# Of these jobs those are taken that come in seven days from here on: it ends on a working day, with jobs that wait.
+# The first 2.4 days of the workload are skipped, so that the week ends on a working day with waiting jobs.
 NUM_JOBS, LOAD, SHORT_SHARE, SEED, SKIPPED_S = 520, 1.15, 0.4, 12, 2.4 * 86_400
 
 # Name of a training and its steps a second on one GPU.
@@ -68,14 +69,14 @@ LINES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """A queue and its users, by whom jobs are submitted in turn."""
+    """A queue and its users, who submit jobs in turn."""
 
     queue: str
     users: tuple[str, ...]
 
 
 def spec_of(job: SimJob, *, number: int, queue: str) -> dict[str, Any]:
-    """Return the spec of a job of the week, as its owner would write it; what is simulated stands in ``env``."""
+    """Return the spec of a job of the week; ``env`` holds what the simulated server acts out."""
     name, rate = MODELS[int(chance(f"model {number}") * len(MODELS))]
     rate = round(rate * (0.8 + 0.4 * chance(f"rate {number}")), 3)
     steps = max(1, round(job.run_s * rate))
@@ -103,7 +104,7 @@ def spec_of(job: SimJob, *, number: int, queue: str) -> dict[str, Any]:
 
 
 def search_of(*, queue: str) -> dict[str, Any]:
-    """Return a search as its owner would ask for it; which learning rate is good is up to the simulated servers."""
+    """Return the request of a search; the simulated servers decide which learning rate is good."""
     return {
         "job": {
             "apiVersion": "v1",
@@ -133,7 +134,7 @@ class Week:
     """The cluster on its virtual clock."""
 
     def __init__(self, *, until: datetime, tells: Callable[[str], None]) -> None:
-        """Begin a week before ``until``; ``tells`` hears how far it is."""
+        """Begin a week before ``until``; ``tells`` gets lines about the progress."""
         self.ports, self.clock, self._transport = virtual_ports(until - WEEK)
         self._tells = tells
         self._bell = VirtualBell()
@@ -143,7 +144,7 @@ class Week:
         self._has_search = False
 
     def add_server(self, config: AgentConfig, says: Callable[[str, str], int]) -> None:
-        """Let a registered server join."""
+        """Add a registered server."""
         self.servers.append(SimulatedServer(config, self._transport, self.clock, says=says))
 
     def live(self, teams: tuple[Team, ...], *, until: Callable[[], datetime]) -> None:
@@ -203,7 +204,7 @@ class Week:
                 job_cancel(actor=job.owner, job=job, at=self.clock.now())
 
     def _settle(self) -> None:
-        """Let seconds pass until nobody asks for a round or starts any more: who makes room leaves first."""
+        """Let seconds pass until no round is asked for and no job starts: preempted jobs must leave first."""
         self._round("beat")
         for _ in range(SETTLE_TURNS):
             if not self._hear():

@@ -1,21 +1,18 @@
 """Data, constraints and indexes. No rule lives here; services write, selectors read."""
 
+from scheduler.models.account import ApiToken, Identity
 from scheduler.models.cluster import Cluster
-from scheduler.models.event import Event, IdempotencyKey, Sample
+from scheduler.models.event import Event, IdempotencyKey, Sample, UsageHour
 from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
-from scheduler.models.identity import Identity
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Measurement, Profile
 from scheduler.models.queue import Membership, Queue
-from scheduler.models.round import Round
+from scheduler.models.round import Round, Trial
 from scheduler.models.saved import SavedView, SpecTemplate
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
 from scheduler.models.server import Gpu, Server
 from scheduler.models.shadow import Shadow, ShadowRound, ShadowScore
-from scheduler.models.token import ApiToken
-from scheduler.models.trial import Trial
-from scheduler.models.usage import UsageHour
 from scheduler.models.webhook import Delivery, MailChoice, Webhook
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The one row that is the whole cluster: epoch, round counter, settings of the scheduler."""
+"""The one row of the cluster: epoch, round counter, settings of the scheduler."""
 
 from django.db import models
 from django.db.models import Q
@@ -27,7 +27,7 @@ class Cluster(models.Model):
     introspection_options = models.JSONField(default=dict, blank=True)  # {name: {option: value}}
     paused = models.BooleanField(default=False)
     smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
-    # How sure the next times of starts are to be: the share that may be late, moved by what becomes of them.
+    # Share of start estimates that may be late; adjusted by past errors.
     late_level = models.FloatField(default=LATE_FRAC)
     # Version of the settings, for ETag and If-Match.
     settings_version = models.PositiveBigIntegerField(default=1)

@@ -1,4 +1,4 @@
-"""What happened (append-only), what was measured, and answers kept for repeated requests."""
+"""Events (append-only), measured samples, hourly GPU use, and answers kept for repeated requests."""
 
 import structlog
 from django.conf import settings
@@ -7,12 +7,12 @@ from django.db.models import Q
 
 
 def present_request_id() -> str:
-    """Return the id of the request that is being answered; empty for what the scheduler or an agent does."""
+    """Return the id of the present request; empty in the scheduler and for agents."""
     return str(structlog.contextvars.get_contextvars().get("request_id", ""))
 
 
 class Event(models.Model):
-    """One thing that happened. Never changed or deleted."""
+    """An event of a job, server, queue or the cluster. Never changed or deleted."""
 
     at = models.DateTimeField()
     kind = models.CharField(max_length=40)  # job_state, job_progress, server_state, quota, policy, report_rejected, ...
@@ -55,9 +55,9 @@ class SampleScope(models.TextChoices):
 
 
 class Sample(models.Model):
-    """Measured values of one thing over ``resolution_s`` seconds from ``at``. Rolled up with age; sums are kept.
+    """Measured values of the cluster, a queue, server or job over ``resolution_s`` seconds from ``at``.
 
-    Values by scope (missing key = not measured):
+    Rolled up with age; sums are kept. Values by scope (missing key = not measured):
         cluster: busy_gpus, used_gpus, allocated_gpus, num_gpus, broken_gpus, waiting_jobs, running_jobs
         queue: held_gpus, quota_gpus, waiting_jobs, running_jobs
         server: cpu_frac, memory_bytes, gpu_frac (list, one per device)
@@ -65,7 +65,7 @@ class Sample(models.Model):
     """
 
     scope = models.CharField(max_length=8, choices=SampleScope.choices)
-    scope_id = models.CharField(max_length=26)  # primary key of the thing as text; "1" for the cluster
+    scope_id = models.CharField(max_length=26)  # primary key as text; "1" for the cluster
     at = models.DateTimeField()
     resolution_s = models.PositiveIntegerField(default=1)
     values = models.JSONField()
@@ -79,6 +79,22 @@ class Sample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.scope_id} {self.at}"
+
+
+class UsageHour(models.Model):
+    """How busy the GPUs were that one user's jobs in one queue held in one hour (UTC); leases count the allocation."""
+
+    hour = models.DateTimeField()
+    queue = models.ForeignKey("scheduler.Queue", on_delete=models.CASCADE, related_name="usage_hours")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="usage_hours")
+    measured_gpu_s = models.FloatField(default=0.0)  # GPU-seconds of which the utilization is known
+    busy_gpu_s = models.FloatField(default=0.0)  # the same, each times its utilization
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["hour", "queue", "user"], name="usage_hour_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.queue} at {self.hour}"
 
 
 class IdempotencyKey(models.Model):

@@ -1,4 +1,4 @@
-"""Searches over configurations of one job, run together."""
+"""Experiments: searches over configurations of one job, run together."""
 
 from django.conf import settings
 from django.db import models
@@ -48,7 +48,7 @@ class Experiment(models.Model):
 
 
 class Configuration(models.Model):
-    """One configuration of an experiment, and how it fares."""
+    """One configuration of an experiment, with its loss curve and rating."""
 
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="configurations")
     number = models.PositiveIntegerField()  # 1, 2, 3 ... in the order of submission

@@ -1,4 +1,4 @@
-"""The processes of one attempt that train together, one a GPU, on one server or on many."""
+"""The processes of one attempt that train together, one per GPU, on one or more servers."""
 
 from django.db import models
 from django.db.models import Q
@@ -7,14 +7,14 @@ from scheduler.models.job import CAUSES, FAILURES, Attempt
 
 
 class Gang(models.Model):
-    """What the processes of an attempt share, and how many of them there are to be."""
+    """What the processes of an attempt share: the leader's address and the version of the membership."""
 
     attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, primary_key=True, related_name="gang")
     # Where the leader listens, as the other servers reach it.
     address = models.CharField(max_length=253)
     port = models.PositiveIntegerField()
     secret = models.CharField(max_length=32)  # known to its members alone
-    # Of the membership: raised with every change of the share; and the newest that the leader is done with.
+    # Version of the membership, raised with every change of the share; and the newest the leader switched to.
     version = models.PositiveIntegerField(default=0)
     done_version = models.PositiveIntegerField(null=True)
 
@@ -23,7 +23,7 @@ class Gang(models.Model):
 
 
 class GangMember(models.Model):
-    """One process of a gang: an attempt of its own to the agent that runs it."""
+    """One process of a gang; its agent treats it as an attempt of its own."""
 
     # ULID, as an attempt's; that of the leader is the attempt's own.
     id = models.CharField(primary_key=True, max_length=26)

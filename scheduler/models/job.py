@@ -19,7 +19,7 @@ WAITS = sorted(state.value for state in WAITING)
 
 
 class Job(models.Model):
-    """One training job as its owner submitted it, and where it stands."""
+    """One training job as its owner submitted it, and its present state."""
 
     id = models.CharField(primary_key=True, max_length=26)  # ULID
     number = models.PositiveBigIntegerField(unique=True)  # shown as J-<number>; row id in the core
@@ -71,7 +71,7 @@ class Job(models.Model):
     loss = models.FloatField(null=True)
     steps_per_s = models.FloatField(null=True)
     progress_at = models.DateTimeField(null=True)
-    # Since when its GPUs do nothing; set when that is told. Stays with a job that is suspended or cancelled for it.
+    # Since when its GPUs are idle; set with the event. Kept by a job that is suspended or cancelled for it.
     idle_since = models.DateTimeField(null=True)
     # "Latest" checkpoint: moves only by an accepted report of the live attempt (fencing).
     checkpoint_attempt = models.ForeignKey(
@@ -110,7 +110,7 @@ class Job(models.Model):
             models.Index(fields=["name", "number"], name="job_by_name"),
             models.Index(fields=["submitted_at", "number"], name="job_by_submission"),
             models.Index(fields=["state_changed_at", "number"], name="job_by_change"),
-            # jobs whose GPUs do nothing
+            # jobs with idle GPUs
             models.Index(fields=["number"], condition=Q(idle_since__isnull=False), name="job_idle"),
             # JCT and wait over the last day
             models.Index(fields=["ended_at", "number"], name="job_by_end"),
@@ -123,7 +123,7 @@ class Job(models.Model):
 class AttemptState(models.TextChoices):
     LAUNCHING = "launching", "launching"  # leases are open, the agent has not reported it
     RUNNING = "running", "running"  # the agent reported its process
-    PARKED = "parked", "parked"  # off its GPUs, waits for its turn; its leases are for memory alone
+    PARKED = "parked", "parked"  # off its GPUs until its next turn; its leases are for memory alone
     STOPPING = "stopping", "stopping"  # asked to checkpoint and end
     ENDED = "ended", "ended"  # its leases are closed
 
@@ -150,7 +150,9 @@ class Attempt(models.Model):
     # What the agent is asked for: run | park | preempt | suspend | cancel. The last three are never taken back.
     wanted = models.CharField(max_length=10, default="run")
     stop_requested_at = models.DateTimeField(null=True)
-    resume_attempt_id = models.CharField(max_length=26, default="", blank=True)  # whose checkpoint it starts from
+    resume_attempt_id = models.CharField(
+        max_length=26, default="", blank=True
+    )  # attempt of the checkpoint it starts from
     resume_name = models.CharField(max_length=80, default="", blank=True)
     resume_step = models.PositiveBigIntegerField(null=True)
     created_at = models.DateTimeField()
@@ -203,7 +205,7 @@ class Attempt(models.Model):
 class Lease(models.Model):
     """What a round gave one attempt on one server: GPUs, cores, bytes. Open until ``closed_at``.
 
-    A parked attempt holds bytes alone; when it goes on it gets another lease.
+    A parked attempt holds memory alone; when it continues it gets another lease.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="leases")

@@ -1,6 +1,30 @@
-"""Measured speed of a kind of job: how it reacts to cores, memory and GPU count."""
+"""Measured speed of jobs by cores, memory and GPU count."""
+
+from typing import TypedDict
 
 from django.db import models
+
+
+class ProfileEvidence(TypedDict, total=False):
+    """``Profile.evidence``: what the newest measurement saw; empty before the first one."""
+
+    num_gpus: int
+    server: str  # its name
+    share_cpus: float  # the GPU-proportional share of that server
+    share_memory_bytes: float
+    peak_memory_bytes: int  # of all attempts
+    has_ended: bool  # whether an attempt completed, so that the peak is known
+    # As told by the agent, see ``agents.protocol.profile.Measured``:
+    free_cores: int
+    took_s: float
+    error: float
+    model_bytes: int
+    largest_tensor_bytes: int
+    dataset_bytes: float
+    read_bytes_per_step: float
+    disk_bytes_per_s: float
+    memory_bytes_per_s: float
+    cache_bytes: int
 
 
 class Profile(models.Model):
@@ -20,8 +44,8 @@ class Profile(models.Model):
     cost_s = models.FloatField(default=0.0)  # seconds of a server that all its measurements took
     # What the matrix was made of: [[cores per GPU, steps a second], ...], and what else was measured.
     rates = models.JSONField(default=list)
-    evidence = models.JSONField(default=dict)
-    # Rates of jobs at work: [[gpus, servers, cores per GPU, steps a second, attempts], ...]
+    evidence = models.JSONField(default=dict)  # ProfileEvidence
+    # Rates of running jobs: [[gpus, servers, cores per GPU, steps a second, attempts], ...]
     live_rates = models.JSONField(default=list)
     measured_cpus = models.PositiveIntegerField(default=0)  # most cores of a job at which it was measured
     measure_again = models.BooleanField(default=False)  # an admin asked for it
@@ -31,7 +55,7 @@ class Profile(models.Model):
 
 
 class Measurement(models.Model):
-    """An attempt that is measured while it trains."""
+    """The measurement of one attempt while it trains."""
 
     attempt = models.OneToOneField("scheduler.Attempt", on_delete=models.CASCADE, related_name="measurement")
     profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="measurements")

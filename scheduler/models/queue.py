@@ -1,4 +1,4 @@
-"""Queues (virtual clusters of teams) and who may do what in them."""
+"""Queues (virtual clusters of teams) and the roles of users in them."""
 
 from django.conf import settings
 from django.core.validators import MinValueValidator
@@ -23,7 +23,7 @@ class Queue(models.Model):
     # Of each user in this queue itself; null: no limit.
     user_max_gpus = models.PositiveIntegerField(null=True)  # held at once
     user_max_queued = models.PositiveIntegerField(null=True)  # queued jobs; more are refused
-    # A job that holds GPUs for so long without using them is told of; null: never. What follows a grace later.
+    # Idle GPUs for so long are reported; null: never. The action follows after a grace time.
     idle_after_s = models.PositiveIntegerField(null=True, default=3600)
     idle_action = models.CharField(max_length=10, choices=IDLE_ACTIONS, default=IdleAction.TELL)
     # Colour slot 1 to 8, given at creation and kept for ever (visual language).
@@ -52,11 +52,13 @@ class Role(models.TextChoices):
     """Role in a queue; it holds in the whole subtree below. Admins are superusers and need none."""
 
     VIEWER = "viewer", "viewer"  # sees jobs
-    MEMBER = "member", "member"  # and submits, and cancels the own ones
-    LEAD = "lead", "lead"  # and cancels everyone's, sets limits, manages members
+    MEMBER = "member", "member"  # and submits, and cancels own jobs
+    LEAD = "lead", "lead"  # and cancels all jobs, sets limits, manages members
 
 
 class Membership(models.Model):
+    """The role of one user in one queue and all queues below it."""
+
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10, choices=Role.choices)

@@ -1,11 +1,11 @@
-"""What users keep to begin from: parts of specs by queue, views of the job list by user."""
+"""Spec templates of queues, and saved views of the job list of users."""
 
 from django.conf import settings
 from django.db import models
 
 
 class SpecTemplate(models.Model):
-    """Part of a spec that the members of a queue begin from."""
+    """Part of a spec from which members of a queue start."""
 
     queue = models.ForeignKey("scheduler.Queue", on_delete=models.CASCADE, related_name="templates")
     name = models.CharField(max_length=80)
@@ -22,7 +22,7 @@ class SpecTemplate(models.Model):
 
 
 class SavedView(models.Model):
-    """Filters of the job list that a user gave a name."""
+    """Named filters of the job list of one user."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=60)

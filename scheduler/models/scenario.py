@@ -1,4 +1,4 @@
-"""What-if: scenarios, their runs, the trace files they start from; and estimates of when jobs start."""
+"""What-if scenarios, their runs and trace files; and estimates of when jobs start."""
 
 from django.conf import settings
 from django.db import models
@@ -10,7 +10,7 @@ class ScenarioState(models.TextChoices):
     RUNNING = "running", "running"  # its starting point is kept, its runs are being made
     COMPLETED = "completed", "completed"  # every run has a result
     FAILED = "failed", "failed"  # its starting point, or a run, could not be used; ``error`` says why
-    CANCELLED = "cancelled", "cancelled"  # somebody stopped it
+    CANCELLED = "cancelled", "cancelled"  # a user stopped it
 
 
 class RunState(models.TextChoices):
@@ -21,7 +21,7 @@ class RunState(models.TextChoices):
     CANCELLED = "cancelled", "cancelled"  # its scenario was stopped
 
 
-# Place in the list of variants of a run that is none of them: a past window under the settings that held then.
+# ``ScenarioRun.variant`` of the past window as it happened, which is none of the variants.
 AS_IT_WAS = 32_767
 
 SCENARIO_OPEN = [ScenarioState.QUEUED, ScenarioState.RUNNING]
@@ -29,7 +29,7 @@ RUN_OPEN = [RunState.QUEUED, RunState.RUNNING]
 
 
 class TraceFile(models.Model):
-    """A trace that somebody uploaded. Its owner and admins may use it; its bytes are in ``TRACES_DIR``."""
+    """An uploaded trace. Its owner and admins may use it; its bytes are in ``TRACES_DIR``."""
 
     id = models.CharField(primary_key=True, max_length=26)  # ULID
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="trace_files")
@@ -45,16 +45,16 @@ class TraceFile(models.Model):
 
 
 class Scenario(models.Model):
-    """A question: what would happen from here under each of these variants."""
+    """A what-if question: one starting point, replayed under each variant."""
 
     id = models.CharField(primary_key=True, max_length=26)  # ULID
     name = models.CharField(max_length=120)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="scenarios")
     created_at = models.DateTimeField()
     start = models.JSONField()  # {"kind": "live" | "past" | "trace" | "generator", ...}
-    # Whether it tells about the whole cluster: then it is for admins alone, whoever made it, or see ``for_queue``.
+    # Whether it shows the whole cluster: then it is for admins alone, unless ``for_queue`` is set.
     of_cluster = models.BooleanField()
-    # The queue of the lead who asks about the cluster; the runs keep nothing of single jobs of other queues then.
+    # The queue of a lead's question about the cluster; its runs keep no single jobs of other queues.
     for_queue = models.ForeignKey("scheduler.Queue", null=True, on_delete=models.CASCADE, related_name="scenarios")
     variants = models.JSONField()  # two to six, the first is what the others are compared with
     seeds = models.JSONField()
@@ -63,7 +63,7 @@ class Scenario(models.Model):
     error = models.CharField(max_length=500, default="", blank=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
-    # What every run starts from, gzipped JSON, written once by the worker; and what it says of itself.
+    # The starting point of every run, gzipped JSON, written once by the worker; and its description.
     base = models.BinaryField(null=True)
     about = models.JSONField(default=dict)  # text, happened (the past window as it was), warnings
     # The worker that reads its starting point, and when it last said so.
@@ -118,7 +118,7 @@ class ScenarioRun(models.Model):
             ),
         ]
         indexes = [
-            # what a worker takes next, and whose worker was killed
+            # what a worker takes next, and runs of killed workers
             models.Index(fields=["state", "id"], condition=Q(state__in=RUN_OPEN), name="scenario_run_open"),
         ]
 
@@ -127,28 +127,28 @@ class ScenarioRun(models.Model):
 
 
 class StartEstimate(models.Model):
-    """When one waiting job starts, as estimated after rounds; kept when it starts, to know how far it was off."""
+    """The estimated start of one waiting job, updated after rounds; kept after the start to know the error."""
 
     job = models.ForeignKey("scheduler.Job", on_delete=models.CASCADE, related_name="estimates")
     round_number = models.PositiveBigIntegerField()
     made_at = models.DateTimeField()
-    # Half, and nine in ten, of the futures start it by then; null where that many do not start it at all.
+    # Half, and nine in ten, of the simulated futures start it by then; null when fewer start it at all.
     p50_at = models.DateTimeField(null=True)
     simulated_p90_at = models.DateTimeField(null=True)
-    # What is said: the latter, stretched by how far earlier ones were off; null where that is beyond the futures.
+    # The p90 that is shown: the simulated one, calibrated by past errors; null beyond the futures.
     p90_at = models.DateTimeField(null=True)
-    reason = models.CharField(max_length=30, default="", blank=True)  # why nothing is known; empty when something is
+    reason = models.CharField(max_length=30, default="", blank=True)  # why there is no estimate; else empty
     futures = models.PositiveSmallIntegerField(default=0)
     starts_s = models.JSONField(default=list)  # seconds after ``made_at``, ascending; one a future that starts it
-    # The first estimate of this wait: what a person planned by.
+    # The first estimate of this wait.
     first_made_at = models.DateTimeField(null=True)
     first_p50_at = models.DateTimeField(null=True)
     first_simulated_p90_at = models.DateTimeField(null=True)
     first_p90_at = models.DateTimeField(null=True)
-    # Whether it started by the latter, from the moment on at which that is known; then it has moved the level.
+    # Whether it started by the first p90; null until known. Once known it has moved the late level.
     in_time = models.BooleanField(null=True)
     closed_at = models.DateTimeField(null=True)  # it waits no longer
-    started_at = models.DateTimeField(null=True)  # it was given its place; null when it left the line otherwise
+    started_at = models.DateTimeField(null=True)  # it was granted GPUs; null when it stopped waiting otherwise
     error_s = models.FloatField(null=True)  # start minus the first p50
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Servers, their GPUs, and the state of the conversation with their agents."""
+"""Servers, their GPUs, and the protocol state of their agents."""
 
 from django.db import models
 from django.db.models import Q
@@ -57,7 +57,7 @@ class Server(models.Model):
 
     @property
     def is_simulated(self) -> bool:
-        """Return whether its agent says that it has no machine, so that nothing on it is computed."""
+        """Return whether its agent reports to be simulated: nothing on it is computed."""
         return self.agent_version.startswith(SIMULATED)
 
 

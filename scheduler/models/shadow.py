@@ -1,4 +1,4 @@
-"""The shadow policy: a second configuration that plans every round and acts on none."""
+"""The shadow policy: a second configuration that plans every round without acting."""
 
 from django.conf import settings
 from django.db import models
@@ -6,7 +6,7 @@ from django.db.models import Q
 
 
 class Shadow(models.Model):
-    """Singleton (pk 1): the configuration, or none."""
+    """Singleton (pk 1): the shadow configuration, or none."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     chosen = models.JSONField(default=dict, blank=True)  # fields of an arm of a what-if; empty: there is no shadow

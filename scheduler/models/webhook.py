@@ -1,4 +1,4 @@
-"""Who is told of what outside: webhooks, mails, and every delivery of either."""
+"""Webhooks, mail choices of users, and every delivery to either."""
 
 from django.conf import settings
 from django.db import models
@@ -6,9 +6,9 @@ from django.db.models import Q
 
 
 class Webhook(models.Model):
-    """An address that is told of the chosen events of one queue and those below it, or of the whole cluster.
+    """An address that gets the chosen events of one queue and those below it, or of the whole cluster.
 
-    Its secret is derived from ``nonce`` and the key of the installation: a copy of the database does not tell it.
+    Its secret is derived from ``nonce`` and the key of the installation: a copy of the database does not reveal it.
     """
 
     name = models.CharField(max_length=80)
@@ -19,7 +19,7 @@ class Webhook(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="webhooks")
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
-    first_event = models.PositiveBigIntegerField()  # it is told of events after this one
+    first_event = models.PositiveBigIntegerField()  # it gets events after this one
 
     class Meta:
         ordering = ["-id"]
@@ -29,7 +29,7 @@ class Webhook(models.Model):
 
 
 class MailChoice(models.Model):
-    """What one user wants to be told by mail of the own jobs."""
+    """Which events of the own jobs one user gets by mail."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_choice")
     notices = models.JSONField()  # as in Webhook
@@ -46,12 +46,12 @@ class DeliveryState(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """One message to one receiver, and what became of it."""
+    """One message to one receiver, with its result."""
 
     webhook = models.ForeignKey(Webhook, null=True, on_delete=models.CASCADE, related_name="deliveries")
     mail = models.ForeignKey(MailChoice, null=True, on_delete=models.CASCADE, related_name="deliveries")
     event = models.ForeignKey("scheduler.Event", null=True, on_delete=models.CASCADE, related_name="deliveries")
-    notice = models.CharField(max_length=24)  # name of what it tells; "test" has no event
+    notice = models.CharField(max_length=24)  # name of the notice; "test" has no event
     body = models.TextField()  # JSON as it is sent
     state = models.CharField(max_length=10, choices=DeliveryState.choices, default=DeliveryState.WAITING)
     tries = models.PositiveSmallIntegerField(default=0)

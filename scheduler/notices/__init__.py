@@ -1,1 +1,1 @@
-"""Tells the outside what happened: webhooks and mails."""
+"""Sends events to webhooks and by mail."""

@@ -1,8 +1,8 @@
-"""Makes deliveries out of events: each event that somebody wants to be told of becomes one row a receiver.
+"""Creates one delivery per event and receiver that chose it.
 
-Events are written in the transaction of what they tell, so nothing is told that did not happen. Their numbers may
-become visible out of order; so the newest are looked at again until they are older than any transaction lasts, and the
-database refuses a second delivery of one event to one receiver.
+Events are written in the transaction of the change they describe, so only what happened is sent. Their ids may become
+visible out of order: the newest events are read again until they are older than any transaction lasts, and a constraint
+refuses a second delivery of one event to one receiver.
 """
 
 from collections.abc import Iterable
@@ -13,22 +13,22 @@ from scheduler.selectors.accounts.notices import KINDS, notice_body, notice_of
 
 SETTLED_AFTER = timedelta(seconds=30)
 MOST_EVENTS = 2_000  # of one look
-NEWS_FOR = timedelta(days=1)  # who was away for longer is not told: it is no news any more
+NEWS_FOR = timedelta(days=1)  # older events are not sent any more
 Receiver = Webhook | MailChoice
 
 
-class Outbox:
-    """Remembers up to which event all is told. One thread calls ``look``; a second one elsewhere does no harm."""
+class DeliveryOutbox:
+    """Remembers up to which event deliveries exist. One thread calls ``look``; a second process does no harm."""
 
     def __init__(self) -> None:
         self._settled: int | None = None
         self._told: set[int] = set()
 
     def look(self, at: datetime) -> int:
-        """Make the deliveries of new events; return how many events were new."""
+        """Create the deliveries of new events; return how many events were new."""
         receivers = _receivers()
         if not receivers:
-            # Nobody listens: whoever does later is told of what comes after.
+            # No receivers: later ones get only later events.
             self._settled, self._told = None, set()
             return 0
         if self._settled is None:
@@ -47,7 +47,7 @@ class Outbox:
         return len(fresh)
 
     def _settle(self, events: list[Event], at: datetime) -> None:
-        """Move on past what no transaction can still come before."""
+        """Advance past events that no open transaction can still precede."""
         for event in events:
             if at - event.at < SETTLED_AFTER and len(events) < MOST_EVENTS:
                 break
@@ -62,7 +62,7 @@ def _receivers() -> list[Receiver]:
 
 
 def _told_before(receivers: list[Receiver]) -> int:
-    """Return the event after which a process that starts anew looks: the deliveries tell up to where another was."""
+    """Return the event after which a restarted process looks, by the newest deliveries."""
     first = min(receiver.first_event for receiver in receivers)
     newest = Delivery.objects.exclude(event=None).order_by("-event_id").values_list("event_id", "event__at").first()
     if newest is None:
@@ -94,7 +94,7 @@ def _deliveries(event: Event, receivers: Iterable[Receiver], at: datetime) -> li
 
 
 def _concerns(receiver: Receiver, event: Event) -> bool:
-    """Return whether an event is the receiver's to know: of its queue or below it, or of the own job."""
+    """Return whether the receiver may get an event: of its queue or below, or of the user's own job."""
     if isinstance(receiver, MailChoice):
         return event.job is not None and event.job.owner_id == receiver.user_id
     if receiver.queue_id is None:

@@ -1,7 +1,7 @@
-"""Sends what is due: signs it, posts it or mails it, and keeps what became of it.
+"""Sends due deliveries: signs and posts or mails them, and records the result.
 
-A message is sent at least once: whoever receives it tells repeats apart by ``X-Delivery``. What fails is tried again
-after 10 s, then after six times as long each time, and given up after a day and a half.
+A message is sent at least once; receivers recognise repeats by ``X-Delivery``. A failed one is tried again after 10 s,
+then after six times as long each time, and given up after a day and a half.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from django.db.models import F
 
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
-from scheduler.notices.door import Network, Refused, post, target_of
+from scheduler.notices.safe_http import AddressRefused, Network, check_address, post
 from scheduler.services.accounts.webhooks import webhook_secret
 
 log = logging.getLogger(__name__)
@@ -35,32 +35,32 @@ SAID = {
 }
 KEPT = timedelta(days=30)
 ROWS_A_DELETE = 500
-# A try that was begun and never ended, because its process was killed, is repeated after so long.
+# A try that never ended, because its process was killed, is repeated after so long.
 BEGUN_FOR = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """How one try ended. ``problem`` is empty when the other side took the message."""
+class DeliveryTry:
+    """The result of one try; ``problem`` is empty when the receiver accepted the message."""
 
     problem: str = ""
     status: int | None = None
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """Return the value of ``X-Signature-256``: over the time and the body, so that neither can be exchanged."""
+    """Return the value of ``X-Signature-256`` over time and body, so that neither can be changed."""
     made = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
     return f"sha256={made.hexdigest()}"
 
 
 def due(at: datetime) -> list[Delivery]:
-    """Return the oldest deliveries whose time has come."""
+    """Return the oldest due deliveries."""
     rows = Delivery.objects.filter(next_at__lte=at).order_by("next_at", "pk")
     return list(rows.select_related("webhook__queue", "mail__user")[:500])
 
 
 def deliver(delivery: Delivery, *, at: datetime) -> bool:
-    """Try one delivery, unless another process is about it; return whether the other side took it."""
+    """Try one delivery, unless another process does; return whether the receiver accepted it."""
     begun = Delivery.objects.filter(pk=delivery.pk, next_at=delivery.next_at)
     if begun.update(next_at=at + BEGUN_FOR, tries=F("tries") + 1) != 1:
         return False
@@ -70,7 +70,7 @@ def deliver(delivery: Delivery, *, at: datetime) -> bool:
     return not tried.problem
 
 
-def _post(delivery: Delivery, at: datetime) -> Tried:
+def _post(delivery: Delivery, at: datetime) -> DeliveryTry:
     webhook, body = delivery.webhook, delivery.body.encode()
     assert webhook is not None
     timestamp = str(int(at.timestamp()))
@@ -83,13 +83,13 @@ def _post(delivery: Delivery, at: datetime) -> Tried:
     }
     networks: Sequence[Network] = settings.WEBHOOK_NETWORKS
     try:
-        status = post(target_of(webhook.url, allowed=networks), body, headers)
-    except Refused as error:
-        return Tried(problem=str(error)[:200])
-    return Tried(status=status, problem="" if 200 <= status < 300 else f"It answered {status}.")
+        status = post(check_address(webhook.url, allowed=networks), body, headers)
+    except AddressRefused as error:
+        return DeliveryTry(problem=str(error)[:200])
+    return DeliveryTry(status=status, problem="" if 200 <= status < 300 else f"It answered {status}.")
 
 
-def _mail(delivery: Delivery) -> Tried:
+def _mail(delivery: Delivery) -> DeliveryTry:
     assert delivery.mail is not None
     body = json.loads(delivery.body)
     job = body["job"]
@@ -100,15 +100,15 @@ def _mail(delivery: Delivery) -> Tried:
     try:
         send_mail(" ".join(subject.split()), "\n".join(lines), None, [delivery.mail.user.email])
     except (OSError, smtplib.SMTPException) as error:
-        return Tried(problem=f"The mail server did not take it: {type(error).__name__}.")
-    return Tried()
+        return DeliveryTry(problem=f"The mail server did not take it: {type(error).__name__}.")
+    return DeliveryTry()
 
 
-def _keep(delivery: Delivery, tried: Tried, *, at: datetime, took_s: float) -> None:
+def _keep(delivery: Delivery, tried: DeliveryTry, *, at: datetime, took_s: float) -> None:
     tries = delivery.tries + 1
     again = tried.problem and tries <= len(RETRY_AFTER_S)
     state = DeliveryState.WAITING if again else DeliveryState.FAILED if tried.problem else DeliveryState.DELIVERED
-    # Revoked meanwhile: it stays as that left it.
+    # A delivery revoked meanwhile stays revoked.
     Delivery.objects.filter(pk=delivery.pk, state=DeliveryState.WAITING).update(
         state=state,
         next_at=at + timedelta(seconds=RETRY_AFTER_S[tries - 1]) if again else None,

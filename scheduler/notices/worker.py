@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from django.db import connections
 
 from scheduler.models import Delivery
-from scheduler.notices.outbox import Outbox
+from scheduler.notices.outbox import DeliveryOutbox
 from scheduler.notices.sender import deliver, due, forget_old
 from scheduler.ports import Ports, live_ports
 from scheduler.worker_step import RepeatingThreads, WorkerStep
@@ -17,24 +17,24 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.5
 FORGET_EVERY_S = 60.0
 SENDERS = 4
-MOST_AT_ONCE = 20  # messages to one receiver before others have their turn
+MOST_AT_ONCE = 20  # messages to one receiver before the next receiver
 
 
 class Notices:
-    """One look at a time: new events become deliveries, due deliveries are given to the senders.
+    """Turns new events into deliveries and gives due deliveries to the senders.
 
-    Each receiver is served by one sender at a time, so that one that does not answer keeps nobody else waiting.
+    Each receiver is served by one sender at a time, so that a receiver that does not answer delays no other.
     """
 
     def __init__(self, ports: Ports, senders: ThreadPoolExecutor) -> None:
         self._ports = ports
         self._senders = senders
-        self._outbox = Outbox()
+        self._outbox = DeliveryOutbox()
         self._busy: dict[tuple[int | None, int | None], Future[None]] = {}
         self._forgot_s = 0.0
 
     def tick(self) -> None:
-        """Look once."""
+        """Look for new events and due deliveries once."""
         at, now_s = self._ports.clock.now(), self._ports.clock.mono_s()
         self._outbox.look(at)
         if now_s - self._forgot_s >= FORGET_EVERY_S:
@@ -49,7 +49,7 @@ class Notices:
                 self._busy[key] = self._senders.submit(self._send, deliveries[:MOST_AT_ONCE])
 
     def _send(self, deliveries: list[Delivery]) -> None:
-        """Send until one fails: the others of this receiver would fail as well, and wait for the next look."""
+        """Send until one fails; the rest for this receiver waits for the next look."""
         try:
             for delivery in deliveries:
                 if not deliver(delivery, at=self._ports.clock.now()):
@@ -61,7 +61,7 @@ class Notices:
 
 
 class NoticesStep(WorkerStep):
-    """Starts outbox and senders with the worker of the queue ``notices``; what is being sent is sent to its end."""
+    """Starts outbox and senders with the worker of the queue ``notices``; messages being sent are finished."""
 
     queue = "notices"
 

@@ -1,4 +1,4 @@
-"""Events of things other than jobs: queues, servers, settings, members, tokens. Append-only."""
+"""Records events of queues, servers, settings, members and tokens; those of jobs are in ``jobs/state.py``."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,7 +23,7 @@ def event_record(
     old_state: str = "",
     new_state: str = "",
 ) -> Event:
-    """Record that ``actor`` did something; ``data`` holds what was before and after."""
+    """Record an action of ``actor``; ``data`` holds the values before and after."""
     return Event.objects.create(
         at=at,
         kind=kind,

@@ -1,6 +1,7 @@
-"""Repeated requests: the same key gives the first answer again, and the effect happens once.
+"""Idempotency keys: a repeated request gets the first answer again, and its effect happens once.
 
-The answer is stored in the transaction of the effect; the unique constraint, not a look before, decides a race.
+The answer is stored in the transaction of the effect; the unique constraint decides a race. Held right by
+``tests/integration/services/test_idempotency.py``.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ class KeyReused(Conflict):
 
 
 class Answer(NamedTuple):
-    """An answer to a POST, given now or kept from before.
+    """An answer to a POST, new or kept.
 
     Attributes:
         status: HTTP status.
@@ -41,7 +42,7 @@ Make = Callable[[], tuple[int, Any, str]]
 
 
 class _Raced(Exception):
-    """Another request with the key was committed first; what this one did is undone."""
+    """Another request with the key was committed first; this one is rolled back."""
 
 
 def idempotent(*, user: User, route: str, key: str, body_hash: str, at: datetime, make: Make) -> Answer:
@@ -50,12 +51,12 @@ def idempotent(*, user: User, route: str, key: str, body_hash: str, at: datetime
     Args:
         route: Name of the operation, at most 80 characters.
         key: What the client chose, at most 200 characters.
-        body_hash: Hash of the request's body; the same key with another one is a mistake of the client.
-        make: Does the work and returns (status, JSON body, location). What it raises is not kept.
+        body_hash: Hash of the request's body; a key may not be used for two bodies.
+        make: Does the work and returns (status, JSON body, location). Errors are not kept.
 
     Raises:
         KeyReused: The key belongs to another body.
-        Conflict: The first request ended in another way between two looks; the client tries again.
+        Conflict: The first request was rolled back meanwhile; the client tries again.
     """
     try:
         return _first_or_kept(user, route, key, body_hash, at, make)

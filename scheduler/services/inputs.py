@@ -1,4 +1,4 @@
-"""Fields of the small inputs (a name, a reason, a number): checked at the door, one entry per bad field."""
+"""Checks single input fields (a name, a reason, a number) at the boundary, with one entry per bad field."""
 
 import re
 
@@ -45,7 +45,7 @@ class Problems:
         return text
 
     def reason(self, value: str) -> str:
-        """Return why somebody did it; kept in the event."""
+        """Return the reason a user gave; it is kept in the event."""
         return self.text("reason", value, least=REASON_CHARS[0], most=REASON_CHARS[1])
 
     def number(self, field: str, value: float, *, low: float, high: float, label: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Different values for many rows, with one prepared statement for each set of columns."""
+"""Updates many rows with different values, by one prepared statement for each set of columns."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from django.db import connection
 from django.db.models import Model
 
 # Any: a key, or a value of whatever type its column has.
-Change = tuple[Any, Mapping[str, Any]]
+RowChange = tuple[Any, Mapping[str, Any]]
 
 
-def rows_update(model: type[Model], changes: Iterable[Change]) -> None:
-    """Set columns of rows, each given by its primary key; members of an enum are to be given as their values.
+def rows_update(model: type[Model], changes: Iterable[RowChange]) -> None:
+    """Set columns of rows, each given by its primary key; give enum members as their values.
 
     Django's ``bulk_update`` builds a CASE for every column: measured at 25 s for seven columns of 10,000 jobs, this at
     about one. A call of ``update`` for each row builds as many statements.

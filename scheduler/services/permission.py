@@ -1,4 +1,4 @@
-"""Who may write: every service asks here first, and whoever is not named is refused."""
+"""Who may write: every service checks here first; what is not allowed is refused."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from scheduler.selectors.visibility import Actor, is_admin
 
 
 class Operator:
-    """Whoever runs a management command on the machine of the control plane; trusted like an admin.
+    """The person who runs a management command on the control plane's machine; trusted like an admin.
 
     A class of its own, not None: a request that somehow lost its user must never pass for the operator.
     """
@@ -20,7 +20,7 @@ Doer = Actor | Operator
 
 
 def actor_name(actor: Doer) -> str:
-    """Return how events name who did it."""
+    """Return the name of the actor as events keep it."""
     return actor.username
 
 

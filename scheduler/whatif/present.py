@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.observed.smoke import smoke_sized
-from scheduler.live.rounds.job_table import COLUMNS, table_of
-from scheduler.live.rounds.live_round import with_promotions
+from scheduler.live.rounds.job_row import COLUMNS, JobQueryRow
+from scheduler.live.rounds.job_table import table_of
+from scheduler.live.rounds.run_round import with_promotions
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job
 from scheduler.services.cluster.settings import cluster_row
@@ -54,7 +55,8 @@ class Present:
 
     def one(self, values: Values) -> JobTable:
         """Return one job as a round sees it."""
-        return table_of([smoke_sized(values)], {}, self.queue_rows, at=self.at)
+        # Values have the keys of JobQueryRow; a new job has None where the table does not look.
+        return table_of([smoke_sized(cast(JobQueryRow, values))], {}, self.queue_rows, at=self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

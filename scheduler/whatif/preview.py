@@ -21,7 +21,7 @@ from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, name
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
-from scheduler.services.jobs.check import Checked
+from scheduler.services.jobs.check import CheckedSpec
 from scheduler.services.jobs.profiles import profile_known
 from scheduler.whatif.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
 from scheduler.whatif.late_bounds import stretch_now
@@ -45,7 +45,7 @@ class _Asked:
     """The question: the cluster, and the job that would be its last row."""
 
     present: Present
-    checked: Checked
+    checked: CheckedSpec
     profile_pk: int | None
     names: Names
 
@@ -85,7 +85,7 @@ class _Asked:
         )
 
 
-def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> Row:
+def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: datetime) -> Row:
     """Return what the next round would do with a job, as plain JSON data.
 
     Args:

@@ -24,7 +24,7 @@ from scheduler.core.model.errors import PlanInvariantError, SpecInvalid
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.plan_round import plan_round
-from scheduler.live.rounds.handover import snapshot_unpack
+from scheduler.live.rounds.shadow_handover import snapshot_unpack
 from scheduler.models import Job, Round, Shadow, ShadowRound, ShadowScore
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row

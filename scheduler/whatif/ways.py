@@ -15,7 +15,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of, queues_submittable
-from scheduler.services.jobs.change import Change, spec_changed
+from scheduler.services.jobs.change import JobChange, spec_changed
 from scheduler.whatif.present import Present, asked_values, stored_values
 
 MOST_QUEUES = 4
@@ -29,7 +29,7 @@ class Option:
 
     key: str
     title: str
-    change: Change
+    change: JobChange
     one: JobTable
 
 
@@ -43,7 +43,7 @@ class Question:
     present: Present
     user: User
 
-    def options(self, key: str, changes: list[tuple[str, Change]]) -> list[Option]:
+    def options(self, key: str, changes: list[tuple[str, JobChange]]) -> list[Option]:
         """Return the changes that give a valid spec."""
         return [
             Option(key=key, title=title, change=change, one=one)
@@ -51,7 +51,7 @@ class Question:
             if (one := self._one(change)) is not None
         ]
 
-    def _one(self, change: Change) -> JobTable | None:
+    def _one(self, change: JobChange) -> JobTable | None:
         try:
             spec = spec_changed(self.spec, change)
         except SpecInvalid:
@@ -90,11 +90,11 @@ def families(question: Question) -> Iterator[list[Option]]:
         yield question.options("gpus", [(title.format(_gpus(n), resources.gpus), {"gpus": n}) for n in sizes])
 
 
-def _by_profile(spec: JobSpec) -> list[tuple[str, Change]]:
+def _by_profile(spec: JobSpec) -> list[tuple[str, JobChange]]:
     """Return ways not to insist on cores and memory."""
     cpus, memory = spec.resources.cpus, spec.resources.memory_bytes
     asked = spec.to_json()["resources"]
-    ways: list[tuple[str, Change]] = []
+    ways: list[tuple[str, JobChange]] = []
     if cpus is not None:
         ways.append((f"Let the scheduler choose its cores instead of {asked['cpus']}", {"cpus": "auto"}))
     if memory is not None:

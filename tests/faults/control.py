@@ -7,7 +7,7 @@ from random import Random
 from django.db import connection
 
 from scheduler.live.engine import Engine
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.ports import Ports
 from tests.faults.network import Network
 from tests.faults.virtual import HostClock, Trace, VirtualTime

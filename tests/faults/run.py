@@ -12,7 +12,7 @@ from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
-from scheduler.live.rounds import live_round as engine
+from scheduler.live.rounds import run_round as engine
 from scheduler.models import Cluster
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell

@@ -10,12 +10,12 @@ from agents.core.supervision import Supervision
 from agents.executor import Executor
 from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import EndCause
-from scheduler.live.attempts import attempt as attempts
-from scheduler.live.attempts import wants
-from scheduler.live.attempts.retry import Ending
-from scheduler.live.reports import report as reports
+from scheduler.live.attempts import close as closing
+from scheduler.live.attempts import start_stop, wants
+from scheduler.live.attempts.retry import AttemptEnd
+from scheduler.live.reports import apply_report as reports
 from scheduler.live.reports.intake import Taken
-from scheduler.live.rounds import apply
+from scheduler.live.rounds import apply_plan
 from scheduler.live.servers import lost
 from scheduler.models import Attempt, Job, Server
 from scheduler.models.job import AttemptState
@@ -46,27 +46,27 @@ def give_servers_up_too_soon(patch: Patch) -> None:
 
 def close_when_asking(patch: Patch) -> None:
     """Leases are closed when an attempt is asked to end, not when it has ended."""
-    ask = attempts.attempt_stop
+    ask = start_stop.attempt_stop
 
     def ask_and_close(*, attempt_id: str, at: Anything, **rest: Anything) -> list[str]:
         tell = ask(attempt_id=attempt_id, at=at, **rest)
         if tell:
-            ending = Ending(cause=EndCause.PREEMPTED)
-            attempts.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+            ending = AttemptEnd(cause=EndCause.PREEMPTED)
+            closing.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
         return tell
 
     patch.setattr(wants, "attempt_stop", ask_and_close)
-    patch.setattr(apply, "attempt_stop", ask_and_close)
+    patch.setattr(apply_plan, "attempt_stop", ask_and_close)
 
 
 def leave_leases_open(patch: Patch) -> None:
     """An end is recorded without closing the leases."""
 
-    def close(attempt: Attempt, *, end: Ending, at: Anything, lost_s: Anything) -> None:
+    def close(attempt: Attempt, *, end: AttemptEnd, at: Anything, lost_s: Anything) -> None:
         attempt.state, attempt.ended_at, attempt.end_cause = AttemptState.ENDED, at, end.cause
         attempt.save()
 
-    patch.setattr(attempts, "_close_rows", close)
+    patch.setattr(closing, "_close_rows", close)
 
 
 def believe_every_signature(patch: Patch) -> None:
@@ -81,32 +81,34 @@ def move_without_event(patch: Patch) -> None:
         Job.objects.filter(pk=job.pk).update(state=to, state_changed_at=at, wait_reason="", **(changes or {}))
 
     patch.setattr(
-        attempts, "job_transition", lambda **how: (write if how["reason"] == "granted" else job_transition)(**how)
+        start_stop, "job_transition", lambda **how: (write if how["reason"] == "granted" else job_transition)(**how)
     )
 
 
 def forget_the_job(patch: Patch) -> None:
     """A lost server's attempt is closed and its job stays where it was."""
-    move = attempts._move_job
+    move = closing._move_job
 
-    def move_some(attempt: Attempt, *, end: Ending, **rest: Anything) -> None:
+    def move_some(attempt: Attempt, *, end: AttemptEnd, **rest: Anything) -> None:
         if end.cause is not EndCause.SERVER_LOST:
             move(attempt, end=end, **rest)
 
-    patch.setattr(attempts, "_move_job", move_some)
+    patch.setattr(closing, "_move_job", move_some)
 
 
 def forget_the_generation_of_reports(patch: Patch) -> None:
     """What a report lacks is taken as ended, even if its agent cannot have heard of it yet."""
     apply_attempts = reports._attempts_apply
 
-    def apply_as_new(server: Server, taken: Taken, applied: reports.Applied, *, at: Anything) -> None:
+    def apply_as_new(server: Server, taken: Taken, applied: reports.AppliedReport, *, at: Anything) -> None:
         newest = replace(taken, stamp=replace(taken.stamp, generation=2**60))
         apply_attempts(server, newest, applied, at=at)
 
-    def close(server: Server, attempt: Attempt, attempt_id: str, applied: reports.Applied, *, at: Anything) -> None:
-        ending = Ending(cause=EndCause.LAUNCH_UNCONFIRMED)
-        attempts.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+    def close(
+        server: Server, attempt: Attempt, attempt_id: str, applied: reports.AppliedReport, *, at: Anything
+    ) -> None:
+        ending = AttemptEnd(cause=EndCause.LAUNCH_UNCONFIRMED)
+        closing.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
 
     patch.setattr(reports, "_attempts_apply", apply_as_new)
     patch.setattr(reports, "_attempt_is_missing", close)

@@ -10,7 +10,9 @@ from scheduler.models import Job, Queue, Server
 from scheduler.models.server import ServerState
 from scheduler.services.cluster.servers import server_drain, server_undrain
 from scheduler.services.cluster.settings import cluster_row, settings_change
-from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.submit import job_submit
 from tests.faults.control import Control, committed
 from tests.faults.virtual import START, Trace
 from tests.support.rows import factories

@@ -13,7 +13,7 @@ from frontend.pages.queues.sent import Sent
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.selectors.visibility import access_of, require_queue
 from scheduler.services.permission import require_admin
-from scheduler.services.queues.quotas import queue_create
+from scheduler.services.queues.create import queue_create
 
 TOP = "No other queue"
 

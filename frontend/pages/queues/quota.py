@@ -18,7 +18,8 @@ from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor
 from scheduler.services.queues.idle import queue_set_idle
-from scheduler.services.queues.quotas import Move, Quota, queue_change_quota, queue_limit_users
+from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 CHANGES_SHOWN = 10

@@ -26,7 +26,7 @@ from joserfc.errors import JoseError
 from clusterweb.config.oidc import Oidc
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import NotAllowed
-from scheduler.services.accounts.identities import Claims, identity_sign_in, strongest
+from scheduler.services.accounts.identities import IdTokenClaims, identity_sign_in, strongest
 
 log = logging.getLogger(__name__)
 
@@ -133,13 +133,13 @@ def _verified(request: HttpRequest, oidc: Oidc) -> Mapping[str, Any]:
     return found
 
 
-def _claims(oidc: Oidc, said: Mapping[str, Any]) -> Claims:
+def _claims(oidc: Oidc, said: Mapping[str, Any]) -> IdTokenClaims:
     email = str(said.get("email") or "")[:254] if said.get("email_verified") is True else ""
     if oidc.domains and email.rpartition("@")[2].lower() not in oidc.domains:
         raise Refused("Only verified addresses of certain domains may sign in here.")
     listed = said.get(oidc.groups_claim) or []
     groups = {listed} if isinstance(listed, str) else {entry for entry in listed if isinstance(entry, str)}
-    return Claims(
+    return IdTokenClaims(
         issuer=oidc.issuer,
         subject=str(said["sub"])[:255],
         name=str(said.get("preferred_username") or email or said.get("name") or ""),

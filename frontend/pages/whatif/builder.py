@@ -11,7 +11,8 @@ from typing import Any
 from frontend.components.option_fields import OptionField, option_fields, options_sent
 from scheduler.choices import choices
 from scheduler.core.model.errors import FieldError
-from scheduler.services.whatif.checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S, VARIANTS
+from scheduler.services.whatif.start_checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S
+from scheduler.services.whatif.variant_checks import VARIANTS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
 
 Json = dict[str, Any]  # a scenario as the service takes it

@@ -28,9 +28,9 @@ from scheduler.selectors.whatif import (
     trace_files_visible,
 )
 from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_change
-from scheduler.services.whatif.checks import VARIANTS
 from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
+from scheduler.services.whatif.variant_checks import VARIANTS
 from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS
 

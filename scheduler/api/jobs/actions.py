@@ -14,7 +14,7 @@ from scheduler.api.http.permissions import WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
-from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
+from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
 
 
 class ActionsBody(Body):
@@ -86,7 +86,7 @@ class JobActions(ApiView):
         return once(request, body, make)
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:  # JSON of the answer
+def _row(outcome: BulkOutcome) -> dict[str, Any]:  # JSON of the answer
     job = outcome.job
     return {
         "job": outcome.key,

@@ -27,11 +27,12 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.visibility import require_job
-from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.change import job_change
-from scheduler.services.jobs.check import job_check_dry
+from scheduler.services.jobs.check import job_check, job_check_dry
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
+from scheduler.services.jobs.submit import job_submit
 from scheduler.whatif.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.

@@ -25,16 +25,11 @@ from scheduler.models.queue import Role
 from scheduler.ports import live_ports
 from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.visibility import require_queue
+from scheduler.services.queues.create import queue_create
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
-from scheduler.services.queues.quotas import (
-    Move,
-    Quota,
-    membership_remove,
-    membership_set,
-    queue_change_quota,
-    queue_create,
-    queue_limit_users,
-)
+from scheduler.services.queues.members import membership_remove, membership_set
+from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 MOST_GPUS = 10_000_000

@@ -1,7 +1,7 @@
 """Parse and check the job spec that a user submits; write it back with every default filled in.
 
 Equal jobs give equal stored specs, whether they came as YAML, JSON or a form. What depends on the cluster (does the
-queue exist, is any server large enough) is checked by ``scheduler/services/jobs/actions.py``.
+queue exist, is any server large enough) is checked by ``scheduler/services/jobs/check.py``.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""What is really free on the servers while a plan is applied.
+"""What is free on the servers right now, while a plan is applied.
 
-A plan counts what leaving jobs hold as free; here it is free only once they are gone. Decides which logical CPUs a
-lease is pinned to: its own cores as far as whole cores go, the least used one for a part of a core.
+A plan counts the GPUs of leaving jobs as free; here they are free only once those jobs are gone. Decides which logical
+CPUs a lease is pinned to: its own for whole cores, the least used one for a part of a core.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ SLACK = 1e-6
 
 @dataclass(slots=True)
 class ServerRoom:
-    """What one server that is up has left.
+    """What is free on one server that is up.
 
     Attributes:
         device_kind: ``gpu`` or ``cpu_slot``.
         num_cpus: Logical CPUs on offer, numbered from 0.
-        free_cpus, free_memory_bytes: Not in any open lease.
+        free_cpus, free_memory_bytes: In no open lease.
         gpus: Primary key of each healthy GPU by index.
         free_gpus: Indexes of healthy GPUs in no open lease.
         pinned: How many open leases are pinned to each logical CPU.
@@ -57,7 +57,7 @@ class ServerRoom:
 
 
 def room_read() -> dict[str, ServerRoom]:
-    """Return what every server that is up has left, by its id."""
+    """Return what is free on every server that is up, by server id."""
     rooms = {
         pk: ServerRoom(
             device_kind=device_kind,

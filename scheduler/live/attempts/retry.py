@@ -1,8 +1,8 @@
-"""What happens to a job after one of its attempts ended. Pure.
+"""Decides what a job does after one of its attempts ended: its next state and back-off. Pure.
 
-Decides the next state and the back-off; leaves the accounting and the writing to ``attempts.py``. Three kinds of
-failure are told apart: those of machines that we saw ourselves, which cost the job nothing; those that only its own
-output blames on a machine, which it is not charged for either, but of which it gets a few; and its own.
+Three kinds of failure: a machine failure that the scheduler saw costs the job nothing; one that only the job's output
+blames on a machine costs nothing either, but only a few are allowed in a row; every other counts as the job's own.
+``close.py`` writes the decision; held right by ``tests/unit/live/test_retry.py``.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from scheduler.core.operations.failures import MACHINE, UNHEALABLE, FailureClass
 
 BACKOFF_S = 5.0
 BACKOFF_MOST_S = 300.0
-# Two identical failures in a row that tell no cause, each after less run time than this, will not become a success.
+# After two identical failures without a known cause, each within this run time, the job is not tried again.
 HOPELESS_RUN_S = 60.0
-# What output may say at will: it earns the pauses of Philly, and not more than its retries in a row.
+# A job can write any output, so claimed machine failures get the pauses and the retries in a row of Philly, no more.
 CLAIMED = RetryRules()
 
 STOPPED = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED, EndCause.SMOKE_PASSED})
@@ -31,7 +31,7 @@ FAILS_AT_ONCE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class AttemptEnd:
     """How one attempt ended.
 
     Attributes:
@@ -41,8 +41,8 @@ class Ending:
         run_s: Seconds from the first report of its process to its end, by the scheduler's clock.
         detail: One sentence with the numbers.
         failure: What failed; None for an end that is no failure.
-        line: What of its output says so; empty when nothing does.
-        is_seen: We saw the machine fail ourselves: a device that was lost under it.
+        line: The line of its output that says so; empty when none does.
+        is_seen: The scheduler saw the machine fail: a device was lost under it.
         is_smoke: It ran on one GPU before its gang.
     """
 
@@ -58,19 +58,19 @@ class Ending:
 
     @property
     def is_free(self) -> bool:
-        """Return whether a machine failed for sure, so that it is charged to nobody."""
+        """Return whether a machine failed for sure, so that the job is not charged."""
         return self.is_seen or (self.cause in INFRASTRUCTURE and self.cause is not EndCause.PREEMPTED)
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What two ends must share to be called the same failure: numbers in the line apart."""
+        """Return what two ends must share to count as the same failure; numbers in the line are ignored."""
         words = "".join("#" if letter.isdigit() else letter for letter in self.line)
         return self.cause, self.exit_code, self.exit_signal, self.failure, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What becomes of the job.
+class RetryDecision:
+    """What the job does next.
 
     Attributes:
         to: Its next state.
@@ -85,8 +85,8 @@ class Outcome:
     detail: str
 
 
-def outcome_of(*, endings: Sequence[Ending], wanted: str, failures: int, max_attempts: int) -> Outcome:
-    """Return what becomes of a job whose newest attempt has ended.
+def decide_retry(*, endings: Sequence[AttemptEnd], wanted: str, failures: int, max_attempts: int) -> RetryDecision:
+    """Return what a job does after its newest attempt has ended.
 
     Args:
         endings: How its attempts ended, newest first; at least one.
@@ -96,25 +96,25 @@ def outcome_of(*, endings: Sequence[Ending], wanted: str, failures: int, max_att
     """
     end = endings[0]
     if end.cause in (EndCause.COMPLETED, EndCause.EARLY_STOPPED):
-        return Outcome(to=JobState.COMPLETED, failures=failures, backoff_s=0.0, detail=end.detail)
+        return RetryDecision(to=JobState.COMPLETED, failures=failures, backoff_s=0.0, detail=end.detail)
     if wanted == "cancel":
-        return Outcome(to=JobState.CANCELLED, failures=failures, backoff_s=0.0, detail=end.detail)
+        return RetryDecision(to=JobState.CANCELLED, failures=failures, backoff_s=0.0, detail=end.detail)
     again = JobState.SUSPENDED if wanted == "suspend" else JobState.QUEUED
     if end.cause in STOPPED:
-        return Outcome(to=again, failures=failures, backoff_s=0.0, detail=end.detail)
+        return RetryDecision(to=again, failures=failures, backoff_s=0.0, detail=end.detail)
     if end.is_free:
-        return Outcome(to=again, failures=failures, backoff_s=_seen_backoff_s(endings), detail=end.detail)
+        return RetryDecision(to=again, failures=failures, backoff_s=_seen_backoff_s(endings), detail=end.detail)
     if end.failure in MACHINE:
         return _claimed(endings, again=again, failures=failures)
     failures += 1
     verdict = _verdict(endings, failures=failures, max_attempts=max_attempts)
     if verdict is not None:
-        return Outcome(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=verdict)
-    return Outcome(to=again, failures=failures, backoff_s=_backoff_s(failures - 1), detail=end.detail)
+        return RetryDecision(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=verdict)
+    return RetryDecision(to=again, failures=failures, backoff_s=_backoff_s(failures - 1), detail=end.detail)
 
 
-def _claimed(endings: Sequence[Ending], *, again: JobState, failures: int) -> Outcome:
-    """Return what becomes of a job whose output blames a machine."""
+def _claimed(endings: Sequence[AttemptEnd], *, again: JobState, failures: int) -> RetryDecision:
+    """Return what a job does whose output blames a machine."""
     end, in_a_row = endings[0], 0
     for each in endings:
         if each.cause in STOPPED or each.is_free:
@@ -124,12 +124,12 @@ def _claimed(endings: Sequence[Ending], *, again: JobState, failures: int) -> Ou
         in_a_row += 1
     if in_a_row > CLAIMED.most_retries:
         detail = f"{end.detail} Its output blamed a machine {in_a_row} times in a row: {_words(end)}.".strip()
-        return Outcome(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=detail)
+        return RetryDecision(to=JobState.FAILED, failures=failures, backoff_s=0.0, detail=detail)
     pause_s = backoff_s(in_a_row - 1, first_s=CLAIMED.backoff_first_s, most_s=BACKOFF_MOST_S)
-    return Outcome(to=again, failures=failures, backoff_s=pause_s, detail=end.detail)
+    return RetryDecision(to=again, failures=failures, backoff_s=pause_s, detail=end.detail)
 
 
-def _verdict(endings: Sequence[Ending], *, failures: int, max_attempts: int) -> str | None:
+def _verdict(endings: Sequence[AttemptEnd], *, failures: int, max_attempts: int) -> str | None:
     """Return why the job is not tried again, or None when it is."""
     end = endings[0]
     said = end.detail or str(end.cause)
@@ -150,12 +150,12 @@ def _verdict(endings: Sequence[Ending], *, failures: int, max_attempts: int) -> 
     return None
 
 
-def _words(end: Ending) -> str:
+def _words(end: AttemptEnd) -> str:
     name = "" if end.failure in (None, FailureClass.UNCLASSIFIED) else str(end.failure).replace("_", " ")
     return ", ".join(part for part in (name, end.line[:160]) if part) or str(end.cause)
 
 
-def _seen_backoff_s(endings: Sequence[Ending]) -> float:
+def _seen_backoff_s(endings: Sequence[AttemptEnd]) -> float:
     """Return the pause after a failure of a machine: none at first, so that a lost server costs no time."""
     in_a_row = 0
     for end in endings:

@@ -1,4 +1,4 @@
-"""What users want of jobs that hold GPUs: pause or cancel. Services write the wish, this makes it so."""
+"""Carries out what users asked of jobs that hold GPUs: suspend or cancel. Services write ``Job.wanted``."""
 
 from datetime import datetime
 
@@ -6,14 +6,14 @@ from django.db import transaction
 
 from scheduler.core.model.errors import JobChanged
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.attempt import attempt_stop
+from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptState
 from scheduler.services.jobs.state import job_transition
 
 
 def wants_apply(*, at: datetime) -> set[str]:
-    """Ask the attempts of jobs that their owners paused or cancelled to end; return the ids of servers to tell."""
+    """Ask attempts of suspended or cancelled jobs to end; return the ids of servers to tell."""
     tell: set[str] = set()
     waiting = Attempt.objects.filter(wanted__in=["run", "park"], job__wanted__in=["suspend", "cancel"])
     for attempt in waiting.exclude(state=AttemptState.ENDED).select_related("job").order_by("id"):

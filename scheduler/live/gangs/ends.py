@@ -1,7 +1,7 @@
-"""How gangs end: the first process that ends before its time ends all others.
+"""How gangs end: the first process that ends early stops all others.
 
 Each function is one step of one transaction. The attempt is closed, and its GPUs are free, only when the last process
-is known to be gone. A process that leaves because the share shrank gives its GPU back and nothing else happens.
+is known to be gone. A process that leaves because the share shrank only gives its GPU back.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,15 @@ from django.db import transaction
 from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
-from scheduler.live.attempts.attempt import attempt_close, attempt_stop
-from scheduler.live.attempts.retry import Ending
-from scheduler.live.gangs.gang import members_on
+from scheduler.live.attempts.close import attempt_close
+from scheduler.live.attempts.retry import AttemptEnd
+from scheduler.live.attempts.start_stop import attempt_stop
+from scheduler.live.gangs.membership import members_on
 from scheduler.live.gangs.shares import gpu_give_back, member_leaves
 from scheduler.models import Attempt, Gang, GangMember, Server
 from scheduler.services.jobs.state import job_event, job_transition
 
-# Exit code of a process of ours that ends because another one is gone; see ``agents/runtime/gang.py``.
+# Exit code of the runtime when a process ends because another one is gone; see ``agents/runtime/gang.py``.
 EXIT_BROKEN = 76
 STOPPED_BY_US = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
 COMPLAINTS = frozenset({FailureClass.MPI, FailureClass.NETWORK})
@@ -29,7 +30,7 @@ NONE_DONE = -1
 
 
 def gang_done(gang: Gang, said: AttemptReport, *, at: datetime) -> None:
-    """Take in which membership the leader is done with; a change of its size is an event of the job."""
+    """Record which membership the leader has switched to; a change of size is an event of the job."""
     before = NONE_DONE if gang.done_version is None else gang.done_version
     if said.gang_version is None or said.gang_version <= before:
         return
@@ -49,13 +50,13 @@ class _End:
 
     @property
     def is_consequence(self) -> bool:
-        """Return whether it ended because of another one, or because it was asked to."""
+        """Return whether it ended because another process did, or because it was asked to."""
         return self.member.exit_code == EXIT_BROKEN or self.cause in STOPPED_BY_US
 
 
 @transaction.atomic
-def member_end(member: GangMember, ending: Ending, *, at: datetime, actor: str) -> list[str]:
-    """Record the end of one process, and what follows for the others.
+def member_end(member: GangMember, ending: AttemptEnd, *, at: datetime, actor: str) -> list[str]:
+    """Record the end of one process, and stop or shrink its gang.
 
     Returns:
         Ids of the servers that must be told.
@@ -88,7 +89,7 @@ def member_end(member: GangMember, ending: Ending, *, at: datetime, actor: str) 
 
 
 def _stop_others(attempt: Attempt, member: GangMember, *, at: datetime) -> list[str]:
-    """End what is left of a gang that lost a process. Without grace: what it computes is of no use any more."""
+    """Stop the rest of a gang that lost a process, without grace: its work is of no use any more."""
     tell = attempt_stop(attempt_id=attempt.pk, wanted="cancel", at=at, receipt={"preempt_rule": RANK_ENDED})
     if tell and attempt.job.state in (JobState.LAUNCHING, JobState.RUNNING):
         data = {"attempt": attempt.number, "rank": member.number}
@@ -96,20 +97,20 @@ def _stop_others(attempt: Attempt, member: GangMember, *, at: datetime) -> list[
     return tell
 
 
-def _ending_of(members: Sequence[GangMember]) -> Ending:
-    """Return how the attempt ended: as the process that failed first; ``members`` are in the order of their ends."""
+def _ending_of(members: Sequence[GangMember]) -> AttemptEnd:
+    """Return the attempt's end: that of the process that failed first; ``members`` are in the order of their ends."""
     ends = [_End(member=member, cause=EndCause(member.end_cause)) for member in members]
     failed = [end for end in ends if not end.is_consequence and end.cause is not EndCause.COMPLETED]
     stopped = [end for end in ends if end.cause in STOPPED_BY_US]
     decisive = failed or stopped
     if not decisive and any(end.member.exit_code == EXIT_BROKEN for end in ends):
         detail = "Its processes could not reach each other any more."
-        return Ending(cause=EndCause.SUPERVISOR_LOST, exit_code=EXIT_BROKEN, detail=detail)
-    # Whoever lost its connection may be told of sooner than whoever broke it.
+        return AttemptEnd(cause=EndCause.SUPERVISOR_LOST, exit_code=EXIT_BROKEN, detail=detail)
+    # A lost connection may be reported before the failure that broke it.
     first = min(decisive or ends, key=lambda end: end.member.failure in COMPLAINTS)
     others = len(members) - 1
     rank = f" (rank {first.member.number} of {others + 1})" if failed and others else ""
-    return Ending(
+    return AttemptEnd(
         cause=first.cause,
         exit_code=first.member.exit_code,
         exit_signal=first.member.exit_signal,
@@ -120,9 +121,9 @@ def _ending_of(members: Sequence[GangMember]) -> Ending:
 
 
 def members_lost(server: Server, *, detail: str, at: datetime) -> set[str]:
-    """Record the end of every process on a server that is given up; return the servers to tell."""
+    """Record the end of every process on a lost server; return the servers to tell."""
     tell: set[str] = set()
-    ending = Ending(cause=EndCause.SERVER_LOST, detail=detail)
+    ending = AttemptEnd(cause=EndCause.SERVER_LOST, detail=detail)
     for members in members_on(server.pk).values():
         for member in members:
             tell |= set(member_end(member, ending, at=at, actor="scheduler"))

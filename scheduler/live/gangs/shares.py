@@ -1,9 +1,9 @@
-"""Elastic jobs: a running gang whose share of GPUs changes goes on with other processes.
+"""Elastic jobs: changes the share of GPUs of a running gang without restarting it.
 
-A share is a new version of the membership, see ``agents/runtime/gangs/rendezvous.py``: processes that come are started
-at once, those that go end by themselves at a mini-batch boundary, and a GPU is free when the agent says so of its
-process. Whenever the number of GPUs changes the open leases are closed and new ones opened, so that leases say at any
-time who held what. Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
+A new share is a new version of the membership, see ``agents/runtime/gangs/rendezvous.py``: new processes start at once,
+leaving ones end at a mini-batch boundary, and a GPU is free when the agent reports its process ended. With every change
+of the number of GPUs the open leases are closed and new ones opened, so that leases are the record of use over time.
+Source: Hwang et al., "AFS", NSDI 2021, section 5 (CoDDL).
 """
 
 from collections import defaultdict
@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.protocol.ports import Ids
-from scheduler.live.attempts.attempt import Part, generations_raise, leases_open, seconds_between
 from scheduler.live.attempts.free_capacity import ServerRoom
+from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round
@@ -24,7 +24,7 @@ from scheduler.services.jobs.state import job_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ServerShare:
     """What a plan gives a running gang on one server."""
 
     num_gpus: int
@@ -33,20 +33,20 @@ class Target:
 
 
 def keeps_leader(attempt_id: str, server_ids: Sequence[str]) -> bool:
-    """Return whether the gang's leader may stay where it is; without it the gang must begin anew."""
+    """Return whether the gang's leader stays on one of the servers; without it the gang must restart."""
     return GangMember.objects.filter(pk=attempt_id, gpu__server_id__in=server_ids).exists()
 
 
 class GangShare:
-    """One running gang on its way to the share that a round gives it.
+    """The change of one running gang to the share that a round gives it.
 
     Attributes:
-        attempt: None when it does not run any more.
-        going: Processes that are to go: the newest of each server that has too many.
-        coming: GPUs for processes to come, by server; nothing while not all of them are free.
+        attempt: None when it no longer runs.
+        going: Processes to stop: the newest ones of each server that has too many.
+        coming: GPUs for new processes, by server; empty until all of them are free.
     """
 
-    def __init__(self, attempt_id: str, targets: Mapping[str, Target], rooms: Mapping[str, ServerRoom]) -> None:
+    def __init__(self, attempt_id: str, targets: Mapping[str, ServerShare], rooms: Mapping[str, ServerRoom]) -> None:
         self._targets, self._rooms = targets, rooms
         running = Attempt.objects.filter(pk=attempt_id, wanted="run", state=AttemptState.RUNNING)
         self.attempt = running.select_related("job").first()
@@ -61,12 +61,12 @@ class GangShare:
 
     @property
     def is_change(self) -> bool:
-        """Return whether anything is to be done now."""
+        """Return whether there is something to do now."""
         return self.attempt is not None and bool(self.going or self.coming)
 
     @property
     def server_ids(self) -> list[str]:
-        """Return the servers that must hear of it."""
+        """Return the servers to tell."""
         return sorted({*self._held, *self.coming})
 
     def _free(self, missing: Mapping[str, int]) -> dict[str, list[int]]:
@@ -83,24 +83,24 @@ class GangShare:
             coming[server_id] = [room.gpus[index] for index in sorted(room.free_gpus)[:count]]
         return coming
 
-    def parts(self) -> list[Part]:
-        """Return what the gang holds with the GPUs to come, which are taken from the rooms."""
-        parts = []
+    def new_leases(self) -> list[NewLease]:
+        """Return the leases that the gang holds with its new GPUs, and take these from the free capacity."""
+        new_leases = []
         for server_id in self.server_ids:
-            before = self._held.get(server_id) or Part(
+            before = self._held.get(server_id) or NewLease(
                 server_id=server_id, gpu_pks=(), cpus=0.0, cpu_ids=(), memory_bytes=0
             )
             gpu_pks = tuple(self.coming.get(server_id, ()))
             if not gpu_pks:
-                parts.append(before)
+                new_leases.append(before)
                 continue
             target, room = self._targets[server_id], self._rooms[server_id]
             frac = len(gpu_pks) / target.num_gpus
             cpus, memory_bytes = target.cpus * frac, int(target.memory_bytes * frac)
             cpu_ids = room.take(cpus=cpus, memory_bytes=memory_bytes)
             room.free_gpus -= {index for index, pk in room.gpus.items() if pk in gpu_pks}
-            parts.append(
-                Part(
+            new_leases.append(
+                NewLease(
                     server_id=server_id,
                     gpu_pks=before.gpu_pks + gpu_pks,
                     cpus=before.cpus + cpus,
@@ -108,19 +108,19 @@ class GangShare:
                     memory_bytes=before.memory_bytes + memory_bytes,
                 )
             )
-        return parts
+        return new_leases
 
 
 @transaction.atomic
 def gang_reshare(
     share: GangShare, *, ids: Ids, generations: Mapping[str, int], round_number: int, at: datetime
 ) -> None:
-    """Bring a running gang on its way to its share. Raises JobChanged; then nothing is written."""
+    """Start the change of a running gang to its share. Raises JobChanged; then nothing is written."""
     attempt = share.attempt
     assert attempt is not None
     gang = Gang.objects.get(pk=attempt.pk)
     version, before = gang.version + 1, attempt.num_gpus
-    changes = leases_rewrite(attempt, share.parts(), generations=generations, at=at) if share.coming else {}
+    changes = leases_rewrite(attempt, share.new_leases(), generations=generations, at=at) if share.coming else {}
     number = gang.members.order_by("-number").values_list("number", flat=True)[0]
     new = [pk for server_id in sorted(share.coming) for pk in share.coming[server_id]]
     GangMember.objects.bulk_create(
@@ -141,41 +141,41 @@ def gang_reshare(
 
 
 def member_leaves(member: GangMember) -> None:
-    """Take a process that ended before it trained out of the membership."""
+    """Remove a process that ended before it trained from the membership."""
     GangMember.objects.filter(pk=member.pk).update(leaving=True)
     Gang.objects.filter(pk=member.gang_id).update(version=F("version") + 1)
 
 
 def gpu_give_back(attempt: Attempt, member: GangMember, *, at: datetime) -> list[str]:
-    """Free the GPU of a process that is gone while its gang trains on; return the servers to tell."""
+    """Free the GPU of an ended process while its gang continues; return the servers to tell."""
     held = _held(attempt)
     server_id = member.gpu.server_id
     whole = held[server_id]
     left = tuple(pk for pk in whole.gpu_pks if pk != member.gpu_id)
     frac = len(left) / len(whole.gpu_pks)
-    shrunk = Part(
+    shrunk = NewLease(
         server_id=server_id,
         gpu_pks=left,
         cpus=whole.cpus * frac,
         cpu_ids=whole.cpu_ids[: max(1, round(len(whole.cpu_ids) * frac))],
         memory_bytes=int(whole.memory_bytes * frac),
     )
-    parts = [part for part in (held | {server_id: shrunk}).values() if part.gpu_pks]
+    new_leases = [lease for lease in (held | {server_id: shrunk}).values() if lease.gpu_pks]
     told = generations_raise(held)
     before = attempt.num_gpus
-    changes = leases_rewrite(attempt, parts, generations=told, at=at)
+    changes = leases_rewrite(attempt, new_leases, generations=told, at=at)
     data = {"gpus_before": before, "gpus": attempt.num_gpus}
     job_event(job=attempt.job, kind="job_resized", at=at, actor="scheduler", reason="left", data=data, changes=changes)
     request_round("resized")
     return sorted(told)
 
 
-def _held(attempt: Attempt) -> dict[str, Part]:
+def _held(attempt: Attempt) -> dict[str, NewLease]:
     """Return what the attempt holds now, by server."""
     held = {}
     for lease in Lease.objects.filter(attempt=attempt, closed_at=None).order_by("server_id"):
         gpus = LeaseGpu.objects.filter(lease=lease, released_at=None).order_by("gpu__index")
-        held[lease.server_id] = Part(
+        held[lease.server_id] = NewLease(
             server_id=lease.server_id,
             gpu_pks=tuple(gpus.values_list("gpu_id", flat=True)),
             cpus=lease.cpus,
@@ -186,17 +186,17 @@ def _held(attempt: Attempt) -> dict[str, Part]:
 
 
 def leases_rewrite(
-    attempt: Attempt, parts: Sequence[Part], *, generations: Mapping[str, int], at: datetime
+    attempt: Attempt, new_leases: Sequence[NewLease], *, generations: Mapping[str, int], at: datetime
 ) -> dict[str, float]:
-    """Replace the open leases of a running attempt; return the job's columns with the service of those that end."""
+    """Replace the open leases of a running attempt; return the job's service columns with the closed ones counted."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None)
     opened_at = min(leases.values_list("opened_at", flat=True))
     held_s = seconds_between(opened_at, at)
     used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
     LeaseGpu.objects.filter(lease__in=leases, released_at=None).update(released_at=at)
     leases.update(closed_at=at)
-    leases_open(attempt, parts, epoch=attempt.epoch, generations=generations, at=at)
-    num_gpus = sum(len(part.gpu_pks) for part in parts)
+    leases_open(attempt, new_leases, epoch=attempt.epoch, generations=generations, at=at)
+    num_gpus = sum(len(lease.gpu_pks) for lease in new_leases)
     service = {
         "attained_gpu_s": attempt.job.attained_gpu_s + held_s * attempt.num_gpus,
         "executed_s": attempt.job.executed_s + used_s,

@@ -1,7 +1,7 @@
-"""Early stop: a job whose spec asks for it is complete as soon as its loss has stopped falling.
+"""Early stop: completes a job, if its spec asks for it, as soon as its loss has stopped falling.
 
-Decides when to look and what that saves; the rule is in ``scheduler.core.operations.early_stop``. The job writes a
-checkpoint and ends as when it is preempted.
+Decides when to look and what is saved; the rule is in ``scheduler.core.operations.early_stop``. The job writes a
+checkpoint and ends as in a preemption.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ EVERY_S = 10.0
 
 
 def early_check(*, at: datetime) -> set[str]:
-    """Ask the settled ones of the jobs that want it to end; return the ids of servers to tell."""
+    """Ask jobs with early stop whose loss has settled to end; return the ids of servers to tell."""
     tell: set[str] = set()
     attempts = Attempt.objects.filter(
         job__state=JobState.RUNNING, job__spec__progress__early_stop=True, wanted="run", ended_at=None
@@ -35,7 +35,7 @@ def early_check(*, at: datetime) -> set[str]:
         try:
             told = attempt_ask(attempt.pk, rule=EndCause.EARLY_STOPPED, at=at, data=data)
         except (JobChanged, InvalidTransition):
-            continue  # somebody was faster
+            continue  # the job changed meanwhile
         if told:
             Job.objects.filter(pk=job.pk).update(saved_gpu_s=saved_gpu_s)
             tell |= set(told)

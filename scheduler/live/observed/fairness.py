@@ -1,4 +1,4 @@
-"""Watches that no queue fares far worse than on an equal share: tells when it begins, and when it is over."""
+"""Records an event when a queue fares far worse than on an equal share, and when that is over."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ LEAST_JOBS = 3  # one job alone says little about a queue
 
 @dataclass(slots=True)
 class Fairness:
-    """``checked_s``: when it was looked at last, seconds of the monotonic clock."""
+    """The periodic check; ``checked_s`` is the monotonic time of the last one."""
 
     checked_s: float = -1e18
 

@@ -1,8 +1,7 @@
-"""Jobs that hold GPUs without using them: noticed from what agents report, told, and stopped where their queue says so.
+"""Idle jobs: reports jobs that hold GPUs without using them, and stops them where their queue says so.
 
-Decides when to look and writes what follows; the rule is in ``scheduler.core.operations.idle``. What is remembered is
-only
-patient: a scheduler that starts anew grants every job its whole time once more.
+Decides when to look and writes the result; the rule is in ``scheduler.core.operations.idle``. The memory may be lost: a
+restarted scheduler grants every job its whole idle time again.
 """
 
 import logging
@@ -28,7 +27,7 @@ EVERY_S = 10.0
 
 @dataclass(slots=True)
 class Idle:
-    """What one engine has seen. All times are seconds of ``Clock.mono_s``.
+    """What one engine has observed. All times are seconds of ``Clock.mono_s``.
 
     Attributes:
         seen: Job id to what its reports said.
@@ -41,7 +40,7 @@ class Idle:
     checked_s: float = -1e18
 
     def take(self, reports: Iterable[AttemptReport], job_of: dict[str, str], *, now_s: float) -> None:
-        """Note what one server says of its attempts; a gang is idle only where all its servers say so."""
+        """Note what one server reports of its attempts; a gang is idle only if all its servers say so."""
         for report in reports:
             job_id = job_of[report.attempt_id]
             if report.phase != "running" or report.gpu_frac is None or report.cpu_frac is None:
@@ -51,13 +50,13 @@ class Idle:
                 self.seen.get(job_id),
                 now_s=now_s,
                 gpu_frac=report.gpu_frac,
-                # Cores that are not known yet are taken as many, so that nothing is stopped for it.
+                # Unknown cores count as many, so that no job is stopped for them.
                 busy_cores=report.cpu_frac * self.cores.get(job_id, 1e9),
                 step=report.step,
             )
 
     def check(self, *, at: datetime, now_s: float) -> None:
-        """Do what is due about every running job, each EVERY_S seconds."""
+        """Check every running job, at most once in EVERY_S seconds."""
         if now_s - self.checked_s < EVERY_S:
             return
         self.checked_s = now_s
@@ -113,7 +112,7 @@ def _tell(job: Job, rule: IdleRule, *, idle_s: float, at: datetime) -> None:
 
 @transaction.atomic
 def _act(job: Job, rule: IdleRule, *, at: datetime) -> None:
-    """Write the wish as its owner would; the next round asks the attempt to end."""
+    """Set ``wanted`` as its owner would; the next round asks the attempt to end."""
     job_event(
         job=job,
         kind="job_wanted",

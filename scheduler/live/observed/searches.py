@@ -1,7 +1,7 @@
-"""What running experiments do between rounds: early feedback for all, weight for the promising, an end for the poor.
+"""Steers running experiments between rounds: early feedback, more weight for the promising, an end for the poor.
 
-Decides with ``core/operations/multijob.py`` what each configuration is worth, from the losses that its job reported;
-makes it so by weights in the round robin and by cancelling.
+``core/operations/multijob.py`` rates each configuration by the losses that its job reported; here the rating becomes
+weights in the round robin and cancels.
 """
 
 import logging
@@ -29,11 +29,11 @@ UNKNOWN_CHANCE = 0.5
 
 
 def searches_step(*, at: datetime, ids: Ids) -> None:
-    """Look at every running experiment."""
+    """Evaluate every running experiment."""
     for experiment in Experiment.objects.filter(state=ExperimentState.RUNNING).select_related("queue", "owner"):
         try:
             _step(experiment, at=at, ids=ids)
-        except SchedulerError as error:  # its owner may no longer submit, or somebody was faster
+        except SchedulerError as error:  # its owner may no longer submit, or a job changed meanwhile
             log.info("search_postponed", extra={"experiment": experiment.pk, "error": str(error)})
 
 
@@ -52,7 +52,7 @@ def _step(experiment: Experiment, *, at: datetime, ids: Ids) -> None:
     if due:
         _look(experiment, live, due, slots=slots, at=at)
     if len(every) < experiment.size:
-        # As many as the GPUs hold are kept without a verdict, so that what comes next learns from those before.
+        # At most one unevaluated configuration per GPU, so that later ones learn from earlier ones.
         configurations_add(experiment, count=slots - sum(one.looked_step == 0 for one in live), at=at, ids=ids)
     elif not live and all(one.job.state in TERMINAL for one in every):
         experiment_end(experiment, state=ExperimentState.EXHAUSTED, at=at)
@@ -78,12 +78,12 @@ def _is_due(experiment: Experiment, one: Configuration) -> bool:
 def _look(
     experiment: Experiment, live: list[Configuration], due: list[Configuration], *, slots: int, at: datetime
 ) -> None:
-    """Predict how those that are due will end, and share the GPUs anew among all."""
+    """Predict the end of the configurations that are due, and share the GPUs anew among all live ones."""
     for one in due:
         _predict(experiment, one)
     chances = [UNKNOWN_CHANCE if one.chance is None else one.chance for one in live]
     ranking = rank(chances, slots=slots)
-    # Nobody gets more than an equal share before all have had their first look.
+    # Equal shares until all have had their first look.
     is_first_pass = any(one.chance is None for one in live)
     top = 0 if is_first_pass else sum(promise is Promise.PROMISING for promise in ranking.promises)
     for one, promise, weight in zip(live, ranking.promises, weights(chances, top=top), strict=True):

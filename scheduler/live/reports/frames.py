@@ -1,7 +1,7 @@
-"""Live frames: what changed, told to whoever looks at it, at most every half second for each group.
+"""Live frames: sends changes to the open pages, at most every half second for each websocket group.
 
-The first change after a quiet time goes out at once; what follows within the half second goes together. Content comes
-from the same selectors that pages and REST use, so that a frame never shows more than a page would.
+The first change after a quiet time is sent at once, later ones together. The content comes from the selectors that
+pages and REST use, so that a frame never shows more than a page would.
 """
 
 import threading
@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scheduler.live.reports.telemetry import queue_values
+from scheduler.live.reports.telemetry import JobValues, queue_values
 from scheduler.models import Attempt, Event, Job, Lease, Queue
 from scheduler.ports import FrameSink
 from scheduler.selectors.cluster.overview import cluster_now
@@ -20,7 +20,7 @@ EVERY_S = 0.5
 ROWS_MOST = 200
 EVENTS_MOST = 20
 
-Data = dict[str, Any]  # JSON of a frame
+FrameData = dict[str, Any]  # JSON of a frame
 
 
 class Frames:
@@ -34,8 +34,8 @@ class Frames:
         self._sink = sink
         self._lock = threading.Lock()
         self._touched: set[str] = set()
-        self._measured: dict[str, Data] = {}
-        # By group, what it is still to be told: jobs of a queue, and the group's own name for itself.
+        self._measured: dict[str, JobValues] = {}
+        # Names still to be sent, by group: jobs of a queue, and the group's own name for itself.
         self._pending: dict[str, set[str]] = defaultdict(set)
         self._sent_s: dict[str, float] = {}
         self._newest_event = Event.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
@@ -46,13 +46,13 @@ class Frames:
             self._touched.update(names)
         self.changed.set()
 
-    def measure(self, measured: Mapping[str, Data]) -> None:
+    def measure(self, measured: Mapping[str, JobValues]) -> None:
         """Keep the newest measured values of jobs, by ULID; they go with the next frame of each."""
         with self._lock:
             self._measured.update(measured)
 
     def flush(self, *, now_s: float) -> float | None:
-        """Send what is due.
+        """Send the frames that are due.
 
         Args:
             now_s: Monotonic time, seconds.
@@ -74,7 +74,7 @@ class Frames:
         return max(0.0, min(self._sent_s.get(group, now_s) for group in self._pending) + EVERY_S - now_s)
 
     def _sort_out(self, touched: set[str]) -> None:
-        """Turn touched names into what each group is to be told."""
+        """Turn touched names into pending names of each group."""
         job_pks = [name.removeprefix("job.") for name in touched if name.startswith("job.")]
         for job_pk, queue_id in Job.objects.filter(pk__in=job_pks).values_list("pk", "queue_id"):
             self._pending[f"job.{job_pk}"].add(f"job.{job_pk}")
@@ -112,18 +112,18 @@ class Frames:
             self._sink.send(f"queue.{data['id']}", "queue", data)
         self._send_events()
 
-    def _details(self, job: Job) -> Data:
-        """Return what a job's own page shows beside its row."""
+    def _details(self, job: Job) -> FrameData:
+        """Return the values that a job's own page shows beside its row."""
         attempt = Attempt.objects.filter(job=job).order_by("-number").only("number").first()
         servers = (
             Lease.objects.filter(attempt=attempt).order_by("server__number").values_list("server__name", flat=True)
         )
         with self._lock:
-            measured = self._measured.pop(job.pk, {})
+            measured = self._measured.pop(job.pk, None)
         return {
-            "cpu_frac": measured.get("cpu_frac"),
-            "memory_bytes": measured.get("memory_bytes"),
-            "gpu_frac": measured.get("gpu_frac"),
+            "cpu_frac": measured["cpu_frac"] if measured else None,
+            "memory_bytes": measured["memory_bytes"] if measured else None,
+            "gpu_frac": measured["gpu_frac"] if measured else None,
             "checkpoint_step": job.checkpoint_step,
             "checkpoint_at": job.checkpoint_at.isoformat() if job.checkpoint_at else None,
             "attempt_number": attempt.number if attempt else None,
@@ -131,7 +131,7 @@ class Frames:
         }
 
     def _send_events(self) -> None:
-        """Tell queues and jobs the newest of what happened since the last frame."""
+        """Send queues and jobs the newest events since the last frame."""
         new = list(Event.objects.filter(pk__gt=self._newest_event).order_by("-pk")[: EVENTS_MOST * 10])
         by_group: dict[str, list[Event]] = defaultdict(list)
         for event in new:
@@ -146,8 +146,8 @@ class Frames:
             self._newest_event = new[0].pk
 
 
-def queue_counts(queue_ids: Iterable[int]) -> list[Data]:
-    """Return the counts of these queues and of those above them, each with its whole subtree."""
+def queue_counts(queue_ids: Iterable[int]) -> list[FrameData]:
+    """Return the counts of these queues and their ancestors, each with its whole subtree."""
     wanted = set(queue_ids)
     if not wanted:
         return []
@@ -159,6 +159,7 @@ def queue_counts(queue_ids: Iterable[int]) -> list[Data]:
             continue
         if pk in wanted:
             wanted.add(parent)
-        for name in ("held_gpus", "waiting_jobs", "running_jobs"):
-            totals[parent][name] += totals[pk][name]
+        totals[parent]["held_gpus"] += totals[pk]["held_gpus"]
+        totals[parent]["waiting_jobs"] += totals[pk]["waiting_jobs"]
+        totals[parent]["running_jobs"] += totals[pk]["running_jobs"]
     return [{"id": pk, "name": queues[pk].name, **totals[pk]} for pk in sorted(wanted) if pk in queues]

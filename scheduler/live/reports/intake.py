@@ -1,7 +1,7 @@
-"""Which of the messages that arrived are taken: genuine, fresh, whole, from a server we know.
+"""Decides which report messages are taken: authentic, fresh, complete, from a known server.
 
-A server may lie only about itself. Whatever does not fit is counted on its row and told in one event a minute. Nothing
-in here raises, and nothing is asked for again, because the next report says all there is to say.
+A server can lie only about itself. Refused messages are counted on its row and recorded in one event a minute. Nothing
+here raises and nothing is requested again, because the next report holds the whole state.
 """
 
 import logging
@@ -13,7 +13,7 @@ from datetime import datetime
 from django.db.models import F
 
 from agents.protocol.signing import Envelope, ProtocolError, ServerReport, Stamp, unseal
-from scheduler.live.servers.watch import Watch
+from scheduler.live.servers.watch import ServerWatch
 from scheduler.models import Event, Server
 from scheduler.services.cluster.settings import cluster_row
 
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """One report that is to be applied.
+    """One report to apply.
 
     Attributes:
-        epoch: The present one; the report's own may be older.
+        epoch: The present epoch; the report's own may be older.
     """
 
     server_id: str
@@ -36,12 +36,12 @@ class Taken:
 
 @dataclass(slots=True)
 class Intake:
-    """What one batch of messages holds.
+    """The result of reading one batch of messages.
 
     Attributes:
         taken: The newest report of each server.
-        refused: Server id to why, with counts.
-        old: Servers of which there is nothing but genuine reports that are no newer than the one taken last.
+        refused: Reasons with counts, by server id.
+        old: Servers with authentic reports only, none newer than the one taken last.
     """
 
     taken: list[Taken] = field(default_factory=list)
@@ -49,12 +49,12 @@ class Intake:
     old: set[str] = field(default_factory=set)
 
     def refuse(self, server_id: str, why: str) -> None:
-        """Count one thing that was not taken."""
+        """Count one refused message."""
         self.refused.setdefault(server_id, Counter())[why] += 1
 
 
 def reports_open(messages: Iterable[tuple[str, str]], *, at: datetime) -> Intake:
-    """Return the newest genuine report of each server; older ones of the same batch say nothing more."""
+    """Return the newest authentic report of each server; older ones of the batch add nothing."""
     by_server: dict[str, list[str]] = {}
     for server_id, message in messages:
         by_server.setdefault(server_id, []).append(message)
@@ -82,8 +82,8 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
         elif (stamp.epoch, stamp.sequence) > (server.report_epoch, server.report_sequence):
             envelopes.append(envelope)
         else:
-            # Doubled, late or replayed: that is what transports do, and it changes nothing. Or the agent lost its
-            # memory, and what it says counts once it is told where it was.
+            # Doubled, late or replayed: changes nothing. Or the agent lost its state, and its reports count again once
+            # it has been told the newest sequence.
             intake.old.add(server.pk)
     for envelope in sorted(envelopes, key=lambda item: (item.stamp.epoch, item.stamp.sequence), reverse=True):
         try:
@@ -95,8 +95,8 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
     return None
 
 
-def refusals_record(refused: Mapping[str, Counter[str]], *, watch: Watch, at: datetime, now_s: float) -> None:
-    """Count what was refused on the servers' rows, and tell it at most once a minute for each server."""
+def refusals_record(refused: Mapping[str, Counter[str]], *, watch: ServerWatch, at: datetime, now_s: float) -> None:
+    """Count refused messages on the servers' rows; record one event a minute for each server."""
     for server_id, why in sorted(refused.items()):
         Server.objects.filter(pk=server_id).update(rejected_reports=F("rejected_reports") + why.total())
         if watch.may_tell_rejection(server_id, now_s=now_s):

@@ -1,8 +1,8 @@
 """Makes samples coarser with age: 1 s, after an hour 10 s, after a day 60 s, after a month none.
 
-Each value becomes the mean over the seconds that were measured, and ``measured_s`` keeps how many those were, so that
-the sum over time (value x measured seconds) is conserved. Works in short transactions, each of which moves whole
-buckets: it may be stopped anywhere and run again.
+Each value becomes the mean over its measured seconds, and ``measured_s`` keeps how many these were, so that the sum
+over time (value x measured seconds) is conserved. Works in short transactions of whole buckets: it may stop anywhere
+and run again.
 """
 
 from collections import defaultdict
@@ -23,10 +23,10 @@ KEPT = timedelta(days=30)
 ROWS_A_DELETE = 1_000
 # Of one call, so that rounds on the same worker never wait for it.
 MOST_TRANSACTIONS = 50
-# Counts up: its newest value says all.
+# Only rises: the newest value is kept.
 NOT_AVERAGED = frozenset({"step"})
 
-Values = dict[str, Any]  # JSON of Sample.values
+SampleValues = dict[str, Any]  # JSON of Sample.values; Any: numbers, or lists of them
 
 
 def samples_roll_up(*, at: datetime) -> int:
@@ -80,8 +80,8 @@ def _roll_up_some(resolution_s: int, to_s: int, *, before: datetime) -> int:
     return len(rows)
 
 
-def _merged(samples: Sequence[Sample]) -> Values:
-    """Return the values of one bucket; ``samples`` are those of one thing, oldest first."""
+def _merged(samples: Sequence[Sample]) -> SampleValues:
+    """Return the values of one bucket; ``samples`` have one scope and id, oldest first."""
     measured_s: dict[str, float] = defaultdict(float)
     sums: dict[str, Any] = {}  # numbers, or lists of them
     for sample in samples:

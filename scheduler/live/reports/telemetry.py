@@ -1,43 +1,66 @@
-"""Measured values on their way to the database: collected as they arrive, written together every few seconds."""
+"""Collects measured values from reports and writes them as samples every few seconds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 from django.db import transaction
 from django.db.models import Count, Sum
 
 from agents.protocol.signing import AttemptReport, ServerReport
 from scheduler.core.model.lifecycle import HOLDING, JobState
-from scheduler.live.reports.use import Use
+from scheduler.live.reports.gpu_use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
 from scheduler.selectors.cluster.overview import CLUSTER_VALUES, cluster_now, used_gpus
 
 FLUSH_EVERY_S = 2.0
 
-Values = dict[str, Any]  # JSON of Sample.values
+
+class JobValues(TypedDict):
+    """What one report measured of a job, as ``Sample.values`` and live frames hold it; None where it did not."""
+
+    step: int | None
+    loss: float | None
+    steps_per_s: float | None
+    cpu_frac: float | None
+    memory_bytes: int | None
+    gpu_frac: float | None
+    cached_frac: float | None
+
+
+class QueueCounts(TypedDict):
+    """The counts of one queue, as ``Sample.values`` and live frames hold them."""
+
+    held_gpus: int
+    quota_gpus: int
+    waiting_jobs: int
+    running_jobs: int
+
+
+SampleJson = Mapping[str, object]  # JSON of ``Sample.values``: JobValues, QueueCounts, or values by name
 
 
 @dataclass(slots=True)
 class Telemetry:
-    """Samples that wait to be written; the newest of each second and thing is kept.
+    """Samples to write; of each second the newest values of a server, job or queue are kept.
 
     Attributes:
         waiting: Values by (scope, id, whole second of the wall clock).
         written_s: When they were last written, seconds of the monotonic clock.
-        use: How busy the GPUs of jobs were, for the reports of their use.
+        use: How busy the GPUs of jobs were, for the hourly use of each user.
     """
 
-    waiting: dict[tuple[str, str, int], Values] = field(default_factory=dict)
+    waiting: dict[tuple[str, str, int], SampleJson] = field(default_factory=dict)
     written_s: float = 0.0
     use: Use = field(default_factory=Use)
 
     def take(self, server_id: str, report: ServerReport, job_of: dict[str, str], *, at: datetime) -> None:
-        """Keep what one report measured; ``job_of`` gives the job of each attempt that the server really runs."""
+        """Keep the values of one report; ``job_of`` maps the attempts that the server runs to their jobs."""
         second = int(at.timestamp())
         gpu_frac = [device.utilization_frac for device in report.devices]
-        server: Values = {"cpu_frac": report.cpu_frac, "memory_bytes": report.used_memory_bytes}
+        server: dict[str, object] = {"cpu_frac": report.cpu_frac, "memory_bytes": report.used_memory_bytes}
         if any(frac is not None for frac in gpu_frac):
             server["gpu_frac"] = gpu_frac
         self._put(SampleScope.SERVER, server_id, second, server)
@@ -46,13 +69,13 @@ class Telemetry:
                 self._put(SampleScope.JOB, job_of[attempt.attempt_id], second, job_values(attempt))
                 self.use.take(job_of[attempt.attempt_id], second=second, gpu_frac=attempt.gpu_frac)
 
-    def _put(self, scope: str, scope_id: str, second: int, values: Values) -> None:
+    def _put(self, scope: str, scope_id: str, second: int, values: SampleJson) -> None:
         measured = {name: value for name, value in values.items() if value is not None}
         if measured:
             self.waiting[scope, scope_id, second] = measured
 
     def flush(self, *, at: datetime, now_s: float) -> bool:
-        """Write what waits, with the state of cluster and queues, if the last time is long enough ago."""
+        """Write the samples, with those of cluster and queues, if FLUSH_EVERY_S have passed; return whether it did."""
         if now_s - self.written_s < FLUSH_EVERY_S:
             return False
         self.written_s = now_s
@@ -77,8 +100,8 @@ class Telemetry:
         return True
 
 
-def job_values(attempt: AttemptReport) -> Values:
-    """Return what one report measured of a job; None where it did not."""
+def job_values(attempt: AttemptReport) -> JobValues:
+    """Return what one report measured of a job."""
     return {
         "step": attempt.step,
         "loss": attempt.loss,
@@ -90,15 +113,15 @@ def job_values(attempt: AttemptReport) -> Values:
     }
 
 
-def cluster_values() -> Values:
+def cluster_values() -> SampleJson:
     """Return the sample of the whole cluster now: the same counts that the overview shows."""
     now = cluster_now()
     return {**{name: now[name] for name in CLUSTER_VALUES}, "used_gpus": used_gpus()}
 
 
-def queue_values() -> dict[int, Values]:
-    """Return the sample of every queue now, its own jobs alone."""
-    values: dict[int, Values] = {
+def queue_values() -> dict[int, QueueCounts]:
+    """Return the sample of every queue now, without the queues below it."""
+    values: dict[int, QueueCounts] = {
         pk: {"held_gpus": 0, "quota_gpus": quota, "waiting_jobs": 0, "running_jobs": 0}
         for pk, quota in Queue.objects.order_by("pk").values_list("pk", "quota_gpus")
     }

@@ -1,38 +1,28 @@
-"""What is kept of a round's decisions, as JSON, so that any past decision can be read and explained.
+"""Turns a plan and what became of it into ``Round.decisions``, so that any past decision can be explained.
 
-Shape of ``Round.decisions`` (jobs by number, servers by number):
-    grants: [{job, state: kept | resized | launched | continued | reconfiguring | skipped, riding: its host or absent,
-        seats: [{server, gpus, cpus, memory_bytes}]}]
-    preemptions: [{job, rule, by_job, evidence, parks: true or absent}]
-    waiting: [{job, position, reason, evidence}], the first ``WAITING_MOST`` in the order of the policy
-    waiting_by_reason: {reason: count}, all of them
-    keys: [[job, key]], the first ``KEYS_MOST`` in the order of the policy, smallest first; only where decisions differ
-    trials: what introspection tried or judged, see ``trials.Tried``; absent when nothing
-or ``{"same_as": number}`` when they equal those of an earlier round, word for word.
+The shape is ``scheduler.models.round.Decisions``. Decisions equal to those of an earlier round are kept as a
+reference to it; only the first ``WAITING_MOST`` waiting jobs and the first ``KEYS_MOST`` keys are kept.
 """
 
 import math
 from collections import Counter, defaultdict
-from typing import Any
 
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.live.rounds.apply import Applied
+from scheduler.live.rounds.apply_plan import AppliedPlan
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Round
+from scheduler.models.round import DecidedGrant, DecidedPreemption, DecidedSeat, DecidedWait, Decisions
 
 WAITING_MOST = 2_000
 KEYS_MOST = 100
 
-Decisions = dict[str, Any]  # JSON of the shape above
 
-
-def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
-    """Return what a round decided and what became of it."""
+def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> Decisions:
+    """Return the decisions of a round with their results."""
     numbers = live.tables.jobs.job_id.tolist()
-    parked = set(applied.parked)
-    waiting = [
+    waiting: list[DecidedWait] = [
         {"job": numbers[w.job], "position": w.position, "reason": str(w.reason), "evidence": w.evidence}
         for w in plan.waiting
     ]
@@ -42,24 +32,31 @@ def decisions_of(live: LiveSnapshot, plan: Plan, applied: Applied) -> Decisions:
     ]
     return {
         "grants": _grants(live, plan, applied),
-        "preemptions": [
-            {
-                "job": numbers[p.job],
-                "rule": str(p.rule),
-                "by_job": None if p.by_job == NO_ROW else numbers[p.by_job],
-                "evidence": p.evidence,
-            }
-            | ({"parks": True} if p.job in parked else {})
-            for p in plan.preemptions
-        ],
+        "preemptions": _preemptions(live, plan, applied),
         "waiting": waiting[:WAITING_MOST],
-        "waiting_by_reason": dict(sorted(Counter(str(entry["reason"]) for entry in waiting).items())),
+        "waiting_by_reason": dict(sorted(Counter(entry["reason"] for entry in waiting).items())),
     }
 
 
-def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]:
+def _preemptions(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> list[DecidedPreemption]:
+    numbers, parked = live.tables.jobs.job_id.tolist(), set(applied.parked)
+    entries: list[DecidedPreemption] = []
+    for preemption in plan.preemptions:
+        entry: DecidedPreemption = {
+            "job": numbers[preemption.job],
+            "rule": str(preemption.rule),
+            "by_job": None if preemption.by_job == NO_ROW else numbers[preemption.by_job],
+            "evidence": preemption.evidence,
+        }
+        if preemption.job in parked:
+            entry["parks"] = True
+        entries.append(entry)
+    return entries
+
+
+def _grants(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> list[DecidedGrant]:
     numbers, server_numbers = live.tables.jobs.job_id.tolist(), live.tables.servers.server_id.tolist()
-    seats: dict[int, list[Decisions]] = defaultdict(list)
+    seats: dict[int, list[DecidedSeat]] = defaultdict(list)
     grants = plan.grants
     for job, server, gpus, cpus, memory in zip(
         grants.job.tolist(),
@@ -75,15 +72,18 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: Applied) -> list[Decisions]
     states = dict.fromkeys(applied.launched, "launched") | dict.fromkeys(applied.deferred, "reconfiguring")
     states |= dict.fromkeys(applied.continued, "continued") | dict.fromkeys(plan.kept, "kept")
     states |= dict.fromkeys(plan.resized, "resized")
-    return [
-        {"job": numbers[row], "state": states.get(row, "skipped"), "seats": seats[row]}
-        | ({"riding": numbers[plan.riding[row]]} if row in plan.riding else {})
-        for row in plan.order
-        if row in seats
-    ]
+    entries: list[DecidedGrant] = []
+    for row in plan.order:
+        if row not in seats:
+            continue
+        entry: DecidedGrant = {"job": numbers[row], "state": states.get(row, "skipped"), "seats": seats[row]}
+        if row in plan.riding:
+            entry["riding"] = numbers[plan.riding[row]]
+        entries.append(entry)
+    return entries
 
 
-def keys_of(live: LiveSnapshot, plan: Plan, config: SchedulerConfig) -> list[list[Any]]:
+def keys_of(live: LiveSnapshot, plan: Plan, config: SchedulerConfig) -> list[list[float | str]]:
     """Return the first jobs in the order of the policy with the keys that made it; a key that is not finite is text."""
     numbers, keys = live.tables.jobs.job_id.tolist(), config.policy.priority(live.tables).tolist()
     rows = plan.order[:KEYS_MOST]
@@ -98,6 +98,6 @@ def shortened(decisions: Decisions, *, round_number: int) -> Decisions:
     same_as = int(before.get("same_as", round_number - 1))
     if "same_as" in before:
         before = Round.objects.filter(number=same_as).values_list("decisions", flat=True).first()
-    # Keys drift with time; what they led to is what counts.
+    # Keys drift with time; decisions that are otherwise equal are the same.
     before = {name: value for name, value in (before or {}).items() if name != "keys"}
     return {"same_as": same_as} if before == decisions else decisions

@@ -1,4 +1,4 @@
-"""How many cores and bytes a job can use: what its owner asked for, else what its profile says.
+"""Decides how many cores and bytes of memory a job can use: as its owner asked, else as its profile says.
 
 Unknown is +inf, which the core reads as the GPU-proportional share.
 """
@@ -14,13 +14,13 @@ from scheduler.models import Profile
 
 log = logging.getLogger(__name__)
 
-# A running job whose memory nobody asked for by number keeps room for its peak and a quarter more.
+# A running job without an explicit memory request keeps its peak and a quarter more.
 PEAK_ROOM = 1.25
 UNKNOWN = Curves()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class JobDemand:
     """Cores and bytes of one whole gang: ``demand`` gives full speed (+inf when unknown), ``min`` is insisted on."""
 
     demand_cpus: float
@@ -30,7 +30,7 @@ class Demand:
 
 
 def curves_read(profile_pks: Iterable[int]) -> dict[int, Curves]:
-    """Return what was measured, by profile; a row that makes no sense counts as unknown."""
+    """Return the measured curves by profile; an unreadable row counts as unknown."""
     curves = {}
     for row in Profile.objects.filter(pk__in=set(profile_pks)).values():
         try:
@@ -48,26 +48,26 @@ def job_demand(
     curves: Curves,
     held_memory_bytes: int,
     peak_memory_bytes: int | None,
-) -> Demand:
+) -> JobDemand:
     """Return the demand of one job.
 
     Args:
         num_gpus: Size of the gang.
         asked_cpus: ``resources.cpus`` of the stored spec: a number or ``auto``.
         asked_memory: ``resources.memory`` of the stored spec: a size with its unit or ``auto``.
-        curves: What its profile says.
-        held_memory_bytes: What it holds now; 0 when it does not run.
-        peak_memory_bytes: The most that its present attempt used.
+        curves: Of its profile.
+        held_memory_bytes: Memory it holds now; 0 when it does not run.
+        peak_memory_bytes: Peak of its present attempt.
     """
     best = demand(curves, num_gpus=num_gpus)
     min_cpus = float(asked_cpus) if isinstance(asked_cpus, int | float) else 0.0
     if isinstance(asked_memory, str) and asked_memory != "auto":
         min_memory = demand_memory = float(parse_size_bytes(asked_memory))
     else:
-        # Its process tree is ended when it uses more than granted: never grant less than it was seen to use.
+        # Its processes are killed above the grant: never grant less than the peak seen.
         min_memory = min(float(held_memory_bytes), (peak_memory_bytes or 0) * PEAK_ROOM)
         demand_memory = max(min_memory, best.memory_bytes)
-    return Demand(
+    return JobDemand(
         demand_cpus=min_cpus or best.cpus,
         demand_memory_bytes=demand_memory,
         min_cpus=min_cpus,

@@ -1,6 +1,6 @@
-"""What each server is to do, as a signed message; sent again until its agent works on it, and to renew its leases.
+"""Sends each server its whole desired state as a signed message, again until its agent works on it.
 
-Reads the database and sends. A message that gets lost is no error: the next renewal says the same.
+Repeats also renew the leases. A lost message is no error: the next renewal says the same.
 """
 
 import logging
@@ -15,7 +15,7 @@ from django.db.models import F, Prefetch
 from agents.protocol.ports import Transport
 from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
-from scheduler.live.gangs.gang import gang_order, members_on, membership_of
+from scheduler.live.gangs.membership import gang_order, members_on, membership_of
 from scheduler.models import Attempt, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
@@ -23,9 +23,9 @@ from scheduler.services.cluster.settings import cluster_row
 
 log = logging.getLogger(__name__)
 
-# Kept of every attempt's log; older output is dropped.
+# Kept of each attempt's log; older output is dropped.
 LOG_BYTES = 64 * 1024**2
-# Left free in a message for everything but files, so that many launches with large files still fit one after another.
+# Limit for files in one message; launches beyond it follow in later messages.
 FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
 WANTED: dict[str, Wanted] = {
     "run": "run",
@@ -37,7 +37,7 @@ WANTED: dict[str, Wanted] = {
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
-    """Send their whole desired state to the servers. Who does not get it is behind, says so, and is sent it again."""
+    """Send the servers their desired state; one that misses it reports an old generation and gets it again."""
     for server_id in sorted(set(server_ids)):
         message = desired_message(server_id, at=at)
         if message is None:
@@ -54,7 +54,7 @@ def desired_message(server_id: str, *, at: datetime) -> str | None:
 
     In one transaction, so that the generation and the leases belong together.
     """
-    # Locks the row first: whoever raises the generation changes the leases in the same transaction.
+    # Locks the row first: a generation is raised and its leases are changed in one transaction.
     if not Server.objects.filter(pk=server_id).update(sent_sequence=F("sent_sequence") + 1):
         return None
     server = Server.objects.get(pk=server_id)
@@ -89,15 +89,15 @@ def _attempts(server_id: str) -> list[AttemptWanted]:
     files_bytes = 0
     for attempt in _orders(leases, members_on(server_id)):
         files_bytes += sum(len(text.encode()) for text in attempt.files.values())
-        # Launches that do not fit have not started, so leaving them out ends nothing; they follow when the others run.
-        # In order of age, so that one that was named is never left out again.
+        # Launches that do not fit have not started, so leaving them out stops nothing; they follow when the others run.
+        # Oldest first, so that a launch that was sent is never left out again.
         if not attempt.files or files_bytes <= FILES_MOST_BYTES or not any(other.files for other in wanted):
             wanted.append(attempt)
     return wanted
 
 
 def _orders(leases: Iterable[Lease], gangs: Mapping[str, Sequence[GangMember]]) -> Iterator[AttemptWanted]:
-    """Yield what the server is to run: one order a lease, of a gang one for each of its processes."""
+    """Yield what the server runs: one order per lease, for a gang one per process."""
     for lease in leases:
         members = gangs.get(lease.attempt_id)
         if not hasattr(lease.attempt, "gang"):
@@ -129,13 +129,13 @@ def _members(whole: AttemptWanted, lease: Lease, members: Sequence[GangMember]) 
 
 
 def _measure_above(attempt: Attempt) -> int | None:
-    """Return the cores above which the attempt is to be measured; None when it is not, or was already."""
+    """Return the cores above which to measure the attempt; None when not, or already measured."""
     measurement = getattr(attempt, "measurement", None)  # the other side of a one-to-one: missing for most
     return measurement.above_cpus if measurement is not None and measurement.measured_at is None else None
 
 
 def _memory_limit_bytes(lease: Lease) -> int:
-    """Return what an attempt may use: a parked one as much as when it ran, as a checkpoint takes more than it keeps."""
+    """Return the memory limit: for a parked attempt that of its last run, as a checkpoint needs more than it keeps."""
     if lease.num_gpus:
         return lease.memory_bytes
     ran = Lease.objects.filter(attempt=lease.attempt_id, server=lease.server_id, num_gpus__gte=1)
@@ -161,7 +161,7 @@ def _attempt(lease: Lease) -> AttemptWanted:
         log_bytes=LOG_BYTES,
         command=spec.command,
         env=dict(spec.env),
-        # They lie in its directory once it has started.
+        # Written to its directory when it starts.
         files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING or hasattr(attempt, "gang") else {},
         grace_s=spec.checkpoint.grace_s,
         max_duration_s=spec.schedule.max_duration_s,

@@ -1,7 +1,7 @@
-"""Reads the jobs of a round, and what they hold, as columns.
+"""Reads the jobs of a round and their open leases into columns.
 
-Decides which jobs a round may look at: those whose owners want them to run, that are not in a back-off and not on
-their way out. Attained service is counted from leases, never from what a job says.
+Decides which jobs a round may plan: wanted to run, not in a back-off, and not stopping. Attained service is counted
+from leases, never from what a job reports.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from django.db.models import Q
@@ -20,39 +20,9 @@ from scheduler.core.model.tables import NO_ROW, JobTable, OptionalColumns, optio
 from scheduler.live.attempts.retry import BACKOFF_MOST_S
 from scheduler.live.observed.smoke import smoke_sized
 from scheduler.live.rounds.demand import UNKNOWN, curves_read, job_demand
+from scheduler.live.rounds.job_row import COLUMNS, JobQueryRow
 from scheduler.models import Job, Lease, LeaseGpu
 
-COLUMNS = (
-    "pk",
-    "number",
-    "queue_id",
-    "owner_id",
-    "num_gpus",
-    "priority",
-    "preemptible",
-    "state",
-    "submitted_at",
-    "state_changed_at",
-    "first_started_at",
-    "attained_gpu_s",
-    "promoted_gpu_s",
-    "step",
-    "total_steps",
-    "steps_per_s",
-    "progress_at",
-    "weight",
-    "checkpoint_attempt_id",
-    "checkpoint_step",
-    "checkpoint_at",
-    "profile_id",
-    "spec__resources__cpus",
-    "spec__resources__memory",
-    "spec__resources__gpus",
-    "spec__resources__min_gpus",
-    "spec__resources__max_gpus",
-    "spec__resources__max_servers",
-    "smoke_due",
-)
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
 _BOOLS = frozenset({"preemptible", "running"})
 _NAMES = [field.name for field in fields(JobTable) if field.name not in {*OptionalColumns.__annotations__, "profiles"}]
@@ -60,7 +30,7 @@ _NAMES = [field.name for field in fields(JobTable) if field.name not in {*Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLease:
-    """One open lease; of a parked attempt, for memory alone."""
+    """One open lease; a parked attempt's is for memory alone."""
 
     attempt_pk: str
     job_pk: str
@@ -129,16 +99,15 @@ def job_table(
     held_by: dict[str, list[HeldLease]] = defaultdict(list)
     for lease in held:
         held_by[lease.job_pk].append(lease)
-    # A job whose attempt is asked to stop is neither waiting nor staying: it is on its way out, see ``releasing``. One
-    # that is parked waits.
+    # A job whose attempt is asked to stop neither waits nor stays: see ``releasing``. A parked job waits.
     stopping = {lease.job_pk for lease in held if lease.wanted not in ("run", "park")}
     stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
-        smoke_sized(dict(zip(COLUMNS, row, strict=True)))
+        smoke_sized(cast(JobQueryRow, dict(zip(COLUMNS, row, strict=True))))  # COLUMNS are its keys
         for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*COLUMNS)
         if row[0] not in stopping
     ]
-    # A page reads while rounds write: who was given a place after the leases were read is on its way, too.
+    # A page reads while rounds write: a job granted after the leases were read is left out, too.
     rows = [row for row in rows if row["state"] == JobState.QUEUED or held_by[row["pk"]]]
     attempt_pks = {
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
@@ -147,13 +116,13 @@ def job_table(
 
 
 def table_of(
-    rows: list[dict[str, Any]],  # rows of the query, with COLUMNS
+    rows: list[JobQueryRow],
     held_by: Mapping[str, list[HeldLease]],
     queue_rows: dict[int, int],
     *,
     at: datetime,
 ) -> JobTable:
-    """Return jobs as a round sees them; ``held_by`` are the open leases of each job that has some."""
+    """Return the rows as a table; ``held_by`` are the open leases by job."""
     curves = curves_read(row["profile_id"] for row in rows if row["profile_id"] is not None)
     built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, curves, now_s=at.timestamp()) for row in rows]
     columns: dict[str, Any] = {}  # arrays of three types
@@ -161,21 +130,21 @@ def table_of(
         dtype = np.int64 if name in _INTS else np.bool_ if name in _BOOLS else np.float64
         columns[name] = np.array([values[name] for values in built], dtype=dtype)
     columns |= optional_columns(columns["num_gpus"])
-    for name in ("min_gpus", "max_gpus"):
-        columns[name] = np.array([_bound(row, name) for row in rows], dtype=np.int64)
+    columns["min_gpus"] = np.array([_bound(row, row["spec__resources__min_gpus"]) for row in rows], dtype=np.int64)
+    columns["max_gpus"] = np.array([_bound(row, row["spec__resources__max_gpus"]) for row in rows], dtype=np.int64)
     columns["lent"] = np.array([_is_lent(held_by.get(row["pk"], [])) for row in rows], dtype=np.bool_)
     columns["owner"] = np.array([row["owner_id"] or 0 for row in rows], dtype=np.int64)
     columns["weight"] = np.array([row["weight"] for row in rows], dtype=np.float64)
     columns["rate"] = np.array([_rate(row, held_by.get(row["pk"], [])) for row in rows], dtype=np.float64)
-    # Of what was measured, only how a job scales with its GPUs: the rest is in its demand already.
+    # Only the scaling of a profile: the rest is in the job's demand already.
     known = {pk: Curves(scaling=found.scaling) for pk, found in sorted(curves.items()) if found.scaling}
-    row_of = {pk: row for row, pk in enumerate(known)}
+    row_of: dict[int | None, int] = {pk: row for row, pk in enumerate(known)}
     columns["profile"] = np.array([row_of.get(row["profile_id"], NO_ROW) for row in rows], dtype=np.int64)
     return JobTable(**columns, profiles=tuple(known.values()))
 
 
 def _job_row(
-    row: dict[str, Any],  # one row of the query
+    row: JobQueryRow,
     held: list[HeldLease],
     queue_rows: dict[int, int],
     curves: dict[int, Curves],
@@ -192,7 +161,7 @@ def _job_row(
         num_gpus=row["num_gpus"],
         asked_cpus=row["spec__resources__cpus"],
         asked_memory=row["spec__resources__memory"],
-        curves=curves.get(row["profile_id"], UNKNOWN),
+        curves=UNKNOWN if row["profile_id"] is None else curves.get(row["profile_id"], UNKNOWN),
         held_memory_bytes=sum(lease.memory_bytes for lease in held),
         peak_memory_bytes=held[0].peak_memory_bytes if held else None,
     )
@@ -200,7 +169,7 @@ def _job_row(
         "job_id": row["number"],
         "queue": queue_rows[row["queue_id"]],
         "num_gpus": row["num_gpus"],
-        "max_servers": row["spec__resources__max_servers"] or 1,  # a spec of before has none
+        "max_servers": row["spec__resources__max_servers"] or 1,  # specs of early versions have none
         "arrival_s": row["submitted_at"].timestamp(),
         "priority": row["priority"],
         "preemptible": row["preemptible"],
@@ -219,34 +188,35 @@ def _job_row(
     }
 
 
-def _bound(row: dict[str, Any], name: str) -> int:
-    """Return one bound of a job's share; a run on fewer GPUs than it asks for, as the first one, is rigid."""
+def _bound(row: JobQueryRow, asked: int | None) -> int:
+    """Return one bound of a job's share; a smoke run on fewer GPUs than asked is rigid."""
     is_whole = row["num_gpus"] == row["spec__resources__gpus"]
-    return (row[f"spec__resources__{name}"] if is_whole else None) or int(row["num_gpus"])
+    return (asked if is_whole else None) or int(row["num_gpus"])
 
 
 def _is_lent(held: list[HeldLease]) -> bool:
     return any(lease.is_lent for lease in held if lease.num_gpus > 0)
 
 
-def _rate(row: dict[str, Any], held: list[HeldLease]) -> float:
-    """Return the mini-batches a second that a job reports where it is now; NaN before it has."""
+def _rate(row: JobQueryRow, held: list[HeldLease]) -> float:
+    """Return the mini-batches a second reported since its present leases opened; NaN before."""
     runs_since = [lease.opened_at for lease in held if lease.num_gpus > 0]
-    is_told = runs_since and row["steps_per_s"] is not None and row["progress_at"] is not None
-    return float(row["steps_per_s"]) if is_told and row["progress_at"] > max(runs_since) else math.nan
+    rate, told_at = row["steps_per_s"], row["progress_at"]
+    if not runs_since or rate is None or told_at is None or told_at <= max(runs_since):
+        return math.nan
+    return float(rate)
 
 
-def _remaining_s(row: dict[str, Any], *, is_running: bool) -> float:
-    """Return the run time left by the job's own rate, seconds; +inf when it has not told enough."""
+def _remaining_s(row: JobQueryRow, *, is_running: bool) -> float:
+    """Return the run time left at the reported rate, seconds; +inf when unknown."""
     if not row["total_steps"] or not row["steps_per_s"]:
         return math.inf
     done = row["step"] if is_running else row["checkpoint_step"]
     return max(0.0, float(row["total_steps"] - (done or 0))) / float(row["steps_per_s"])
 
 
-def _unsaved_s(row: dict[str, Any], held: HeldLease, *, now_s: float) -> float:
+def _unsaved_s(row: JobQueryRow, held: HeldLease, *, now_s: float) -> float:
     if held.started_at is None:
         return 0.0
-    is_own = row["checkpoint_attempt_id"] == held.attempt_pk and row["checkpoint_at"] is not None
-    saved_at = row["checkpoint_at"] if is_own else held.started_at
-    return max(0.0, now_s - float(saved_at.timestamp()))
+    saved_at = row["checkpoint_at"] if row["checkpoint_attempt_id"] == held.attempt_pk else None
+    return max(0.0, now_s - (saved_at or held.started_at).timestamp())

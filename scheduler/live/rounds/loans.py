@@ -1,7 +1,4 @@
-"""Keeps which jobs run on GPUs lent to them, for the next round to know.
-
-Decides nothing: the core lends, and takes back.
-"""
+"""Records which jobs run on lent GPUs, for the next round. The core decides about loans."""
 
 from scheduler.core.model.plan import Plan
 from scheduler.live.rounds.snapshot import LiveSnapshot
@@ -9,7 +6,7 @@ from scheduler.models import Attempt
 
 
 def loans_record(live: LiveSnapshot, plan: Plan) -> None:
-    """Write on the open attempts of the round's jobs whether they live on a loan; call it in its transaction."""
+    """Write ``is_lent`` of the open attempts of the round's jobs; call it in the round's transaction."""
     before = {row for row, is_lent in enumerate(live.tables.jobs.lent.tolist()) if is_lent}
     for rows, is_lent in ((plan.lent - before, True), (before - plan.lent, False)):
         if rows:

@@ -1,8 +1,8 @@
-"""Jobs that take turns: asked off their GPUs, off them with their memory kept, and on again, without a restart.
+"""Parks jobs that take turns: off their GPUs with their memory kept, and later on again without a restart.
 
-Each function is one step of one transaction, guarded, with the accounting that belongs to it. While a job is on its way
-off, its lease holds the GPUs; the report that it is off turns the lease into one for memory. Whether a job parks or
-checkpoints and ends is decided here; whose turn it is, in the round.
+Each function is one guarded step of one transaction. A job keeps its GPU lease until its agent reports that it is off;
+then the lease becomes one for memory. Decides whether a job parks or checkpoints and ends; the round decides whose turn
+it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,27 +14,21 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.attempt import (
-    Part,
-    attempt_stop,
-    generations_raise,
-    leases_open,
-    seconds_between,
-    servers_of,
-)
-from scheduler.live.gangs.gang import gang_seat, peak_of
+from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between, servers_of
+from scheduler.live.attempts.start_stop import StopReceipt, attempt_stop
+from scheduler.live.gangs.membership import gang_seat, peak_of
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.jobs.state import job_transition
 
-# Of a server's memory, what parked jobs may keep together; whoever would make it more checkpoints and ends.
+# Share of a server's memory for parked jobs together; a job beyond it checkpoints and ends.
 PARKED_MOST_FRAC = 0.5
 
 
 def has_room_to_park(attempt: Attempt) -> bool:
-    """Return whether the servers of a running attempt have memory to spare for it while it waits."""
+    """Return whether the servers of a running attempt have memory to park it."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None).select_related("server")
     for lease in leases:
         parked = Lease.objects.filter(server=lease.server, closed_at=None, num_gpus=0)
@@ -45,7 +39,7 @@ def has_room_to_park(attempt: Attempt) -> bool:
 
 
 def _kept_bytes(attempt: Attempt, lease: Lease) -> int:
-    """Return what a parked attempt keeps on a server: what it used at most, and what comes to it from its GPUs."""
+    """Return the memory of an attempt parked on a server: its peak plus what comes from its GPUs."""
     is_gang = hasattr(attempt, "gang")
     peak_bytes = peak_of(attempt.pk, server_id=lease.server_id) if is_gang else attempt.peak_memory_bytes
     if peak_bytes is None:
@@ -55,11 +49,11 @@ def _kept_bytes(attempt: Attempt, lease: Lease) -> int:
 
 
 @transaction.atomic
-def attempt_park(*, attempt_id: str, at: datetime, receipt: Mapping[str, Any]) -> list[str]:
-    """Ask a running attempt off its GPUs.
+def attempt_park(*, attempt_id: str, at: datetime, receipt: StopReceipt) -> list[str]:
+    """Ask a running attempt to leave its GPUs and stay in memory.
 
     Returns:
-        Ids of the servers that must be told; empty when it does not run or was asked something before.
+        Ids of the servers to tell; empty when it does not run or was asked something before.
     """
     asked = Attempt.objects.filter(pk=attempt_id, wanted="run", state=AttemptState.RUNNING).update(
         wanted="park", stop_requested_at=at, **receipt
@@ -68,7 +62,7 @@ def attempt_park(*, attempt_id: str, at: datetime, receipt: Mapping[str, Any]) -
 
 
 def _retold(attempt_id: str) -> list[str]:
-    """Raise the generation of the attempt's servers and leases, for a wish that they must be told."""
+    """Raise the generation of the attempt's servers and leases; return the servers to tell."""
     server_ids = servers_of(attempt_id)
     for server_id, generation in generations_raise(server_ids).items():
         Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
@@ -76,11 +70,10 @@ def _retold(attempt_id: str) -> list[str]:
 
 
 def attempt_parked(*, attempt: Attempt, server: Server, generation: int, at: datetime) -> None:
-    """Take in that an attempt is off its GPUs on one server; once it is off all of them its job is parked.
+    """Record that an attempt is off its GPUs on one server; its job is parked once it is off all of them.
 
     Args:
-        generation: Of the server, that its supervisor knew of when it said so; what was said before the newest wish
-            changes nothing.
+        generation: Server generation of the report; one older than the request to park changes nothing.
     """
     lease = Lease.objects.filter(attempt=attempt, server=server, closed_at=None, num_gpus__gte=1).first()
     if attempt.wanted != "park" or lease is None or generation < lease.generation:
@@ -140,13 +133,13 @@ def _job_parked(attempt: Attempt, lease: Lease, *, at: datetime) -> None:
 def attempt_continue(
     *,
     job: Job,
-    parts: Sequence[Part],
+    new_leases: Sequence[NewLease],
     epoch: int,
     generations: Mapping[str, int],
     at: datetime,
     data: Mapping[str, Any],
 ) -> bool:
-    """Give a parked job GPUs of its server again, and let it go on.
+    """Give a parked job GPUs of its servers again, and continue it.
 
     Returns:
         False, with nothing changed, when its attempt is no longer parked.
@@ -158,16 +151,16 @@ def attempt_continue(
     Attempt.objects.filter(pk=attempt.pk).update(
         state=AttemptState.RUNNING, wanted="run", stop_requested_at=None, preempted_by=None, preempt_rule=""
     )
-    leases_open(attempt, parts, epoch=epoch, generations=generations, at=at)
+    leases_open(attempt, new_leases, epoch=epoch, generations=generations, at=at)
     if hasattr(attempt, "gang"):
-        gang_seat(attempt, {part.server_id: part.gpu_pks for part in parts})
+        gang_seat(attempt, {lease.server_id: lease.gpu_pks for lease in new_leases})
     job_transition(job=job, to=JobState.RUNNING, at=at, actor="scheduler", reason="turn", data=data)
     return True
 
 
 @transaction.atomic
 def parked_stop(*, job: Job, rule: str, at: datetime, data: Mapping[str, Any]) -> list[str]:
-    """Let a parked job checkpoint and end, because it goes on elsewhere; return the ids of the servers to tell."""
+    """Ask a parked job to checkpoint and end, to resume elsewhere; return the ids of servers to tell."""
     attempt = Attempt.objects.filter(job=job, state=AttemptState.PARKED).first()
     if attempt is None:
         return []
@@ -182,8 +175,8 @@ class Parked:
     """The parked jobs of a snapshot.
 
     Attributes:
-        kept_bytes: What they keep, by (job row, server id).
-        indexes: GPUs that they had last, by (job row, server row): a process reaches no others than it began with.
+        kept_bytes: Memory kept, by (job row, server id).
+        indexes: Their last GPUs, by (job row, server row): a process reaches only the GPUs it started with.
     """
 
     kept_bytes: dict[tuple[int, str], int]
@@ -191,7 +184,7 @@ class Parked:
 
 
 def parked_read(live: LiveSnapshot) -> Parked:
-    """Return what the parked jobs of a snapshot keep, and where they ran."""
+    """Return the kept memory and last GPUs of the parked jobs of a snapshot."""
     row_of = {live.attempt_pks[row]: row for row in live.parked_on}
     server_rows = {pk: row for row, pk in enumerate(live.server_pks)}
     found = Parked(kept_bytes={}, indexes={})

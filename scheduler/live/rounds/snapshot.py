@@ -1,7 +1,7 @@
-"""Reads the database into the tables of one round: a handful of queries, no object a row.
+"""Reads the database into the tables of one round, in a handful of queries and without an object per row.
 
-Decides what a round may look at: the servers that are up, and what is held on them. What is held on other servers, or
-on broken GPUs, is left out, so that the core sees those jobs as having to move. The jobs are read in ``job_table.py``.
+Decides what a round sees: servers that are up and what is held on them. Leases on other servers or on broken GPUs are
+left out, so that the core moves those jobs. Jobs are read in ``job_table.py``.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ NO_LIMIT_GPUS = 2**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSnapshot:
-    """The tables, and which rows of the database they are.
+    """The tables of a round, and the database keys of their rows.
 
     Attributes:
         tables: What ``plan_round`` reads.
@@ -34,8 +34,8 @@ class LiveSnapshot:
         server_pks: Server id by row.
         attempt_pks: Row of a job that holds GPUs, or is parked, to its open attempt.
         parked_on: Row of a parked job to the servers that keep its memory.
-        gangs: Rows of jobs of which every GPU gets a process.
-        epoch, round_number: Of the cluster when it was read; the round is applied only on top of this one.
+        gangs: Rows of jobs that run one process per GPU.
+        epoch, round_number: Of the cluster when read; the round is applied only if they are unchanged.
     """
 
     tables: Snapshot
@@ -48,7 +48,7 @@ class LiveSnapshot:
     gangs: frozenset[int] = frozenset()
 
     def digest(self) -> str:
-        """Return a hex digest over every column, to tell equal snapshots."""
+        """Return a hex digest over every column; equal snapshots have equal digests."""
         digest = hashlib.sha256(repr(self.tables.now_s).encode())
         tables = self.tables
         for table in (tables.jobs, tables.servers, tables.queues, tables.held, tables.releasing):
@@ -61,7 +61,7 @@ class LiveSnapshot:
 
 
 def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
-    """Return what a round that begins now looks at."""
+    """Return the snapshot of a round that begins now."""
     servers, server_pks = _servers()
     server_rows = {pk: row for row, pk in enumerate(server_pks)}
     queues, queue_rows = _queues()
@@ -120,7 +120,7 @@ def _servers() -> tuple[ServerTable, list[str]]:
 
 
 def _without_parked(servers: ServerTable, parked: list[HeldLease], server_rows: dict[str, int]) -> ServerTable:
-    """Return the servers without the memory that parked jobs keep on them."""
+    """Return the servers less the memory of parked jobs."""
     memory_bytes = servers.memory_bytes.copy()
     for lease in parked:
         if lease.server_pk in server_rows:
@@ -155,15 +155,15 @@ def _queues() -> tuple[QueueTable, dict[int, int]]:
 
 
 def _whole_gangs(held: list[HeldLease]) -> list[HeldLease]:
-    """Leave out jobs that lost a part: they hold nothing that they could keep."""
+    """Leave out gangs that lost a server or GPU: they have no seats to keep."""
     torn = {h.attempt_pk for h in held if not h.is_whole}
     return [h for h in held if h.attempt_pk not in torn]
 
 
 def _without_leavers(held: list[HeldLease]) -> tuple[list[HeldLease], list[HeldLease]]:
-    """Return what gangs keep and, apart, what processes on their way out still hold.
+    """Return what gangs keep and, separately, what leaving processes still hold.
 
-    Otherwise a round between two of them could keep a gang on a server that its leader is not on.
+    Otherwise a round in between could keep a gang on a server without its leader.
     """
     members = GangMember.objects.filter(leaving=True, ended_at=None, gang__attempt__ended_at=None)
     leavers = Counter(members.values_list("gang_id", "gpu__server_id"))

@@ -1,6 +1,6 @@
-"""What introspection remembers, between the database and the rounds; every change tried is told to its jobs.
+"""Keeps the trials of introspection between rounds, with measured rates before and after, and records them for jobs.
 
-Decides nothing: the core tries and judges. Here its memory is kept, with the measured rates before and after.
+The core decides what to try and judges it; here its memory is read and written.
 """
 
 import logging
@@ -17,21 +17,21 @@ from scheduler.core.model.tables import JobTable
 from scheduler.core.model.trial import NOTES, TrialKind, Verdict
 from scheduler.core.model.trial import Trial as CoreTrial
 from scheduler.models import Job, Server, Trial
+from scheduler.models.round import TriedChange
 from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
 
-# A change that a round no longer carries without having judged it: a job ended, or they were torn apart.
+# Verdict of a trial dropped before it was judged: a job ended, or a pair was separated.
 GONE = "gone"
-_Key = tuple[Any, ...]  # what tells one trial from another
-Tried = dict[str, Any]  # JSON: kind, jobs, servers, verdict, rates before and after, gain
+_Key = tuple[Any, ...]  # identifies a trial
 
 
 def trials_read(jobs: JobTable) -> tuple[CoreTrial, ...]:
-    """Return what the plan before wants to find in the next snapshot.
+    """Return the trials that the previous plan left for the next snapshot.
 
-    A job that moves has no GPUs for a while; its trial is kept back until it has some, and is measured from then on. So
-    is what is known of a pair of which one is on its way off its GPUs: it is whole again when that one is parked.
+    A moving job has no GPUs for a while; its trial is held back until it has some, and measured from then on. The trial
+    of a pair is held back while one of the two leaves its GPUs, until that one is parked.
     """
     rows = _remembered()
     away = _kept_back(rows, jobs)
@@ -60,48 +60,48 @@ def _is_measured_move(trial: Trial | CoreTrial) -> bool:
 
 
 def _kept_back(rows: Sequence[Trial], jobs: JobTable) -> set[int]:
-    """Return the trials that a round with these jobs is not shown, and that it does not forget by that."""
+    """Return the trials that this round neither sees nor forgets."""
     return _on_its_way(rows, _held_at_s(jobs)) | _with_leavers(rows, jobs)
 
 
 def _on_its_way(rows: Sequence[Trial], held_at_s: Mapping[int, float]) -> set[int]:
-    """Return the trials of jobs that have left their servers and not come to the others yet."""
+    """Return the trials of moving jobs that hold no GPUs yet."""
     moves = {row.jobs[0]: row.pk for row in rows if _is_measured_move(row) and row.jobs[0] not in held_at_s}
     lives = Job.objects.filter(number__in=moves).exclude(state__in=sorted(TERMINAL)).values_list("number", flat=True)
     return {moves[number] for number in lives} if moves else set()
 
 
 def _with_leavers(rows: Sequence[Trial], jobs: JobTable) -> set[int]:
-    """Return the pairs of which one is on its way off its GPUs."""
+    """Return the trials of pairs of which one job is leaving its GPUs."""
     pairs = [row for row in rows if row.kind == TrialKind.PACK]
     leavers = _leavers({number for row in pairs for number in row.jobs}, jobs)
     return {row.pk for row in pairs if not leavers.isdisjoint(row.jobs)}
 
 
 def _leavers(numbers: Collection[int], jobs: JobTable) -> set[int]:
-    """Return which of the jobs a round is not shown because they are on their way off their GPUs."""
+    """Return which of the jobs the round does not see because they are leaving their GPUs."""
     absent = set(numbers) - set(jobs.job_id.tolist())
     if not absent:
         return set()
-    # One that has come to the end of its way since the round began is parked.
+    # A job that left them since the round began is parked.
     lives = Job.objects.filter(number__in=absent, state__in=[JobState.RUNNING, JobState.PARKED])
     return set(lives.values_list("number", flat=True))
 
 
 def _from_its_place(trial: CoreTrial, held_at_s: Mapping[int, float]) -> CoreTrial:
-    """Return the trial as if it began when the job got the GPUs that it has."""
+    """Return the trial, begun when the job got its present GPUs."""
     began_s = held_at_s.get(trial.jobs[0], trial.began_s) if _is_measured_move(trial) else trial.began_s
     if began_s <= trial.began_s:
         return trial
     return replace(trial, began_s=began_s, until_s=began_s + trial.until_s - trial.began_s)
 
 
-def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime) -> list[Tried]:
+def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime) -> list[TriedChange]:
     """Keep the memory of a plan; call it in the round's transaction.
 
     Args:
         plan: What the round decided.
-        jobs: What it was shown, with the mini-batches a second of each job.
+        jobs: The table of the round, with the mini-batches a second of each job.
 
     Returns:
         Every change that was tried, judged or forgotten, as JSON for the round's decisions.
@@ -110,7 +110,7 @@ def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime)
     rows = _remembered()
     away = _kept_back(rows, jobs)
     before = {_key(row.kind, row.jobs): row for row in rows if row.pk not in away}
-    told: list[Tried] = []
+    told: list[TriedChange] = []
     for place, trial in enumerate(plan.trials):
         row = before.pop(_key(trial.kind, trial.jobs), None) or Trial(kind=trial.kind)
         is_news = row.pk is None or row.verdict != trial.verdict
@@ -129,10 +129,10 @@ def trials_write(plan: Plan, jobs: JobTable, *, round_number: int, at: datetime)
 
 
 def _with_leavers_notes(trial: CoreTrial, row: Trial, jobs: JobTable) -> CoreTrial:
-    """Return what is noted of each job with the notes on those on their way off their GPUs.
+    """Return the notes on jobs with the earlier notes on jobs that are leaving their GPUs.
 
-    The round was not shown them. Forgotten, they would come back as newcomers, who owe nothing for the turn they had
-    and have to be measured anew; on a busy machine, where rounds come while they leave, that is at every turn.
+    The round does not see these. Without their notes they would return as new jobs at every turn: without the service
+    of the turn they had, and measured again.
     """
     leavers = _leavers(row.jobs, jobs) - set(trial.jobs)
     kept = [at for at, job in enumerate(row.jobs) if job in leavers]
@@ -145,14 +145,14 @@ def _with_leavers_notes(trial: CoreTrial, row: Trial, jobs: JobTable) -> CoreTri
     )
 
 
-def _forget(row: Trial, rates: Mapping[int, float], *, at: datetime) -> Tried | None:
-    """Make a trial history, or a note nothing; return what there is to tell of it."""
+def _forget(row: Trial, rates: Mapping[int, float], *, at: datetime) -> TriedChange | None:
+    """Turn a trial into history, or delete a note; return the entry to record, if any."""
     if row.kind in NOTES:
         row.delete()
         return None
     changes: dict[str, Any] = {"place": None, "ended_at": at}
     was_tried = row.verdict == Verdict.TRYING
-    if _is_measured_move(row) and at.timestamp() >= row.until_s:  # a move that was not worse needs no memory
+    if _is_measured_move(row) and at.timestamp() >= row.until_s:  # a move that was not worse is over
         changes |= {"verdict": str(Verdict.KEPT), "rates_after": [_json(rates.get(row.jobs[0], math.nan))]}
     _save(row, changes)
     return _told(row, GONE if row.verdict == Verdict.TRYING else row.verdict) if was_tried else None
@@ -163,7 +163,7 @@ def _remembered() -> list[Trial]:
 
 
 def _key(kind: str, jobs: Sequence[int]) -> _Key:
-    """Return what a trial is known by; of each note there is one."""
+    """Return the key of a trial; there is one note of each kind."""
     return (str(kind),) if kind in NOTES else (str(kind), *jobs)
 
 
@@ -192,8 +192,8 @@ def _json(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
 
 
-def _told(row: Trial, verdict: str) -> Tried:
-    """Return a change as its jobs and the round's decisions tell it."""
+def _told(row: Trial, verdict: str) -> TriedChange:
+    """Return the entry for the round's decisions and the events of its jobs."""
     rates = [float(value) for value in row.values[: len(row.jobs)]]
     before = [_json(rate) for rate in (rates if row.kind == TrialKind.PACK else rates[:1])]
     gain = None
@@ -212,7 +212,7 @@ def _told(row: Trial, verdict: str) -> Tried:
     }
 
 
-def _tell_jobs(entry: Tried, *, round_number: int, at: datetime) -> None:
+def _tell_jobs(entry: TriedChange, *, round_number: int, at: datetime) -> None:
     for job in Job.objects.filter(number__in=entry["jobs"]).defer("spec").order_by("number"):
         try:
             job_event(

@@ -1,7 +1,7 @@
-"""What a server offers, as its agent reports it, and whether the server takes part.
+"""Writes what a server's agent reports of its devices, cores and memory, and the server's state.
 
-Decides when a server is up: its agent works on the present desired state. What it offers is written as it is said; a
-server may lie about itself, and the plan then meets a refusal.
+Decides when a server is up: when its agent works on the present desired state. The report is written as it is; if it is
+wrong, the agent refuses a launch.
 """
 
 from datetime import datetime
@@ -36,7 +36,7 @@ def server_move(server: Server, *, to: ServerState, at: datetime, actor: str, re
 
 
 def server_is_back(server: Server, *, at: datetime) -> None:
-    """Offer a joining or lost server to rounds again; its agent works on the present desired state."""
+    """Set a joining or lost server up: its agent works on the present desired state."""
     if server.state not in (ServerState.JOINING, ServerState.LOST):
         return
     was_draining = server.state_reason.startswith(WAS_DRAINING)
@@ -45,7 +45,7 @@ def server_is_back(server: Server, *, at: datetime) -> None:
 
 
 def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> None:
-    """Write what the server offers and measures; ask for a round when the offer changed."""
+    """Write capacity and measured values; ask for a round when the capacity changed."""
     offer: dict[str, Any] = {
         "device_kind": report.device_kind,
         "num_cpus": report.num_cpus,
@@ -65,12 +65,12 @@ def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> N
 
 
 def _devices_update(server: Server, devices: tuple[DeviceReport, ...], *, at: datetime) -> bool:
-    """Write the devices; True when one came, went, or changed its health or kind."""
+    """Write the devices; return whether one came, went, or changed its health or kind."""
     known = {gpu.index: gpu for gpu in server.gpus.all()}
     measured, is_changed = [], False
     for device in devices:
         if device.index in known and known[device.index].uuid != device.uuid:
-            # Two devices may have changed places: neither may meet the other's id half-way.
+            # Two devices may have swapped indexes: free the unique ids first.
             Gpu.objects.filter(pk=known[device.index].pk).update(uuid=f"was-{known[device.index].pk}")
     for device in devices:
         gpu = known.pop(device.index, None)

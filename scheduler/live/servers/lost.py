@@ -1,7 +1,8 @@
-"""Servers that fell silent and launches that nobody confirmed, by the scheduler's monotonic clock.
+"""Gives up silent servers, and stops launches that no agent confirmed, by the scheduler's monotonic clock.
 
-A silent server is given up after ``LEASE_TTL_S + LOST_GRACE_S``: its agent stopped the jobs before that, because it
-counts the time from sending a heartbeat and we count from receiving it. Raising the generation then fences it for good.
+A silent server is lost after ``LEASE_TTL_S + LOST_GRACE_S``. Its agent has stopped the jobs before that, because it
+counts from sending a heartbeat and the scheduler from receiving it. Raising the generation then fences it for good.
+Held right by ``tests/faults``.
 """
 
 import logging
@@ -13,12 +14,13 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.live.attempts.attempt import attempt_close, attempt_stop
-from scheduler.live.attempts.retry import Ending
+from scheduler.live.attempts.close import attempt_close
+from scheduler.live.attempts.retry import AttemptEnd
+from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.live.gangs.ends import members_lost
-from scheduler.live.gangs.gang import attempts_of
+from scheduler.live.gangs.membership import attempts_of
 from scheduler.live.servers.inventory import WAS_DRAINING, server_move
-from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, Watch
+from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, ServerWatch
 from scheduler.models import Attempt, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import job_transition
@@ -27,12 +29,12 @@ log = logging.getLogger(__name__)
 
 
 def lost_after_s() -> float:
-    """Return the silence after which a server is given up, seconds."""
+    """Return the silence after which a server is lost, seconds."""
     return settings.LEASE_TTL_S + settings.LOST_GRACE_S
 
 
-def lost_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
-    """Give up the servers that have been silent for too long; return the ids of servers to tell."""
+def lost_check(watch: ServerWatch, *, at: datetime, now_s: float) -> set[str]:
+    """Mark servers lost that have been silent for too long; return the ids of servers to tell."""
     tell: set[str] = set()
     rows = Server.objects.filter(state__in=[ServerState.UP, ServerState.DRAINING]).order_by("number")
     for server_id, *stamp in rows.values_list("pk", "report_epoch", "report_sequence"):
@@ -48,10 +50,10 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
     """Fence a silent server and send its jobs back to their queues.
 
     Args:
-        stamp: Newest (epoch, sequence) that the caller saw; nothing is done if another scheduler heard it since.
+        stamp: Newest (epoch, sequence) that the caller saw; nothing is done if a newer report was taken since.
 
     Returns:
-        The server's id, to be told when it comes back; empty when it was heard meanwhile.
+        Ids of servers to tell, this one included; empty when it was heard meanwhile.
     """
     fenced = Server.objects.filter(pk=server_id, report_epoch=stamp[0], report_sequence=stamp[1]).update(
         generation=F("generation") + 1
@@ -63,7 +65,7 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
     if server.state == ServerState.DRAINING:
         detail = f"{WAS_DRAINING}; {detail}"
     server_move(server, to=ServerState.LOST, at=at, actor="scheduler", reason="silent", detail=detail)
-    ending = Ending(cause=EndCause.SERVER_LOST, detail=f"Server {server.name} was {detail}.")
+    ending = AttemptEnd(cause=EndCause.SERVER_LOST, detail=f"Server {server.name} was {detail}.")
     tell = {server_id, *members_lost(server, detail=ending.detail, at=at)}
     attempts = Lease.objects.filter(server=server, closed_at=None, attempt__gang=None).order_by("attempt_id")
     for attempt_id in list(attempts.values_list("attempt_id", flat=True)):
@@ -72,8 +74,8 @@ def server_lost(server_id: str, *, stamp: tuple[int, int], silent_s: float, at: 
     return tell
 
 
-def unconfirmed_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
-    """Ask the attempts that their agents do not know to stop; return the ids of servers to tell.
+def unconfirmed_check(watch: ServerWatch, *, at: datetime, now_s: float) -> set[str]:
+    """Ask attempts that their agents never confirmed to stop; return the ids of servers to tell.
 
     They are closed, and their GPUs free, only by a report on the generation that asks.
     """
@@ -87,7 +89,7 @@ def unconfirmed_check(watch: Watch, *, at: datetime, now_s: float) -> set[str]:
 
 @transaction.atomic
 def attempt_ask(attempt_id: str, *, rule: str, at: datetime, data: Mapping[str, float]) -> list[str]:
-    """Ask one attempt to make room, by a rule of the scheduler; return the ids of servers to tell."""
+    """Ask one attempt to stop, by a rule of the scheduler; return the ids of servers to tell."""
     tell = attempt_stop(attempt_id=attempt_id, wanted="preempt", at=at, receipt={"preempt_rule": rule})
     if tell:
         job = Attempt.objects.select_related("job").get(pk=attempt_id).job

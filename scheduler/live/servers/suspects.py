@@ -1,8 +1,8 @@
-"""Servers that attempts keep failing on are drained by themselves, until an admin has looked.
+"""Drains servers on which attempts keep failing, until an admin undrains them.
 
-Decides which failures speak against a server. Trouble that other servers have at the same moment is shared trouble, a
-job that fails on other servers as well is its own trouble, and what only the output of jobs says counts when the jobs
-of two owners say it. The last server that is up is never drained.
+Decides which failures count against a server: not those that other servers have at the same moment, not those of a job
+that fails elsewhere as well, and those that only job output reports if jobs of two owners report them. The last server
+that is up is never drained.
 """
 
 import logging
@@ -32,7 +32,7 @@ class Incident:
     """One attempt that a failure of a machine ended, on one server that it held.
 
     Attributes:
-        is_seen: We saw it; else only the output of the job says so.
+        is_seen: The scheduler saw it; else only the job's output says so.
     """
 
     server_id: str
@@ -52,14 +52,14 @@ def suspects_check(*, at: datetime) -> None:
             .values_list("at", flat=True)
             .first()
         )
-        if undrained_at is not None:  # an admin has looked at what was before
+        if undrained_at is not None:  # earlier incidents were seen by an admin
             incidents = suspected([one for one in incidents if one.at > undrained_at]).get(server_id, [])
         if incidents:
             _drain(server_id, incidents, at=at)
 
 
 def suspected(incidents: Iterable[Incident]) -> dict[str, list[Incident]]:
-    """Return the servers with enough incidents that speak against them, with those."""
+    """Return the incidents that count against each server that has enough of them."""
     found = list(incidents)
     by_server: dict[str, list[Incident]] = defaultdict(list)
     for one in found:

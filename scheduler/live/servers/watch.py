@@ -1,7 +1,6 @@
-"""What the engine remembers between two moments: who was heard when, by the scheduler's monotonic clock.
+"""The engine's memory of when each server was heard and told, by the scheduler's monotonic clock.
 
-Nothing in here is needed to be right, only to be patient: a scheduler that starts anew knows nothing, so it grants
-every server and every launch one full period more.
+It may be lost without harm: a restarted scheduler grants every server and every launch one full period more.
 """
 
 from dataclasses import dataclass, field
@@ -12,15 +11,15 @@ REJECTION_EVENT_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
-class Watch:
+class ServerWatch:
     """Memory of one engine. All times are seconds of ``Clock.mono_s``.
 
     Attributes:
-        heard: Server id to the moment of its newest accepted report.
-        sequences: Server id to the newest report sequence seen in the database, by whoever took it.
-        missing: Attempt id to the moment since when its server's reports lack it.
-        sent: Server id to the moment of the newest desired state sent.
-        rejected: Server id to the moment of the newest event about its rejected reports.
+        heard: Server id to the time of its newest accepted report.
+        sequences: Server id to the newest report sequence in the database, taken by any scheduler.
+        missing: Attempt id to the time since which its server's reports lack it.
+        sent: Server id to the time of the newest desired state sent.
+        rejected: Server id to the time of the newest event about its rejected reports.
     """
 
     heard: dict[str, float] = field(default_factory=dict)
@@ -37,7 +36,7 @@ class Watch:
         return now_s - self.heard.setdefault(server_id, now_s)
 
     def may_resend(self, server_id: str, *, now_s: float) -> bool:
-        """Return whether the last message to a server is long enough ago to repeat it."""
+        """Return whether a message to a server may be repeated now."""
         return now_s - self.sent.get(server_id, -RESEND_AFTER_S) >= RESEND_AFTER_S
 
     def may_tell_rejection(self, server_id: str, *, now_s: float) -> bool:
@@ -55,7 +54,7 @@ class Watch:
             self.missing.setdefault(attempt_id, now_s)
 
     def unconfirmed(self, *, now_s: float) -> list[str]:
-        """Return the attempts that were missing for too long, and forget them."""
+        """Return the attempts missing for too long, and forget them."""
         late = sorted(pk for pk, since in self.missing.items() if now_s - since >= UNCONFIRMED_AFTER_S)
         for pk in late:
             del self.missing[pk]

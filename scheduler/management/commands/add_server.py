@@ -1,7 +1,8 @@
-"""Register a server and write the configuration of its agent."""
+"""Command: register a server and write the configuration of its agent."""
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.permission import OPERATOR
 
 
-def write_private(path: Path, data: dict[str, Any]) -> None:
+def write_private(path: Path, data: Mapping[str, object]) -> None:
     """Write JSON with mode 0600: it holds keys. Replaces the file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_suffix(".tmp")

@@ -1,4 +1,4 @@
-"""Write the database to one file while everything runs."""
+"""Command: write the database to one file while everything runs."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Write what was measured of kinds of jobs to a file that a replay can use."""
+"""Command: write measured profiles to a file that a replay can use."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fill an empty database with the demo; on later starts only bring the address in ``demo.json`` up to date."""
+"""Command: fill an empty database with the demo; on later starts only bring the address in ``demo.json`` up to date."""
 
 import json
 import os
@@ -23,24 +23,25 @@ from scheduler.ports import Ports, live_ports
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.cluster.settings import settings_change
-from scheduler.services.jobs.actions import job_submit
-from scheduler.services.queues.quotas import membership_set, queue_create
+from scheduler.services.jobs.submit import job_submit
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_set
 
 SCOPES = ["jobs:read", "jobs:write"]
 ADMIN_SCOPES = [*SCOPES, "queues:admin", "admin"]
 
 
-class NobodyYet:
-    """The bell before the product is started: its first round looks at everything anyway."""
+class SilentBell:
+    """A bell that does nothing: the product is not started yet, and its first round plans everything anyway."""
 
     def request_round(self, trigger: str) -> None:
-        """Reach nobody."""
+        """Do nothing."""
 
     def round_begins(self) -> None:
-        """Reach nobody."""
+        """Do nothing."""
 
     def touch(self, name: str) -> None:
-        """Reach nobody."""
+        """Do nothing."""
 
 
 class Command(BaseCommand):
@@ -58,7 +59,7 @@ class Command(BaseCommand):
             if path.exists():
                 write_private(path, {**json.loads(path.read_text()), "url": options["url"]})
             return
-        use_bell(NobodyYet())
+        use_bell(SilentBell())
         try:
             self._fill(path, url=options["url"], without_jobs=options["without_jobs"])
         finally:
@@ -85,7 +86,7 @@ def create_queues(*, admin: Any, at: datetime) -> dict[str, Queue]:
 
 
 def create_users(*, admin: Any, queues: dict[str, Queue], at: datetime) -> dict[str, dict[str, str]]:
-    """Create the users with random passwords and tokens; return what ``demo.json`` says of them."""
+    """Create the users with random passwords and tokens; return their part of ``demo.json``."""
     secrets_of: dict[str, dict[str, str]] = {}
     for demo in USERS:
         password = secrets.token_urlsafe(12)

@@ -1,4 +1,4 @@
-"""Fill an empty database with a week of a simulated cluster; on later starts only keep the address up to date."""
+"""Command: fill an empty database with a simulated week; on later starts only keep the address up to date."""
 
 import json
 import logging
@@ -27,19 +27,20 @@ from scheduler.management.demo_week import (
     Team,
     Week,
 )
-from scheduler.management.virtual_doors import VirtualBell
+from scheduler.management.virtual_ports import VirtualBell
 from scheduler.models import Cluster, Lease, Queue, Sample, UsageHour
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.ports import live_ports
 from scheduler.services.cluster.servers import agent_config, server_register
 from scheduler.services.cluster.settings import settings_change
-from scheduler.services.queues.quotas import membership_set, queue_create
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_set
 from scheduler.services.whatif.scenarios import scenario_create
 
-# Queue, its quota, and the numbers of those who submit to it beside ``demo.USERS``.
+# Queue, its quota, and the numbers of its users beside ``demo.USERS``.
 QUEUES = (("language", 14, range(1, 5)), ("vision", 12, range(5, 8)), ("speech", 6, range(8, 10)))
-SAMPLE_S = 60  # what is older than a day has samples this coarse
+SAMPLE_S = 60  # resolution of samples older than a day
 HOUR = timedelta(hours=1)
 INTERRUPTED = (
     "The week of the demonstration was interrupted while it was made, and cannot be continued. "
@@ -96,7 +97,7 @@ class Command(BaseCommand):
 
 
 def create_teams(*, at: datetime) -> tuple[dict[str, dict[str, str]], tuple[Team, ...]]:
-    """Create queues and users; return what ``demo.json`` says of the users, and who submits to which queue."""
+    """Create queues and users; return the users' part of ``demo.json``, and the teams."""
     admin = get_user_model().objects.create_superuser("admin")
     root = queue_create(actor=admin, name=ROOT_QUEUE, parent=None, quota_gpus=GPUS, at=at)
     queues: dict[str, Queue] = {}
@@ -110,7 +111,7 @@ def create_teams(*, at: datetime) -> tuple[dict[str, dict[str, str]], tuple[Team
     for name, _, numbers in QUEUES:
         names = [user.name for user in USERS if user.queue == name]
         for number in numbers:
-            user = get_user_model().objects.create_user(f"user-{number}")  # without a password: nobody signs in
+            user = get_user_model().objects.create_user(f"user-{number}")  # without a password: cannot sign in
             membership_set(actor=admin, queue=queues[name], user=user, role=Role.MEMBER, at=at)
             names.append(user.username)
         teams.append(Team(queue=name, users=tuple(names)))

@@ -1,4 +1,4 @@
-"""Make the database what it was when a backup was written."""
+"""Command: restore the database from a backup."""
 
 from pathlib import Path
 from typing import Any

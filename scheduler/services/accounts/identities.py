@@ -1,7 +1,7 @@
-"""Who comes from an outside provider of sign-ins: found by issuer and subject, given the roles of their groups.
+"""Signs in users of an OpenID Connect provider: found by issuer and subject, with the roles of their groups.
 
-Neither a name nor a mail address ever links to a user who is here already: whoever may choose one at the provider could
-else become the local admin.
+Neither a name nor a mail address ever links to an existing user: anyone who can choose one at the provider could
+otherwise become the local admin.
 """
 
 import re
@@ -25,13 +25,13 @@ ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
-    """What a provider says of somebody, after its signature was checked.
+class IdTokenClaims:
+    """What a provider's ID token says of a user, after its signature was checked.
 
     Attributes:
         email: Empty unless the provider has verified it.
         grants: Role by name of the queue, and ``admin`` under the empty name, as the groups give them.
-        ruled: Names of all queues, and the empty one for ``admin``, that groups decide about at all.
+        ruled: Names of the queues, and the empty one for ``admin``, whose roles groups decide.
     """
 
     issuer: str
@@ -42,8 +42,8 @@ class Claims:
     ruled: Sequence[str]
 
 
-def identity_sign_in(claims: Claims, *, at: datetime) -> User:
-    """Return the user of an identity, made on first sight, with the roles that the groups give now.
+def identity_sign_in(claims: IdTokenClaims, *, at: datetime) -> User:
+    """Return the user of an identity, created at the first sign-in, with the roles of the groups now.
 
     Roles in queues that no group decides about stay as leads have given them.
 
@@ -75,7 +75,7 @@ def strongest(grants: Sequence[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _new_user(claims: Claims, at: datetime) -> User:
+def _new_user(claims: IdTokenClaims, at: datetime) -> User:
     base = re.sub(r"[^A-Za-z0-9.@_-]", "", claims.name.partition("@")[0]).lstrip(".@_-")[: NAME_CHARS - 10] or "user"
     if base.lower() in RESERVED:
         base = f"{base}-1"
@@ -90,7 +90,7 @@ def _new_user(claims: Claims, at: datetime) -> User:
     return user
 
 
-def _set_admin(user: User, claims: Claims, at: datetime) -> None:
+def _set_admin(user: User, claims: IdTokenClaims, at: datetime) -> None:
     wanted = "" in claims.grants
     if "" not in claims.ruled or user.is_superuser == wanted:
         return

@@ -19,7 +19,7 @@ PREFIX = "cw_"
 SHOWN_CHARS = 8  # of the text, to tell tokens apart
 NAME_CHARS = 80
 MOST_TOKENS = 100  # live ones of one user
-# The time of last use is for people: it is not worth a write a request.
+# The time of last use is for people: one write a minute is enough.
 USE_NOTED_EVERY = timedelta(seconds=60)
 
 
@@ -33,7 +33,7 @@ def token_create(
         expires_at: From when it is refused; None for never.
 
     Raises:
-        NotAllowed: Not signed in, or the scope admin for somebody who is no admin.
+        NotAllowed: Not signed in, or the scope admin for a user who is no admin.
         SpecInvalid: A bad name, scope or time.
     """
     if not (isinstance(actor, User) and actor.is_active):
@@ -87,9 +87,9 @@ def token_revoke(*, actor: Actor, token: ApiToken, at: datetime) -> None:
 
 
 def token_user(text: str, at: datetime) -> tuple[User, ApiToken] | None:
-    """Return whose live token ``text`` is, or None: unknown, revoked, expired, or its user is no longer active.
+    """Return the user of a valid token, or None: unknown, revoked, expired, or the user is no longer active.
 
-    It is found by its SHA-256, so the time that takes says nothing about the text of any token.
+    It is found by its SHA-256, so the time of the lookup says nothing about the text of any token.
     """
     token = ApiToken.objects.select_related("user").filter(sha256=_digest(text), revoked_at__isnull=True).first()
     if token is None or (token.expires_at is not None and token.expires_at <= at) or not token.user.is_active:

@@ -1,4 +1,4 @@
-"""Users: made known, let in or kept out by admins. Their roles in queues are memberships."""
+"""Creates users, and lets admins deactivate them. Their roles in queues are memberships."""
 
 import re
 import secrets
@@ -17,7 +17,7 @@ from scheduler.services.permission import Doer, require_admin
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.@_-]*")
 NAME_CHARS = 150
-# Names of events that no person did; a user of such a name would hide among them.
+# Actors of events that are no users; a user of such a name could hide behind it.
 RESERVED = frozenset({"scheduler", "operator", "agent", "system"})
 
 
@@ -66,11 +66,11 @@ def user_change(*, actor: Doer, user: User, email: str, at: datetime) -> User:
 
 
 def user_set_active(*, actor: Doer, user: User, active: bool, at: datetime) -> User:
-    """Keep a user out, or let one in again. Sessions, tokens and live pages of somebody kept out end at once.
+    """Deactivate a user, or activate one again. Sessions, tokens and live pages of an inactive user end at once.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
-        Conflict: It is the actor, or the last admin: nobody could let them in again.
+        Conflict: It is the actor, or the last admin: no user could activate them again.
     """
     require_admin(actor, "keep users out")
     with transaction.atomic():
@@ -90,10 +90,10 @@ def user_set_active(*, actor: Doer, user: User, active: bool, at: datetime) -> U
 
 
 def password_change(*, user: User, password: str, at: datetime) -> None:
-    """Give ``user`` another password; the sessions and tokens that the old one made end.
+    """Change a password; sessions and tokens made with the old one end.
 
     Args:
-        password: Checked by the form: it is no short or common one.
+        password: Checked by the form: neither short nor common.
     """
     with transaction.atomic():
         user.set_password(password)
@@ -104,7 +104,7 @@ def password_change(*, user: User, password: str, at: datetime) -> None:
 
 
 def sign_in_record(*, user: User, by: str, at: datetime) -> None:
-    """Keep that somebody signed in, and how: ``password``, or the protocol of a provider."""
+    """Record a sign-in and how it was made: ``password``, or the protocol of a provider."""
     event_record(kind="sign_in", actor=user, at=at, reason=by, data={"user": user.username})
 
 

@@ -1,4 +1,4 @@
-"""Webhooks and mails: who is told of what. The telling itself is done by ``scheduler.notices``."""
+"""Creates and revokes webhooks, and keeps each user's choice of mails. ``scheduler.notices`` sends both."""
 
 import base64
 import hashlib
@@ -30,7 +30,7 @@ SECRET_PREFIX = "cwh_"  # noqa: S105  (how secrets begin, not one)
 
 
 def webhook_secret(webhook: Webhook) -> str:
-    """Return the secret of a webhook: derived, so that the database alone does not tell it."""
+    """Return the secret of a webhook, derived so that the database alone does not reveal it."""
     key = hashlib.sha256(b"clusterweb.webhook\x00" + settings.SECRET_KEY.encode()).digest()
     made = hmac.new(key, f"{webhook.pk}:{webhook.nonce}".encode(), hashlib.sha256).digest()
     return SECRET_PREFIX + base64.urlsafe_b64encode(made).decode().rstrip("=")
@@ -42,7 +42,7 @@ def webhook_create(
     """Return a new webhook and its secret, which is shown once.
 
     Args:
-        queue: Whose events it is told of, with those of the queues below; None for the whole cluster.
+        queue: It gets the events of this queue and those below it; None for the whole cluster.
 
     Raises:
         NotAllowed: ``actor`` leads neither the queue nor, for the whole cluster, is an admin.
@@ -88,7 +88,7 @@ def webhook_renew_secret(*, actor: Actor, webhook: Webhook, at: datetime) -> str
 
 
 def webhook_revoke(*, actor: Actor, webhook: Webhook, at: datetime) -> None:
-    """End a webhook at once, with all that waits to be sent; ending it again changes nothing."""
+    """Revoke a webhook and its waiting deliveries at once; revoking it again changes nothing."""
     _require_right(actor, webhook.queue)
     with transaction.atomic():
         if Webhook.objects.filter(pk=webhook.pk, revoked_at=None).update(revoked_at=at):
@@ -100,7 +100,7 @@ def webhook_revoke(*, actor: Actor, webhook: Webhook, at: datetime) -> None:
 
 
 def webhook_test(*, actor: Actor, webhook: Webhook, at: datetime) -> Delivery:
-    """Put a message to a webhook that says only that it is a test; it is sent like any other.
+    """Queue a test message to a webhook; it is sent like any other.
 
     Raises:
         NotAllowed: As for ``webhook_create``.
@@ -117,7 +117,7 @@ def webhook_test(*, actor: Actor, webhook: Webhook, at: datetime) -> Delivery:
 
 
 def mail_choose(*, actor: Actor, notices: Sequence[str], at: datetime) -> MailChoice:
-    """Keep what ``actor`` wants to be told by mail of the own jobs; nothing ends it.
+    """Keep which notices of the own jobs ``actor`` gets by mail; an empty choice sends none.
 
     Raises:
         NotAllowed: Not signed in.
@@ -150,12 +150,12 @@ def _require_right(actor: Actor, queue: Queue | None) -> User:
         require_admin(actor, "manage webhooks of the whole cluster")
     elif not access_of(actor).at_least(queue.pk, Role.LEAD):
         raise NotAllowed(f"Only a lead of {queue.name} may manage its webhooks.")
-    assert isinstance(actor, User)  # whoever has a role is signed in
+    assert isinstance(actor, User)  # only signed-in users have roles
     return actor
 
 
 def _checked_url(problems: Problems, text: str) -> str:
-    """Return the address; where it leads is checked each time it is used, because names change their addresses."""
+    """Return the address; where it leads is checked at each use, because names change their addresses."""
     url = problems.text("url", text, least=1, most=URL_CHARS)
     try:
         parts = urlsplit(url)

@@ -1,11 +1,11 @@
-"""Servers: made known, drained, offered again. Whether a server is up or lost is decided by ``scheduler.live``."""
+"""Registers, drains and undrains servers; ``scheduler.live`` decides whether a server is up or lost."""
 
 import re
 import secrets
 import string
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
@@ -29,7 +29,7 @@ _ID_LETTERS = string.ascii_lowercase + string.digits
 
 
 def server_register(*, actor: Doer, name: str, rack: str = "", at: datetime) -> Server:
-    """Make a server known under a new id and key; it is offered to rounds once its agent reports.
+    """Register a server under a new id and key; rounds may use it once its agent reports.
 
     Raises:
         NotAllowed: ``actor`` is neither an admin nor the operator.
@@ -85,7 +85,7 @@ def server_drain(*, actor: Doer, server: Server, reason: str, at: datetime) -> S
 
 
 def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
-    """Offer a drained server to rounds again.
+    """Let rounds use a drained server again.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
@@ -101,6 +101,21 @@ def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
     return server
 
 
+class AgentConfigFile(TypedDict):
+    """The agent's configuration file, as ``agents/config.py`` reads it."""
+
+    server_id: str
+    server_name: str
+    key_hex: str
+    redis_url: str
+    shared_dir: str
+    state_dir: str
+    cpu_slots: int | None
+    cpu_ids: list[int] | None
+    memory_bytes: int | None
+    warm_processes: int
+
+
 def agent_config(
     server: Server,
     *,
@@ -111,10 +126,10 @@ def agent_config(
     cpu_ids: list[int] | None = None,
     memory_bytes: int | None = None,
     warm_processes: int = 0,
-) -> dict[str, Any]:
+) -> AgentConfigFile:
     """Return the content of the agent's configuration file as plain JSON data.
 
-    It holds the server's key: whoever writes it makes the file readable by its owner alone.
+    It holds the server's key: the file must be readable by its owner alone.
 
     Args:
         redis_url: Broker as the server reaches it; ``redis://``, ``rediss://`` or ``unix://``.
@@ -138,7 +153,7 @@ def agent_config(
 
 
 def _move(server: Server, to: ServerState, *, actor: Doer, at: datetime, reason: str, detail: str) -> None:
-    """Write the state, if nobody else moved the server first."""
+    """Write the state, unless it changed meanwhile."""
     before = server.state
     found = Server.objects.filter(pk=server.pk, state=before)
     if found.update(state=to, state_reason=detail, state_changed_at=at) != 1:

@@ -1,4 +1,4 @@
-"""Settings of the scheduler: what decides, what is tried, pause. A round reads them once, at its start."""
+"""Settings of the scheduler: policy, locality, mechanism, introspection, pause. A round reads them at its start."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -38,12 +38,12 @@ def settings_change(
             with its default options unless options are given with it, and an introspection that is no longer chosen
             takes its options along.
         expected_version: ``Cluster.settings_version`` as the actor saw it.
-        reason: Why, for whoever reads the audit list; may be empty.
+        reason: Why, for readers of the audit list; may be empty.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
         SpecInvalid: An unknown field or name, or a bad option; one entry each.
-        Conflict: Somebody changed the settings since.
+        Conflict: The settings changed since.
     """
     require_admin(actor, "change the settings of the scheduler")
     problems = Problems()
@@ -75,7 +75,7 @@ def settings_change(
 
 
 def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings as they would be. Raises SpecInvalid."""
+    """Return all settings after the changes. Raises SpecInvalid."""
     errors = [
         FieldError(
             pointer=f"/{name}", code="unknown", detail=f"{name} is not a setting. Settings are {', '.join(FIELDS)}."
@@ -104,7 +104,7 @@ def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> d
 
 
 def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
-    """Return what keeps the chosen names and options from being a configuration."""
+    """Return the errors of the chosen names and options."""
     errors = [
         FieldError(pointer=f"/{name}", code="type", detail=f"{name} must be {what}.")
         for names, kind, what in (

@@ -1,4 +1,4 @@
-"""The shadow policy: chosen by an admin, ended by an admin. It is planned by ``scheduler.whatif.shadow``."""
+"""Lets admins choose and end the shadow policy; ``scheduler.whatif.shadow`` plans its rounds."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,15 +27,15 @@ def shadow_choose(
     """Let another configuration plan every round from the next one on, without acting.
 
     Args:
-        changes: What differs from the settings in force, as ``settings_change`` takes it; of these the configuration
-            is kept whole, so that a later change of the settings does not change the shadow.
+        changes: What differs from the settings in force, as ``settings_change`` takes it; the whole
+            configuration is kept, so that a later change of the settings does not change the shadow.
         expected_version: ``Shadow.version`` as the actor saw it.
-        reason: Why, for whoever reads the audit list; may be empty.
+        reason: Why, for readers of the audit list; may be empty.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
-        SpecInvalid: A bad name or option, or what decides already.
-        Conflict: Somebody changed the shadow since.
+        SpecInvalid: A bad name or option, or the configuration in force.
+        Conflict: The shadow changed since.
     """
     require_admin(actor, "choose a shadow policy")
     unknown = [name for name in changes if name not in ARM_FIELDS]
@@ -52,11 +52,11 @@ def shadow_choose(
 
 
 def shadow_end(*, actor: Doer, expected_version: int, at: datetime, reason: str = "") -> Shadow:
-    """Have no shadow from the next round on; what it found stays until another is chosen.
+    """End the shadow from the next round on; its results stay until another is chosen.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
-        Conflict: Somebody changed the shadow since.
+        Conflict: The shadow changed since.
     """
     require_admin(actor, "end the shadow policy")
     return _write(actor=actor, chosen={}, expected_version=expected_version, at=at, reason=reason)

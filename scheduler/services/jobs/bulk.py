@@ -1,4 +1,4 @@
-"""The same thing done with several jobs: each on its own, so that one that refuses does not keep the others from it."""
+"""Applies one action to several jobs, each on its own: one refusal does not stop the others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from datetime import datetime
 from scheduler.core.model.errors import SchedulerError
 from scheduler.models import Job
 from scheduler.selectors.visibility import Actor, require_job
-from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
 
@@ -22,12 +22,12 @@ ACTIONS: Mapping[str, Callable[..., Job]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of it for one job.
+class BulkOutcome:
+    """The result for one job.
 
     Attributes:
-        key: As it was named.
-        job: Afterwards; None when there is none that may be seen.
+        key: Id or number as given.
+        job: The job afterwards; None when no visible job has the key.
         refused: Why nothing was done; empty when it was.
     """
 
@@ -38,15 +38,15 @@ class Outcome:
 
 def jobs_act(
     *, actor: Actor, keys: Sequence[str], action: str, at: datetime, priority: int | None = None
-) -> list[Outcome]:
-    """Do the same with several jobs; return one outcome for each name, in their order.
+) -> list[BulkOutcome]:
+    """Apply the action; return one outcome for each key, in their order.
 
     Args:
-        actor: Who; the rule of each job holds.
+        actor: Checked for each job.
         keys: Ids or numbers, MOST_JOBS at most.
         action: A key of ACTIONS.
         at: Now.
-        priority: The new one, for ``reprioritise``.
+        priority: The new priority, for ``reprioritise``.
     """
     options = {} if priority is None else {"priority": priority}
     outcomes = []
@@ -58,5 +58,5 @@ def jobs_act(
             job = ACTIONS[action](actor=actor, job=job, at=at, **options)
         except SchedulerError as error:
             refused = str(error)
-        outcomes.append(Outcome(key=key, job=job, refused=refused))
+        outcomes.append(BulkOutcome(key=key, job=job, refused=refused))
     return outcomes

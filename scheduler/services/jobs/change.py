@@ -1,7 +1,6 @@
-"""A waiting job asks for something else: another queue, GPUs, servers, cores or memory. It keeps its id and place.
+"""Changes what a waiting job asks for: queue, GPUs, servers, cores or memory. It keeps its id and its waiting time.
 
-What it asks for afterwards is checked like a new spec. A job that holds GPUs, or keeps its memory on a server, is not
-changed under its feet.
+The changed spec is checked like a new one. A job that holds GPUs or is parked cannot be changed.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.actions import job_locked
+from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.profiles import profile_for
 from scheduler.services.jobs.state import job_event
@@ -30,17 +29,17 @@ RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
 FIELDS = ("queue", *RESOURCES)
 CHANGEABLE = (JobState.QUEUED, JobState.SUSPENDED)
 
-Change = Mapping[str, Any]  # new values by name of a field, of FIELDS
+JobChange = Mapping[str, Any]  # new values by name of a field, of FIELDS
 
 
-def job_change(*, actor: Actor, job: Job, change: Change, at: datetime) -> Job:
-    """Let a waiting job ask for something else; asking for what it asks for already changes nothing.
+def job_change(*, actor: Actor, job: Job, change: JobChange, at: datetime) -> Job:
+    """Change what a waiting job asks for; an equal request changes nothing.
 
     Raises:
         NotFound: ``actor`` may not see it.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue, or may not submit to the new queue.
         Conflict: It does not wait.
-        SpecInvalid: It could not be submitted like that; pointers are those of a spec.
+        SpecInvalid: The changed spec could not be submitted; pointers are into the spec.
     """
     with transaction.atomic():
         job = job_locked(actor, job)
@@ -67,7 +66,7 @@ def job_change(*, actor: Actor, job: Job, change: Change, at: datetime) -> Job:
     return job_locked(actor, job)
 
 
-def spec_changed(spec: JobSpec, change: Change) -> JobSpec:
+def spec_changed(spec: JobSpec, change: JobChange) -> JobSpec:
     """Return the spec with new values; a rigid job stays rigid, the bounds of an elastic one keep its GPUs inside.
 
     Raises:
@@ -87,25 +86,25 @@ def spec_changed(spec: JobSpec, change: Change) -> JobSpec:
 
 
 def _told(before: JobSpec, after: JobSpec) -> dict[str, Any]:
-    """Return what an event says of the change."""
+    """Return the changed resources for the event."""
     old, new = before.to_json()["resources"], after.to_json()["resources"]
     return {name: {"before": old[name], "after": new[name]} for name in RESOURCES if old[name] != new[name]}
 
 
 def _moved(before: int, after: int) -> dict[str, Any]:
-    """Return the same of the queue: by id, since not everybody who sees the one sees the other."""
+    """Return the changed queue for the event, by id: not every user sees both queues."""
     return {} if before == after else {"queue_id": {"before": before, "after": after}}
 
 
 def _check_owner(owner: User, queue: Queue) -> None:
-    """Refuse a queue that the owner of the job could not submit to: the job would be lost to them."""
+    """Refuse a queue to which the job's owner may not submit: they would lose access to the job."""
     if not access_of(owner).at_least(queue.pk, Role.MEMBER):
         detail = f"{owner.username}, whose job it is, may not submit to {queue.name}."
         raise SpecInvalid([FieldError(pointer="/queue", code="not_allowed", detail=detail)])
 
 
 def _columns(job: Job, spec: JobSpec, queue: Queue) -> dict[str, Any]:
-    """Return the columns that follow from the spec; why it waits is for the next round to say."""
+    """Return the columns that follow from the spec; the next round sets the wait reason."""
     gpus = spec.resources.gpus
     smoke_due = job.smoke_due or (job.first_started_at is None and cluster_row().smoke_run_s > 0)
     columns: dict[str, Any] = {

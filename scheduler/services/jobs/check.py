@@ -1,6 +1,6 @@
-"""Could this job be submitted now: queue, role, profile, and whether any server is large enough.
+"""Checks whether a job could be submitted now: queue, role, profile, and whether any server is large enough.
 
-What the spec alone says is checked in ``scheduler/core/spec/spec.py``; here both are shown at once.
+``scheduler/core/spec/spec.py`` checks the spec alone; here the errors of both are reported at once.
 """
 
 import itertools
@@ -25,7 +25,7 @@ NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedSpec:
     """A spec that may be submitted, with the rows it names."""
 
     spec: JobSpec
@@ -49,8 +49,8 @@ def job_check(*, actor: Actor, data: object) -> JobSpec:
     return found.spec
 
 
-def job_check_dry(*, actor: Actor, data: object) -> tuple[Checked, list[FieldError]]:
-    """Return the rows that the spec in ``data`` names, and apart what no server could give.
+def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[FieldError]]:
+    """Return the rows that the spec in ``data`` names, and separately the errors of its size.
 
     Raises:
         SpecInvalid: With every other bad field.
@@ -64,7 +64,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[Checked, list[FieldErr
     return found, more
 
 
-def spec_check(*, actor: Actor, spec: JobSpec) -> Checked:
+def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
     """Return the rows that a parsed spec names. Raises as ``job_check`` does."""
     found, errors = _cluster_errors(_signed_in(actor), spec, bad=frozenset())
     if errors or found is None:
@@ -78,7 +78,7 @@ def _signed_in(actor: Actor) -> User:
     return actor
 
 
-def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[Checked | None, list[FieldError]]:
+def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[CheckedSpec | None, list[FieldError]]:
     """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already.
 
     The rows are there as soon as they are known, even if no server could hold the job.
@@ -95,11 +95,11 @@ def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tupl
         errors += _limit_errors(owner, queue, spec)
     if queue is None or names_nothing:
         return None, errors
-    return Checked(spec=spec, owner=owner, queue=queue, profile=profile), errors
+    return CheckedSpec(spec=spec, owner=owner, queue=queue, profile=profile), errors
 
 
 def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
-    """Return the queue, or None with an entry; a queue that is not visible is one that does not exist."""
+    """Return the queue, or None with an error; an invisible queue counts as missing."""
     access = access_of(owner)
     queue = Queue.objects.filter(name=name).first()
     if queue is None or not access.sees(queue.pk):
@@ -119,7 +119,7 @@ def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
 
 
 def _limit_errors(owner: User, queue: Queue, spec: JobSpec) -> list[FieldError]:
-    """Refuse what is more than the lead of the queue lets one user have."""
+    """Return an error for each limit of the queue for one user that the job would exceed."""
     errors = []
     least_gpus = spec.resources.min_gpus or spec.resources.gpus
     if queue.user_max_gpus is not None and least_gpus > queue.user_max_gpus:
@@ -137,7 +137,7 @@ def _limit_errors(owner: User, queue: Queue, spec: JobSpec) -> list[FieldError]:
 
 
 def _yours(access: Access) -> str:
-    """Return the sentence about the queues that would do."""
+    """Return the sentence about the queues to which the user may submit."""
     leaves = Queue.objects.filter(children__isnull=True).order_by("name")
     names = [queue.name for queue in leaves if access.at_least(queue.pk, Role.MEMBER)]
     return f"You may submit to {_either(names)}." if names else "You are not a member of any queue."
@@ -162,7 +162,7 @@ def _profile(name: str, errors: list[FieldError]) -> Profile | None:
 
 
 def _capacity_errors(spec: JobSpec) -> list[FieldError]:
-    """Refuse what the servers could never give, naming the most that they could, on as many as the job may use."""
+    """Return errors for requests that no servers could meet, with the most that they could."""
     servers = list(
         Server.objects.filter(last_report_at__isnull=False)
         .annotate(num_gpus=Count("gpus", filter=Q(gpus__healthy=True)))
@@ -196,7 +196,7 @@ def _capacity_errors(spec: JobSpec) -> list[FieldError]:
 
 
 def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:
-    """Return how many servers would do, if all together have that many GPUs."""
+    """Return the sentence with the number of servers that would be enough, if there is one."""
     if sum(gpus) < least_gpus:
         return ""
     widest = itertools.accumulate(sorted(gpus, reverse=True))
@@ -205,7 +205,7 @@ def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:
 
 
 def _spread_errors(asked: Resources, servers: list[tuple[int, int, int]]) -> list[FieldError]:
-    """Check the cores and memory of a job that may use several servers against what so many of them have."""
+    """Return errors for the cores and memory of a job that may use several servers."""
     errors = []
     holder = f"no {asked.max_servers} servers have more"
     most_cpus = sum(sorted((cpus for _, cpus, _ in servers), reverse=True)[: asked.max_servers])

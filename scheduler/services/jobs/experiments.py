@@ -1,4 +1,4 @@
-"""Experiments: begun, given more configurations, ended. What each deserves is decided in ``live.observed.searches``."""
+"""Starts and ends experiments and adds configurations; ``live.observed.searches`` rates them while they run."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,8 +15,9 @@ from scheduler.models.experiment import ExperimentState
 from scheduler.selectors.jobs.experiments import may_end
 from scheduler.selectors.visibility import Actor
 from scheduler.services.events import event_record
-from scheduler.services.jobs.actions import job_cancel, job_submit
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.check import job_check, spec_check
+from scheduler.services.jobs.submit import job_submit
 from scheduler.services.jobs.suggestions import SAMPLERS, suggest
 
 MOST_CONFIGURATIONS = 1000
@@ -25,14 +26,14 @@ MOST_STEPS = 10**12
 
 @transaction.atomic
 def experiment_submit(*, actor: Actor, data: Mapping[str, Any], at: datetime, ids: Ids) -> Experiment:
-    """Begin an experiment: random search submits all its configurations at once, TPE its first wave.
+    """Start an experiment: random search submits all its configurations at once, TPE the first one.
 
     Args:
         data: ``job`` (a spec with ``{name}`` where parameters go), ``space``, ``sampler``, ``seed``,
             ``configurations``, ``total_steps``, ``feedback_steps``, ``target_loss``.
 
     Raises:
-        SpecInvalid: With an entry for every bad field; those of the job are below ``/job``.
+        SpecInvalid: With an entry for every bad field; pointers into the job begin with ``/job``.
         NotAllowed: As for submitting one of its jobs.
     """
     space = read_space(data["space"])
@@ -83,7 +84,7 @@ def _check_numbers(data: Mapping[str, Any]) -> None:
 
 
 def configurations_add(experiment: Experiment, *, count: int, at: datetime, ids: Ids) -> None:
-    """Submit the next configurations, at most as many as are missing."""
+    """Submit the next configurations, at most up to the experiment's size."""
     known = list(experiment.configurations.order_by("number"))
     count = min(count, experiment.size - len(known))
     tried = [(one.values, one.heading_for) for one in known]
@@ -97,11 +98,11 @@ def configurations_add(experiment: Experiment, *, count: int, at: datetime, ids:
 
 @transaction.atomic
 def experiment_cancel(*, actor: Actor, experiment: Experiment, at: datetime) -> Experiment:
-    """End an experiment and all its jobs; asking again changes nothing.
+    """Cancel an experiment and all its jobs; cancelling it again changes nothing.
 
     Raises:
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
-        Conflict: It has found or tried all already.
+        Conflict: It has ended already.
     """
     if not may_end(actor, experiment):
         raise NotAllowed(f"Only its owner and leads of {experiment.queue.name} may cancel {experiment.name}.")
@@ -116,7 +117,7 @@ def experiment_cancel(*, actor: Actor, experiment: Experiment, at: datetime) -> 
 
 
 def experiment_end(experiment: Experiment, *, state: ExperimentState, at: datetime) -> None:
-    """Write how an experiment ended, and end the jobs that it does not need any more."""
+    """Record how an experiment ended, and cancel its remaining jobs."""
     experiment.state, experiment.ended_at = state, at
     experiment.save(update_fields=["state", "ended_at"])
     for job in Job.objects.filter(configuration__experiment=experiment).exclude(state__in=sorted(TERMINAL)):
@@ -124,7 +125,7 @@ def experiment_end(experiment: Experiment, *, state: ExperimentState, at: dateti
 
 
 def configuration_end(job: Job, experiment: Experiment, *, at: datetime) -> bool:
-    """End the job of one configuration for its owner; False when he may not any more, or it was faster."""
+    """Cancel the job of one configuration; return False when its owner may no longer, or it has ended."""
     try:
         job_cancel(actor=experiment.owner, job=job, at=at)
     except SchedulerError:

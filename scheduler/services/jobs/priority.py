@@ -1,4 +1,4 @@
-"""A job that has not ended becomes more or less urgent than the others."""
+"""Changes the priority of a job that has not ended."""
 
 from datetime import datetime
 
@@ -8,27 +8,24 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round
 from scheduler.selectors.visibility import Actor
-from scheduler.services.jobs.actions import job_locked, refuse_cancelled, refuse_ended
+from scheduler.services.jobs.cancel_suspend_resume import job_locked, refuse_cancelled, refuse_ended
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
 
 
 def job_reprioritise(*, actor: Actor, job: Job, priority: int, at: datetime) -> Job:
-    """Give a job another priority from the next round on; the one that it has already changes nothing.
+    """Change the priority of a job from the next round on; an equal priority changes nothing.
 
-    A job that runs keeps what it holds until a round decides otherwise.
+    A running job keeps its GPUs until a round decides otherwise.
 
     Args:
-        actor: Who.
-        job: As the caller read it.
-        priority: As in a spec, larger first where the policy looks at it.
-        at: Now.
+        priority: As in a spec; larger first, under policies that use it.
 
     Raises:
         NotFound: ``actor`` may not see it.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
         Conflict: It has ended or is being cancelled.
-        SpecInvalid: No spec may have this priority.
+        SpecInvalid: Out of range.
     """
     with transaction.atomic():
         job = job_locked(actor, job)

@@ -1,7 +1,7 @@
-"""Profiles: found by fingerprint, asked for, measured by attempts, refined by what jobs at work report.
+"""Profiles of jobs: found by fingerprint, measured while an attempt trains, refined by the rates of running jobs.
 
-``auto`` cores in a spec mean "measure me": the first attempt of a job whose profile is not known yet is measured while
-it trains, and the next job of that fingerprint starts with the right demand at once.
+``cpus: auto`` in a spec asks for a measurement: the first attempt of a job without a profile is measured while it
+trains, and the next job with the same fingerprint starts with the right demand.
 """
 
 import hashlib
@@ -20,23 +20,24 @@ from scheduler.core.performance.optimistic import Reading, Share, modelled, not_
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Attempt, Job, Lease, Measurement, Profile, Sample
 from scheduler.models.event import SampleScope
+from scheduler.models.profile import ProfileEvidence
 from scheduler.notify import request_round
 from scheduler.services.events import event_record
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import Doer, require_admin
 
 AUTO_PREFIX = "auto-"
-# A job gets so much more memory than its kind was seen to use.
+# Memory granted, relative to the peak seen.
 MEMORY_ROOM = 1.25
-# Of an attempt, samples that say nothing of its steady rate; and how many it takes.
+# Start-up seconds without a steady rate, and the samples needed after them.
 STARTING_S, LEAST_SAMPLES = 15.0, 10
-# What was measured counts as one attempt, so many at work at most against it.
+# A measurement counts as one attempt; running jobs count as at most this many.
 MOST_WEIGHT = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRate:
-    """Rate of jobs at work: mean over attempts with so many GPUs on so many servers and so many cores per GPU."""
+    """Mean rate of running jobs with equal GPUs, servers and cores per GPU."""
 
     num_gpus: int
     num_servers: int
@@ -58,13 +59,13 @@ class LiveRate:
 
 
 def fingerprint_of(spec: JobSpec) -> str:
-    """Return the fingerprint of what a spec runs, whatever it asks for, is called, or waits in."""
+    """Return the fingerprint of a spec: its command, files and environment, but not its name, queue or resources."""
     told = json.dumps([spec.command, spec.files, spec.env], sort_keys=True)
     return AUTO_PREFIX + hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def profile_for(spec: JobSpec) -> Profile | None:
-    """Return the profile of a spec that leaves its cores to us, made empty when there is none; None for others."""
+    """Return the profile of a spec with automatic cores, created when missing; None for other specs."""
     if spec.resources.cpus is not None:
         return None
     model = " ".join(spec.command)[:80]
@@ -72,27 +73,27 @@ def profile_for(spec: JobSpec) -> Profile | None:
 
 
 def profile_known(spec: JobSpec) -> Profile | None:
-    """Return what ``profile_for`` would, if it is there already."""
+    """Return what ``profile_for`` would, but create nothing."""
     if spec.resources.cpus is not None:
         return None
     return Profile.objects.filter(fingerprint=fingerprint_of(spec)).first()
 
 
 def measurement_begin(attempt: Attempt) -> None:
-    """Let an attempt be measured if its profile is not known, or known for fewer cores than a free server has."""
+    """Have an attempt measured if its profile is unknown, or measured at fewer cores than a free server has."""
     job = Job.objects.filter(pk=attempt.job_id, spec__resources__cpus="auto").select_related("profile").first()
     profile = None if job is None else job.profile
     if profile is None or not (profile.source == "measured" or profile.measure_again):
         return
     if Measurement.objects.filter(profile=profile, measured_at=None, attempt__ended_at=None).exists():
-        return  # another one is at it
+        return  # another attempt is being measured
     above = 0 if profile.measure_again else profile.measured_cpus
     Measurement.objects.create(attempt=attempt, profile=profile, above_cpus=above)
 
 
 @transaction.atomic
 def measurement_end(*, attempt: Attempt, told: Measured, peak_memory_bytes: int, at: datetime) -> bool:
-    """Store what an attempt measured, once; return whether that is new."""
+    """Store the measurement of an attempt, once; return whether it was new."""
     row = Measurement.objects.select_related("profile").filter(attempt=attempt, measured_at=None).first()
     lease = Lease.objects.filter(attempt=attempt).select_related("server").order_by("-pk").first()
     if row is None or lease is None:
@@ -123,7 +124,7 @@ def measurement_end(*, attempt: Attempt, told: Measured, peak_memory_bytes: int,
     data = {"took_s": round(told.took_s, 1), "points": len(told.rates), "cores": told.free_cores}
     if told.error is not None:
         data["error"] = round(told.error, 4)
-    # The very row that the rest of the report goes by: another one would leave that behind.
+    # The caller's own row: a fresh one would leave the event count of that behind.
     job_event(job=attempt.job, kind="job_measured", at=at, actor="scheduler", reason="measured", data=data)
     request_round("profile")
     return True
@@ -131,7 +132,7 @@ def measurement_end(*, attempt: Attempt, told: Measured, peak_memory_bytes: int,
 
 @transaction.atomic
 def profile_refine(*, attempt_id: str) -> None:
-    """Let an attempt that is over add its rate and its memory to what is known."""
+    """Add the rate and the peak memory of an ended attempt to its profile."""
     attempt = Attempt.objects.select_related("job__profile").get(pk=attempt_id)
     if attempt.job.profile_id is None or attempt.started_at is None or attempt.ended_at is None:
         return
@@ -168,7 +169,7 @@ def profile_measure_again(*, actor: Doer, fingerprint: str, at: datetime) -> Pro
 
 
 def _live_rate(attempt: Attempt) -> LiveRate | None:
-    """Return the steady rate of an attempt that is over; None when too little was reported."""
+    """Return the steady rate of an ended attempt; None when too little was reported."""
     assert attempt.started_at is not None
     assert attempt.ended_at is not None
     measured = Measurement.objects.filter(attempt=attempt).first()
@@ -194,7 +195,7 @@ def _live_rate(attempt: Attempt) -> LiveRate | None:
 
 
 def _with(rows: list[list[float]], new: LiveRate) -> list[list[float]]:
-    """Return the rows with one more attempt in the mean of its kind."""
+    """Return the rows with one more attempt averaged in."""
     found = {(one.num_gpus, one.num_servers, one.cpus_per_gpu): one for one in map(LiveRate.read, rows)}
     key = (new.num_gpus, new.num_servers, new.cpus_per_gpu)
     old = found.get(key)
@@ -206,8 +207,9 @@ def _with(rows: list[list[float]], new: LiveRate) -> list[list[float]]:
 
 
 def _remodel(profile: Profile) -> None:
-    """Compute the curves from what was measured and from jobs at work."""
-    told, live = profile.evidence, [LiveRate.read(row) for row in profile.live_rates]
+    """Compute the curves from the measurement and the rates of running jobs."""
+    told: ProfileEvidence = profile.evidence
+    live = [LiveRate.read(row) for row in profile.live_rates]
     rates = _refined(dict(profile.rates), [one for one in live if one.num_gpus == told["num_gpus"]])
     share = Share(cpus=told["share_cpus"], memory_bytes=told["share_memory_bytes"])
     working_bytes = MEMORY_ROOM * told["peak_memory_bytes"] / told["num_gpus"]
@@ -221,10 +223,10 @@ def _remodel(profile: Profile) -> None:
 
 
 def _refined(rates: dict[float, float], live: list[LiveRate]) -> dict[float, float]:
-    """Return the rates, moved towards those of jobs at work.
+    """Return the measured rates, moved towards those of running jobs.
 
-    Only as far as these differ from one core count to another: what slows all of them alike, such as neighbours, says
-    nothing about cores.
+    Only differences between core counts count: what slows all running jobs alike, such as neighbours, says nothing
+    about cores.
     """
     ratios = {
         one.cpus_per_gpu: (one.steps_per_s / rate_at(rates, one.cpus_per_gpu), min(one.attempts, MOST_WEIGHT))
@@ -242,7 +244,8 @@ def _refined(rates: dict[float, float], live: list[LiveRate]) -> dict[float, flo
 
 
 def _reading(profile: Profile) -> Reading | None:
-    told, gpus = profile.evidence, profile.evidence["num_gpus"]
+    told: ProfileEvidence = profile.evidence
+    gpus = told["num_gpus"]
     if not (told.get("read_bytes_per_step") and told.get("dataset_bytes") and told.get("disk_bytes_per_s")):
         return None
     memory_bytes_per_s = told.get("memory_bytes_per_s") or MEMORY_BYTES_PER_S
@@ -254,7 +257,7 @@ def _reading(profile: Profile) -> Reading | None:
 
 
 def _fastest(live: list[LiveRate]) -> dict[tuple[int, int], float]:
-    """Return the best rate by (GPUs, servers): with the cores that suit each."""
+    """Return the best rate by (GPUs, servers), over all core counts."""
     found: dict[tuple[int, int], float] = defaultdict(float)
     for one in live:
         key = (one.num_gpus, one.num_servers)

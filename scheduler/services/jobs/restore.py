@@ -1,4 +1,4 @@
-"""The cancel of a job that waited is taken back: the job keeps its number, its place and its checkpoint."""
+"""Undoes the cancel of a waiting job, which keeps its number, waiting time and checkpoint."""
 
 from datetime import datetime
 
@@ -11,20 +11,20 @@ from scheduler.models import Job
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.jobs.restoring import UNDO_S, WAITED, restored_state
 from scheduler.selectors.visibility import Actor
-from scheduler.services.jobs.actions import job_locked
+from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.state import job_transition
 from scheduler.services.permission import actor_name
 
 
 def job_restore(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Take the cancel of a job back; asking again changes nothing.
+    """Undo the cancel of a job; undoing it again changes nothing.
 
     Raises:
         NotFound: ``actor`` may not see it.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
         Conflict: It was not cancelled while it waited, or too long ago.
-        SpecInvalid: Its owner could no longer submit it.
+        SpecInvalid: Its owner could not submit it now.
     """
     with transaction.atomic():
         job = job_locked(actor, job)

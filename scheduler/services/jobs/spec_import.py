@@ -1,4 +1,4 @@
-"""Jobs written for other schedulers (Slurm, Kubernetes, SkyPilot, dstack) become specs. Nothing is stored."""
+"""Translates jobs written for Slurm, Kubernetes, SkyPilot or dstack into specs. Nothing is stored."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,34 +13,34 @@ from scheduler.services.jobs.spec_text import spec_from_text
 
 MAX_CHARS = 200_000
 EXAMPLES = "a batch script with lines that begin with #SBATCH, a Job of Kubernetes, or a task of SkyPilot or dstack"
-Kinds = Literal["sbatch", "kubernetes", "skypilot", "dstack"]
+ForeignFormat = Literal["sbatch", "kubernetes", "skypilot", "dstack"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What a foreign job became.
+    """A translated job.
 
     Attributes:
         spec: Plain data for the form, ``POST /jobs`` or an editor.
-        unmapped: What of the original is not in it.
-        problems: What of it is not right yet, such as a queue that is missing.
+        unmapped: Parts of the original that the spec lacks.
+        problems: Errors of the spec, such as a missing queue.
     """
 
-    kind: Kinds
+    kind: ForeignFormat
     spec: dict[str, Any]  # JSON
     unmapped: list[Unmapped]
     problems: list[FieldError]
 
 
 def spec_import(text: str, *, queue: str) -> Imported:
-    """Return the spec that does what a foreign job asks for.
+    """Return the spec of a foreign job.
 
     Args:
         text: The script or the object, whole.
-        queue: Where it is to wait; empty for what the object itself says, if anything.
+        queue: Queue to submit to; empty for the one that the object names, if any.
 
     Raises:
-        SpecInvalid: It is neither, or no job.
+        SpecInvalid: It cannot be read, or is no job.
     """
     if not text.strip() or len(text) > MAX_CHARS:
         raise _refused("length", f"Paste {EXAMPLES}, of at most {MAX_CHARS:,} characters.")
@@ -52,11 +52,11 @@ def spec_import(text: str, *, queue: str) -> Imported:
     return Imported(kind=kind, spec=made.spec, unmapped=made.unmapped, problems=problems)
 
 
-def _from_script(text: str, queue: str) -> tuple[Kinds, Translation]:
+def _from_script(text: str, queue: str) -> tuple[ForeignFormat, Translation]:
     return "sbatch", from_sbatch(text, queue=queue)
 
 
-def _from_object(text: str, queue: str) -> tuple[Kinds, Translation]:
+def _from_object(text: str, queue: str) -> tuple[ForeignFormat, Translation]:
     try:
         data = spec_from_text(text)
         if is_skypilot(data):

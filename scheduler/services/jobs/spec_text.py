@@ -1,8 +1,8 @@
-"""From YAML or JSON text to plain data: what the form, the REST API and the command line hand to ``JobSpec``.
+"""Reads YAML or JSON text from the form, the REST API and the command line into plain data for ``JobSpec``.
 
-Text that begins with a brace or bracket is read as JSON, any other as YAML. It comes from anybody: it is refused when
-it is too large, too deep, repeats a key, or unfolds by aliases; no tag makes an object. What the data means is decided
-in ``scheduler/core/spec/spec.py``.
+Text that begins with a brace or bracket is JSON, any other YAML. It is not trusted: text that is too large, too deep,
+repeats a key, or expands by aliases is refused, and no tag creates an object. ``scheduler/core/spec/spec.py`` decides
+what the data means.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""The one writer of a job's state: checked against the table, guarded against races, one event each.
+"""The one writer of a job's state: each change is checked against the table, guarded against races, and an event.
 
-It keeps the bookkeeping that must agree with the state: the wait reason (exactly while it waits), the end time (exactly
-when ended), the closed waiting time, and event numbers without gaps. When a job moves, and why, is decided elsewhere.
+It also writes the columns that must agree with the state: the wait reason (only while it waits), the end time (only
+when ended), the closed waiting time, and event numbers without gaps. Callers decide when a job moves, and why. Held
+right by constraints and ``tests/integration/services/test_job_state.py``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +19,13 @@ from scheduler.models import Event, Job
 from scheduler.notify import touch_job, touch_queue
 from scheduler.services.many_rows import rows_update
 
-# Values of an event's ``data`` and of a job's columns are JSON and column values: the edge to the database.
-Data = Mapping[str, Any]
+# ``data`` of an event (JSON), or columns of a job: values of any type at the edge to the database.
+EventData = Mapping[str, Any]
 BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
 TOUCHED_MOST = 200  # jobs whose live pages one round of waits wakes, new reasons first
-# A job tells a new reason at most so often: with thousands of waiting jobs one freed GPU may change the reason of all.
+# A job's new wait reason is an event at most so often: one freed GPU may change the reason of thousands of jobs.
 TOLD_EVERY = timedelta(seconds=60)
-# A job that was stopped because its GPUs did nothing keeps since when.
+# A job that was stopped for idle GPUs keeps ``idle_since``.
 STAYS_IDLE = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.CANCELLED})
 
 
@@ -52,13 +53,13 @@ def job_transition(
     at: datetime,
     actor: str,
     reason: str,
-    data: Data | None = None,
-    changes: Data | None = None,
+    data: EventData | None = None,
+    changes: EventData | None = None,
 ) -> None:
     """Move ``job`` to another state and record it as its next event, in one transaction.
 
     Args:
-        job: As the caller read it; brought up to date when the move succeeds.
+        job: As the caller read it; updated when the move succeeds.
         to: The state it enters.
         at: Now, aware, UTC.
         actor: User name, "scheduler", or "agent <server name>".
@@ -102,10 +103,10 @@ def job_event(
     at: datetime,
     actor: str,
     reason: str,
-    data: Data | None = None,
-    changes: Data | None = None,
+    data: EventData | None = None,
+    changes: EventData | None = None,
 ) -> Event:
-    """Record something that happened to a job and does not move its state, as its next event.
+    """Record an event of a job that does not change its state, as its next event.
 
     Arguments are those of ``job_transition``. Raises JobChanged.
     """
@@ -128,8 +129,8 @@ def job_event(
 def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) -> list[str]:
     """Write why jobs wait after a round; a new reason is an event of kind ``job_wait``.
 
-    The first reason of a wait is told at once, later ones at most once in TOLD_EVERY; one that lasts is told at last.
-    Jobs that no longer wait are left alone. Of very many changes only the most telling reach live pages at once.
+    The first reason of a wait is an event at once, later ones at most once in TOLD_EVERY; a reason that lasts becomes
+    one in the end. Jobs that no longer wait are not changed. At most TOUCHED_MOST jobs reach live pages at once.
 
     Returns:
         Ids of the jobs whose reason, numbers or position changed.
@@ -159,7 +160,7 @@ def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> d
         }
     else:
         columns |= {"wait_reason": "", "wait_evidence": {}, "wait_position": None, "wait_since": None}
-    if to is JobState.QUEUED:  # turns come every minute: who waits for one has told its reason before
+    if to is JobState.QUEUED:  # turns come every minute: a job that waits for its next one has told its reason before
         columns |= {"told_reason": WaitReason.NEW, "told_at": at}
     if before in WAITING:
         # The wall clock may have stepped back: a waiting time is never negative.
@@ -178,7 +179,7 @@ def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> d
 def _advance(job: Job, columns: dict[str, Any]) -> None:
     """Write ``columns`` and the next event number, if the job is as the caller read it.
 
-    ``event_count`` is the job's version: the state alone would let a job through that left it and came back.
+    ``event_count`` is the job's version: the state alone would not show that a job left it and came back.
     """
     columns["event_count"] = job.event_count + 1
     found = Job.objects.filter(pk=job.pk, state=job.state, event_count=job.event_count).update(**columns)

@@ -1,4 +1,4 @@
-"""Which values an experiment tries next: drawn at random, or by TPE from what is known of those before.
+"""Chooses the values an experiment tries next: at random, or by TPE from earlier results.
 
 Source: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011, as implemented by Optuna.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # it takes a second to load, and only experiments need it
     from optuna.samplers import BaseSampler
 
 SAMPLERS = ("random", "tpe")
-Tried = tuple[dict[str, Value], float | None]  # values, and the loss they are heading for; None where not known yet
+Tried = tuple[dict[str, Value], float | None]  # values, and the predicted final loss; None when unknown
 
 
 def suggest(
@@ -22,8 +22,8 @@ def suggest(
     """Return the values of the next ``count`` configurations; the same history gives the same values.
 
     Args:
-        space: What varies.
-        tried: Every configuration so far, oldest first.
+        space: The parameters.
+        tried: All configurations so far, oldest first.
         sampler: One of SAMPLERS.
         seed: Of the experiment.
         count: How many.

@@ -1,4 +1,4 @@
-"""How long the jobs of a queue may hold GPUs without using them, and what follows."""
+"""Sets how long jobs of a queue may hold idle GPUs, and what happens to them then."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
-from scheduler.services.queues.quotas import queue_access, queue_set
+from scheduler.services.queues.change import queue_access, queue_set
 
 AFTER_S = (60, 30 * 24 * 3600)
 
@@ -23,10 +23,10 @@ def queue_set_idle(
     expected_version: int,
     at: datetime,
 ) -> Queue:
-    """Say what becomes of jobs of a queue that hold GPUs without using them, from now on.
+    """Set the rule for idle jobs of a queue, from now on.
 
     Args:
-        idle_after_s: How long they may, seconds; None: nobody looks.
+        idle_after_s: Idle time allowed, seconds; None for no check.
         idle_action: A value of IdleAction.
         reason: Why, in the actor's words, at least 3 characters; kept in the event.
         expected_version: ``Queue.version`` as the actor saw it.
@@ -35,7 +35,7 @@ def queue_set_idle(
         NotFound: ``actor`` may not see the queue.
         NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
         SpecInvalid: A bad value.
-        Conflict: Somebody changed the queue since.
+        Conflict: The queue changed since.
     """
     if not queue_access(actor, queue).at_least(queue.pk, Role.LEAD):
         raise NotAllowed(f"Only admins and leads of {queue.name} may say what becomes of its idle jobs.")

@@ -1,4 +1,4 @@
-"""Templates of a queue and views of the job list: who may keep and remove them, and what they may hold."""
+"""Saves and removes spec templates of a queue and views of the job list."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,12 +23,12 @@ VIEW_CHARS = 60
 
 
 def template_create(*, actor: Actor, queue: str, name: str, spec: Mapping[str, Any], at: datetime) -> SpecTemplate:
-    """Keep part of a spec for the members of a queue; its own queue is left out.
+    """Save part of a spec for the members of a queue, without the queue itself.
 
     Raises:
         NotFound: ``actor`` may not see the queue.
         NotAllowed: ``actor`` may not submit to it.
-        SpecInvalid: A bad or taken name, or a value that no spec may have; what is missing is no error.
+        SpecInvalid: A bad or taken name, or a bad value; missing fields are no error.
     """
     found = require_queue(actor, queue)
     _require_member(actor, found)
@@ -66,7 +66,7 @@ def template_delete(*, actor: Actor, template_id: int, at: datetime) -> None:
 
 
 def view_save(*, user: User, name: str, query: str, at: datetime) -> SavedView:
-    """Keep filters of the job list under a name, in place of those it had. Raises SpecInvalid."""
+    """Save filters of the job list under a name, replacing earlier ones. Raises SpecInvalid."""
     problems = Problems()
     name = problems.text("name", name, least=1, most=VIEW_CHARS)
     query = problems.text("query", query, least=0, most=500)

@@ -1,7 +1,6 @@
-"""Trace files for what-if: written to disk as they were sent, read in full only in the limited process of a run.
+"""Stores and deletes uploaded trace files; they are read in full only in the limited process of a run.
 
-The database knows whose a file is and how large; its bytes are in ``TRACES_DIR``, which web servers and simulations
-workers share.
+The database keeps owner and size; the bytes are in ``TRACES_DIR``, which web servers and simulations workers share.
 """
 
 from collections.abc import Iterator
@@ -36,12 +35,12 @@ def most_bytes() -> int:
 
 
 def trace_file_create(*, actor: Actor, name: str, content: IO[bytes], at: datetime) -> TraceFile:
-    """Keep an uploaded trace, read from ``content`` piece by piece.
+    """Store an uploaded trace, read from ``content`` in chunks.
 
     Raises:
         NotAllowed: ``actor`` is neither an admin nor a lead.
-        SpecInvalid: It is empty, too large, packed too tightly, of no known format, or its first rows cannot be read.
-        Conflict: The traces of ``actor`` take too much room.
+        SpecInvalid: It is empty, too large, unpacks to too much, of no known format, or its first rows cannot be read.
+        Conflict: The traces of ``actor`` take too much space.
     """
     if not (isinstance(actor, User) and may_ask_what_if(actor)):
         raise NotAllowed("Only admins and leads of a queue may upload traces.")
@@ -69,7 +68,7 @@ def trace_file_create(*, actor: Actor, name: str, content: IO[bytes], at: dateti
 
 
 def _written(path: Path, content: IO[bytes]) -> int:
-    """Write what is sent to disk and return its size; stop reading where it is too large."""
+    """Write the upload to disk and return its size; stop reading when it is too large."""
     size = 0
     with path.open("xb") as file:
         for chunk in _chunks(content):
@@ -101,7 +100,7 @@ def _refuse_too_much(actor: User, num_bytes: int) -> None:
 
 
 def trace_file_delete(*, actor: Actor, file: TraceFile, at: datetime) -> None:
-    """Forget a trace; the caller has made sure that ``actor`` may use it.
+    """Delete a trace; the caller has checked that ``actor`` may use it.
 
     Raises:
         Conflict: A scenario starts from it.

@@ -1,4 +1,4 @@
-"""What a lead may ask about the live cluster: other quotas of one queue of theirs, under the settings in force."""
+"""What leads may ask about the live cluster: other quotas of one queue they lead, under the settings in force."""
 
 from django.contrib.auth.models import User
 
@@ -6,7 +6,8 @@ from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of
-from scheduler.services.whatif.checks import Asked, settings_in_force
+from scheduler.services.whatif.checks import Asked
+from scheduler.services.whatif.variant_checks import settings_in_force
 
 REFUSAL = (
     "Only an admin may ask about the jobs of the cluster. Ask what other quotas of a queue that you lead would do, "
@@ -18,7 +19,7 @@ def led_queue(asked: Asked, *, actor: User) -> Queue:
     """Return the queue whose quotas a scenario of a lead varies.
 
     Raises:
-        NotAllowed: It asks for more than that.
+        NotAllowed: It varies anything else.
     """
     quotas = {name for variant in asked.variants for name in variant["quotas"]}
     in_force = settings_in_force()

@@ -1,9 +1,9 @@
-"""What-if: who may ask what would happen, and how much of it.
+"""Creates, cancels and deletes what-if scenarios; decides who may ask what, and how much.
 
-Admins ask about the cluster: as it is now, and as it was. Leads ask about what they bring along, a trace file or a
-generated workload, on a cluster of any size, and what other quotas of their own queue would do on the live cluster; no
-answer tells about single jobs of others. A scenario of an admin about the cluster is for admins alone, also when its
-owner is one no longer. Runs are made by the simulations worker, which looks for them.
+Admins may ask about the cluster, now and in the past. Leads may ask about a trace file or a generated workload on a
+cluster of any size, and about other quotas of a queue they lead on the live cluster; no answer shows single jobs of
+others. An admin's scenario about the cluster is for admins alone, even if its owner no longer is one. The simulations
+worker looks for runs and makes them.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,9 @@ from scheduler.models.scenario import RUN_OPEN, SCENARIO_OPEN, RunState, Scenari
 from scheduler.ports import live_ports
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if, require_scenario
 from scheduler.services.events import event_record
-from scheduler.services.whatif.checks import OF_CLUSTER, Asked, refuse_without_history, scenario_checked
+from scheduler.services.whatif.checks import Asked, refuse_without_history, scenario_checked
 from scheduler.services.whatif.lead_checks import led_queue
+from scheduler.services.whatif.variant_checks import OF_CLUSTER
 
 MOST_OPEN_OF_USER = 2
 MOST_OPEN = 8
@@ -28,10 +29,10 @@ MOST_KEPT_OF_USER = 200
 
 
 def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> Scenario:  # JSON, checked here
-    """Keep a scenario and its runs; a worker begins with them within a second.
+    """Create a scenario and its runs; a worker starts them within a second.
 
     Args:
-        body: ``name``, ``start``, ``variants``, ``seeds``, see ``whatif_checks``.
+        body: ``name``, ``start``, ``variants``, ``seeds``, see ``checks.py``.
 
     Raises:
         NotAllowed: ``actor`` is neither an admin nor a lead, or a lead asks about the cluster.
@@ -68,7 +69,7 @@ def scenario_create(*, actor: Actor, body: Mapping[str, Any], at: datetime) -> S
 
 
 def scenario_cancel(*, actor: Actor, scenario: Scenario, at: datetime) -> Scenario:
-    """Stop a scenario; what it has found so far stays.
+    """Cancel a scenario; its results so far stay.
 
     Raises:
         NotFound: ``actor`` may not see it.
@@ -87,7 +88,7 @@ def scenario_cancel(*, actor: Actor, scenario: Scenario, at: datetime) -> Scenar
 
 
 def scenario_delete(*, actor: Actor, scenario: Scenario, at: datetime) -> None:
-    """Forget a scenario and all it found.
+    """Delete a scenario and its results.
 
     Raises:
         NotFound: ``actor`` may not see it.

@@ -1,7 +1,7 @@
-"""What is looked at when a trace is uploaded, before it is kept: how large it unpacks to, and its first rows.
+"""Checks an uploaded trace before it is stored: its unpacked size and its first rows.
 
-A small trace is read whole. Of a larger one the first rows are, which finds what is wrong with a format; the rest is
-read in the limited process of a run, whose error names the line as well.
+A small trace is read whole, of a larger one the first rows, which finds errors of the format; the rest is read in the
+limited process of a run, which also names the line of an error.
 """
 
 import gzip
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 def unpacked_checked(path: Path) -> None:
-    """Refuse a gzip file that is broken or unpacks to more than a run could hold; nothing of it is kept in memory.
+    """Refuse a gzip file that is broken or unpacks to more than a run can hold, without keeping it in memory.
 
     Raises:
         SpecInvalid: With a sentence for its owner.
@@ -48,7 +48,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def head_checked(path: Path, *, name: str) -> None:
-    """Refuse a file of no known format, and one whose first rows cannot be read.
+    """Refuse a file of unknown format or with unreadable first rows.
 
     Raises:
         SpecInvalid: With the line and what would be right.
@@ -71,7 +71,7 @@ def head_checked(path: Path, *, name: str) -> None:
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
-    """Return the first unpacked bytes, and whether they are all."""
+    """Return the first unpacked bytes, and whether that is the whole file."""
     with gzip.open(path) if _is_packed(path) else path.open("rb") as file:
         head = file.read(HEAD_BYTES + 1)
     return head[:HEAD_BYTES], len(head) <= HEAD_BYTES

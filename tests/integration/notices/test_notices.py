@@ -17,7 +17,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Delivery, Event, Webhook
 from scheduler.models.queue import Role
 from scheduler.notices import sender
-from scheduler.notices.outbox import Outbox
+from scheduler.notices.outbox import DeliveryOutbox
 from scheduler.notices.sender import deliver, due
 from scheduler.notices.worker import Notices
 from scheduler.services.accounts.webhooks import (
@@ -111,10 +111,10 @@ def test_events_of_a_queue_and_those_below_it_are_told_once() -> None:
     job = job_make(vision, state=JobState.COMPLETED, name="mine")
     job_make(speech, state=JobState.COMPLETED, name="theirs")
     job_make(vision, state=JobState.FAILED)
-    outbox = Outbox()
+    outbox = DeliveryOutbox()
     outbox.look(AT)
     outbox.look(AT)
-    Outbox().look(AT)
+    DeliveryOutbox().look(AT)
 
     told = bodies(webhook)
     assert [(body["notice"], body["job"]["name"]) for body in told] == [
@@ -133,7 +133,7 @@ def test_event_that_becomes_visible_late_is_told_as_well() -> None:
     number = late.pk
     late.delete()
     Event.objects.create(at=AT, kind="settings", actor="ada", reason="change", pk=number + 1)
-    outbox = Outbox()
+    outbox = DeliveryOutbox()
     outbox.look(AT)
     Event.objects.create(at=AT, kind="settings", actor="ada", reason="change", pk=number)
     outbox.look(AT)
@@ -152,7 +152,7 @@ def test_webhook_of_the_cluster_is_told_of_servers() -> None:
         actor=admin, name="ops", url="https://8.8.8.8/x", notices=["server.drained"], queue=None, at=AT
     )
     server_drain(actor=admin, server=server_make("gpu-2"), reason="new fans", at=AT)
-    Outbox().look(AT)
+    DeliveryOutbox().look(AT)
 
     assert [(body["server"]["name"], body["by"], body["data"]) for body in bodies(webhook)] == [
         ("gpu-2", "ada", {"detail": "new fans"})
@@ -216,7 +216,7 @@ def test_revoked_webhook_is_told_nothing_more(receiver: Receiver) -> None:
     delivery_make(webhook)
     webhook_revoke(actor=admin, webhook=webhook, at=AT)
     job_make(state=JobState.COMPLETED)
-    Outbox().look(AT)
+    DeliveryOutbox().look(AT)
 
     assert due(AT + timedelta(days=1)) == []
     assert webhook.deliveries.get().problem == "The webhook was revoked."
@@ -270,7 +270,7 @@ def test_mail_is_sent_to_the_owner_who_chose_it(settings: Any) -> None:
     mail_choose(actor=mia, notices=["job.failed", "job.finished"], at=AT)
     job_make(queue, owner=mia, state=JobState.COMPLETED, name="mine")
     job_make(queue, state=JobState.COMPLETED)
-    Outbox().look(AT)
+    DeliveryOutbox().look(AT)
     for row in due(AT):
         deliver(row, at=AT)
 

@@ -31,7 +31,7 @@ from scheduler.selectors.visibility import (
     queues_visible,
 )
 from scheduler.services.jobs.state import Wait, job_waits_record
-from scheduler.services.queues.quotas import membership_set
+from scheduler.services.queues.members import membership_set
 from tests.support.rows.factories import (
     AT,
     job_make,

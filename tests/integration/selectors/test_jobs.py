@@ -27,7 +27,7 @@ from scheduler.selectors.jobs.listing import (
     job_timeline,
 )
 from scheduler.selectors.visibility import require_job
-from scheduler.services.jobs.actions import job_cancel, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
 from scheduler.services.jobs.state import Wait, job_waits_record
 from tests.support.rows.factories import (
     AT,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.reports.use import Use
+from scheduler.live.reports.gpu_use import Use
 from scheduler.models import Attempt, Job, Lease, Queue, UsageHour
 from scheduler.models.queue import Role
 from scheduler.selectors.queues.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage

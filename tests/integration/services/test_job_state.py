@@ -188,7 +188,7 @@ def test_flickering_reasons_are_told_once_a_minute() -> None:
 
 
 def test_same_wait_again_changes_nothing_but_the_round() -> None:
-    """A round that finds nothing new tells nobody."""
+    """A round without a new reason writes no event."""
     job = job_make()
     wait = Wait(job_id=job.pk, reason=WaitReason.NO_CAPACITY, evidence={"free_gpus": 0}, position=1)
     job_waits_record(waits=[wait], round_number=1, at=AT)

@@ -12,7 +12,9 @@ from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Event, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
-from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.submit import job_submit
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import (
     AT,

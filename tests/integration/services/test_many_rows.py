@@ -6,7 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from scheduler.models import Job
-from scheduler.services.many_rows import Change, rows_update
+from scheduler.services.many_rows import RowChange, rows_update
 from tests.support.rows.factories import AT, job_make
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +16,7 @@ def test_each_row_gets_its_own_values(django_assert_num_queries: DjangoAssertNum
     """Times, texts, numbers, JSON and nothing at all; rows with the same columns share a statement."""
     first, second, third, other = jobs = [job_make() for _ in range(4)]
     wait = {"wait_since": AT + timedelta(microseconds=1), "wait_evidence": {"free": 1}, "wait_position": 3}
-    changes: list[Change] = [
+    changes: list[RowChange] = [
         (first.pk, wait),
         (second.pk, wait | {"wait_since": None}),
         (third.pk, {"loss": 0.5, "step": 7}),

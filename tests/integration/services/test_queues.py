@@ -1,4 +1,4 @@
-"""Queues, quotas that add up, and members that nobody raises above himself."""
+"""Queues, quotas that add up, and roles that no user raises above their own."""
 
 from typing import Any
 
@@ -10,7 +10,9 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.services.permission import OPERATOR
-from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_remove, membership_set
+from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, user_make
 
 pytestmark = pytest.mark.django_db

@@ -23,8 +23,9 @@ from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.services.cluster.servers import server_register
 from scheduler.services.idempotency import idempotent
-from scheduler.services.jobs.actions import job_cancel, job_submit, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
 from scheduler.services.jobs.state import job_transition
+from scheduler.services.jobs.submit import job_submit
 from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, SerialIds, job_make, member_make, queue_make, spec_make, user_make

@@ -33,8 +33,12 @@ from scheduler.selectors.visibility import (
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.servers import server_drain, server_register, server_undrain
 from scheduler.services.cluster.settings import settings_change
-from scheduler.services.jobs.actions import job_cancel, job_check, job_resume, job_submit, job_suspend
-from scheduler.services.queues.quotas import membership_remove, membership_set, queue_change_quota, queue_create
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.submit import job_submit
+from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.members import membership_remove, membership_set
+from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.rows.factories import (
     AT,
     SerialIds,
@@ -55,7 +59,7 @@ IDS = SerialIds()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Two queues under one root, somebody of every kind, and a job of ``owner`` in vision."""
+    """Two queues under one root, one user of every role, and a job of ``owner`` in vision."""
 
     root: Queue
     vision: Queue
@@ -65,7 +69,7 @@ class World:
     actors: dict[str, Actor]
 
     def newcomer(self) -> User:
-        """Return somebody without any role."""
+        """Return a user without any role."""
         return user_make()
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.rounds.handover import MOST_WAITING, shadow_offer, snapshot_pack, snapshot_unpack
+from scheduler.live.rounds.shadow_handover import MOST_WAITING, shadow_offer, snapshot_pack, snapshot_unpack
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Event, Job, Lease, Shadow, ShadowRound, ShadowScore
 from scheduler.services.cluster.settings import cluster_row, settings_change

@@ -83,7 +83,7 @@ class Lived:
             assert world.clock.now() - begun < GIVE_UP, f"{len(self._row_of)} jobs did not end"
 
     def _settle(self) -> None:
-        """Let seconds pass until everybody is where the round wants them: who makes room leaves first."""
+        """Let seconds pass until every job is where the round wants it: preempted jobs must leave first."""
         world = self.world
         self._pass(0.0)
         world.rounds()

@@ -1,4 +1,4 @@
-"""The live engine with fake doors: one cluster whose time passes second by second, as a test says."""
+"""The live engine with fake ports: one cluster whose time passes second by second, as a test says."""
 
 import contextlib
 from collections.abc import Callable
@@ -9,12 +9,13 @@ from django.test import TestCase
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.engine import Engine
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.models import Attempt, Job, Queue, Round, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import use_bell
 from scheduler.services.cluster.settings import cluster_row, settings_change
-from scheduler.services.jobs.actions import job_check, job_submit
+from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.submit import job_submit
 from tests.support.live.ports import FakeAgent, MemoryBell, memory_ports
 from tests.support.rows import factories
 

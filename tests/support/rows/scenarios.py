@@ -46,7 +46,7 @@ def scenario_make(
 
 
 def trace_file_make(owner: User, content: bytes = TRACE) -> TraceFile:
-    """Return an uploaded trace whose rows nobody looked at."""
+    """Return an uploaded trace with unchecked rows."""
     file = TraceFile.objects.create(
         id=ulid_make(), owner=owner, name="small.csv", num_bytes=len(content), created_at=AT
     )

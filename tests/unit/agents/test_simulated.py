@@ -13,7 +13,7 @@ from agents.protocol.signing import Stamp, seal
 from agents.simulated.run import message_of
 from agents.simulated.server import SimulatedServer, log_line
 from scheduler.broker import celery_message
-from scheduler.management.virtual_doors import VirtualClock
+from scheduler.management.virtual_ports import VirtualClock
 from tests.support.agents.server import KEY, SERVER_ID, MailBox, wanted
 
 

@@ -6,19 +6,19 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import MACHINE, FailureClass
-from scheduler.live.attempts.retry import Ending, Outcome, outcome_of
+from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retry
 
 
-def failed(failure: FailureClass, line: str = "", *, run_s: float = 600.0) -> Ending:
+def failed(failure: FailureClass, line: str = "", *, run_s: float = 600.0) -> AttemptEnd:
     """Return an attempt that ended with exit code 1."""
-    return Ending(
+    return AttemptEnd(
         cause=EndCause.EXIT_CODE, exit_code=1, run_s=run_s, detail="It ended.", failure=failure, line=line or failure
     )
 
 
-def after(*endings: Ending, failures: int = 0) -> Outcome:
+def after(*endings: AttemptEnd, failures: int = 0) -> RetryDecision:
     """Return what becomes of a job that is wanted; newest first."""
-    return outcome_of(endings=endings, wanted="run", failures=failures, max_attempts=5)
+    return decide_retry(endings=endings, wanted="run", failures=failures, max_attempts=5)
 
 
 @pytest.mark.parametrize("failure", [FailureClass.IMPORT, FailureClass.SYNTAX, FailureClass.CONFIG])
@@ -35,7 +35,7 @@ def test_same_line_twice_in_a_row_stops_whatever_it_ran() -> None:
     one = failed(FailureClass.SEMANTIC, "RuntimeError: size mismatch, pid 17", run_s=7_200)
     same = failed(FailureClass.SEMANTIC, "RuntimeError: size mismatch, pid 23", run_s=3_600)
     other = failed(FailureClass.SEMANTIC, "RuntimeError: undefined symbol")
-    moved = Ending(cause=EndCause.PREEMPTED, run_s=50.0)
+    moved = AttemptEnd(cause=EndCause.PREEMPTED, run_s=50.0)
 
     assert after(one).to is JobState.QUEUED
     assert after(same, one, failures=1).to is JobState.FAILED
@@ -45,7 +45,7 @@ def test_same_line_twice_in_a_row_stops_whatever_it_ran() -> None:
 
 def test_unknown_failure_stops_when_it_comes_twice_within_a_minute() -> None:
     """Without a line only the time it took tells."""
-    quick = Ending(cause=EndCause.EXIT_CODE, exit_code=7, run_s=5.0, failure=FailureClass.UNCLASSIFIED)
+    quick = AttemptEnd(cause=EndCause.EXIT_CODE, exit_code=7, run_s=5.0, failure=FailureClass.UNCLASSIFIED)
 
     assert after(quick, quick, failures=1).to is JobState.FAILED
     assert after(replace(quick, run_s=90.0), quick, failures=1).to is JobState.QUEUED
@@ -65,7 +65,7 @@ def test_device_that_broke_under_the_job_costs_it_nothing() -> None:
     """We saw it ourselves."""
     outcome = after(replace(failed(FailureClass.NODE), is_seen=True), failures=4)
 
-    assert outcome == Outcome(to=JobState.QUEUED, failures=4, backoff_s=0.0, detail="It ended.")
+    assert outcome == RetryDecision(to=JobState.QUEUED, failures=4, backoff_s=0.0, detail="It ended.")
 
 
 def test_failed_smoke_run_ends_the_job_where_the_gang_would_fail_as_well() -> None:
@@ -74,11 +74,11 @@ def test_failed_smoke_run_ends_the_job_where_the_gang_would_fail_as_well() -> No
     assert "smoke run" in after(replace(failed(FailureClass.GPU_OOM), is_smoke=True)).detail
     assert after(replace(failed(FailureClass.SEMANTIC), is_smoke=True)).to is JobState.QUEUED
     assert after(failed(FailureClass.GPU_OOM)).to is JobState.QUEUED
-    assert after(Ending(cause=EndCause.SMOKE_PASSED, is_smoke=True)) == Outcome(
+    assert after(AttemptEnd(cause=EndCause.SMOKE_PASSED, is_smoke=True)) == RetryDecision(
         to=JobState.QUEUED, failures=0, backoff_s=0.0, detail=""
     )
 
 
 def test_early_stop_completes() -> None:
     """Its loss was as good as it gets."""
-    assert after(Ending(cause=EndCause.EARLY_STOPPED)).to is JobState.COMPLETED
+    assert after(AttemptEnd(cause=EndCause.EARLY_STOPPED)).to is JobState.COMPLETED

@@ -14,12 +14,12 @@ from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.services.jobs.change import FIELDS, Change, job_change
+from scheduler.services.jobs.change import FIELDS, JobChange, job_change
 
 NUMBERS = frozenset({"gpus", "min_gpus", "max_servers"})
 
 
-def change_of(query: QueryDict) -> Change:
+def change_of(query: QueryDict) -> JobChange:
     """Return the change in an address; what is no number is left for the spec's parser to refuse."""
     change: dict[str, Any] = {}
     for name in FIELDS:
@@ -45,7 +45,7 @@ def job_unblock(request: HttpRequest, job: str) -> HttpResponse:
     return render(request, "jobs/confirm.html", job_frame(subject, "why") | {"asked": _question(subject, change)})
 
 
-def _question(subject: Subject, change: Change) -> Action:
+def _question(subject: Subject, change: JobChange) -> Action:
     asked = subject.job.spec["resources"]
     old = {"queue": subject.job.queue.name, **asked}
     many = subject.device.many
@@ -63,7 +63,7 @@ def _question(subject: Subject, change: Change) -> Action:
     )
 
 
-def _make(request: HttpRequest, subject: Subject, change: Change) -> None:
+def _make(request: HttpRequest, subject: Subject, change: JobChange) -> None:
     try:
         job_change(actor=request.user, job=subject.job, change=change, at=live_ports().clock.now())
     except SpecInvalid as invalid:

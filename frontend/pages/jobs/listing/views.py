@@ -33,7 +33,7 @@ from scheduler.selectors.jobs.estimates import estimates_of
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
 from scheduler.selectors.queues.saved import views_of
 from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
-from scheduler.services.jobs.bulk import MOST_JOBS, Outcome, jobs_act
+from scheduler.services.jobs.bulk import MOST_JOBS, BulkOutcome, jobs_act
 
 MOST_GROUPS = 50
 
@@ -298,7 +298,7 @@ def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
 PLURALS = (("is ", "are "), ("has ", "have "), ("waits ", "wait "), ("goes ", "go "))
 
 
-def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:
+def _tell(request: HttpRequest, action: str, outcomes: list[BulkOutcome], names: dict[str, str]) -> None:
     """Leave one message for all jobs of which the same came, and one for each that refused."""
     done: dict[str, list[Job]] = {}
     for outcome in outcomes:

@@ -40,9 +40,10 @@ from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.queues.saved import template_visible, templates_offered
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
-from scheduler.services.jobs.actions import job_check, job_submit
+from scheduler.services.jobs.check import job_check
 from scheduler.services.jobs.spec_import import spec_import
 from scheduler.services.jobs.spec_text import spec_from_text
+from scheduler.services.jobs.submit import job_submit
 from scheduler.services.queues.saved import template_create
 
 ROUTE = "page /jobs/new"

@@ -8,7 +8,7 @@ from django.test import Client
 
 from scheduler.api.jobs import views as jobs
 from scheduler.models import Job
-from scheduler.services.jobs.actions import job_submit
+from scheduler.services.jobs.submit import job_submit
 from tests.integration.api.conftest import World, spec
 
 

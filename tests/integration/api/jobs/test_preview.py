@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Lease, Queue
 from scheduler.models.server import ServerState
 from scheduler.ports import Ports

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
 
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.services.cluster.settings import cluster_row
 from tests.integration.api.conftest import World, spec

@@ -11,7 +11,7 @@ from django.test import Client
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job
 from scheduler.selectors.jobs.restoring import UNDO_S
-from scheduler.services.queues.quotas import queue_limit_users
+from scheduler.services.queues.user_limits import queue_limit_users
 from tests.integration.api.conftest import World, spec
 from tests.support.rows.factories import AT
 

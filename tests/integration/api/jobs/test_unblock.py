@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.round.plan_round import plan_round
-from scheduler.live.rounds.live_round import round_run
+from scheduler.live.rounds.run_round import round_run
 from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.ports import Ports
@@ -314,7 +314,7 @@ def test_change_between_planning_and_applying_is_met_by_the_next_round(
         return plan
 
     with monkeypatch.context() as patched:
-        patched.setattr("scheduler.live.rounds.live_round.plan_round", planned)
+        patched.setattr("scheduler.live.rounds.run_round.plan_round", planned)
         round_run(ports_now(), "test")
     held_at_once = Attempt.objects.filter(job_id=job["id"]).exists()
     round_run(ports_now(), "test")

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.live.rounds.live_round import FORMING_MOST_S
+from scheduler.live.rounds.run_round import FORMING_MOST_S
 from scheduler.models import Event, GangMember, Job, Lease, LeaseGpu
 from tests.support.live.gangs import BROKEN, follow, processes, running
 from tests.support.live.ports import FakeAgent

@@ -142,7 +142,7 @@ def test_pair_that_was_kept_takes_its_turn_as_one(packing: World) -> None:
 
 
 def test_pair_ends_with_one_of_its_jobs(packing: World) -> None:
-    """The other goes on alone, and the slot is free for somebody else."""
+    """The other job continues alone, and the slot is free for a third."""
     agent = packing.server("alpha", slots=1)
     first, second = packing.submit(), packing.submit()
     play(packing, 60, together=1.5)
@@ -156,7 +156,7 @@ def test_pair_ends_with_one_of_its_jobs(packing: World) -> None:
 
 
 def test_guest_gets_a_gpu_of_its_own_when_there_is_one(packing: World) -> None:
-    """A second server joins: nobody waits, so nobody has to share."""
+    """A second server joins: no job waits, so no job has to share."""
     packing.server("alpha", slots=1)
     first, second = packing.submit(), packing.submit()
     play(packing, 60, together=1.5)

@@ -5,7 +5,7 @@ import pytest
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Attempt, Event, Job, Lease, LeaseGpu, Server
 from scheduler.services.cluster.servers import server_drain
-from scheduler.services.jobs.actions import job_cancel, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
 from tests.support.live.world import World
 
 QUANTUM_S = 5

@@ -6,7 +6,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Attempt, Event, Job, Queue
 from scheduler.selectors.accounts.notices import notice_of
-from scheduler.services.jobs.actions import job_cancel, job_resume
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume
 from tests.support.live.world import World
 
 pytestmark = pytest.mark.django_db

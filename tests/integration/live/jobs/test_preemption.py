@@ -1,4 +1,4 @@
-"""Preemption: checkpoint, receipt, resume from the checkpoint, and grants that wait for whoever leaves."""
+"""Preemption: checkpoint, receipt, resume from the checkpoint, and grants that wait for leaving jobs."""
 
 from datetime import timedelta
 

@@ -6,7 +6,7 @@ from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Gpu, Job, Lease, LeaseGpu, Round, Server
 from scheduler.models.server import ServerState
-from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from tests.support.live.world import World
 
 
@@ -108,7 +108,7 @@ def test_lost_supervisor_is_not_the_fault_of_the_job(world: World) -> None:
 
 
 def test_queued_job_is_cancelled_at_once(world: World) -> None:
-    """It holds nothing, so there is nobody to ask."""
+    """It holds nothing, so no agent has to be asked."""
     job = world.submit()
     world.do(lambda: job_cancel(actor=world.admin, job=job, at=world.clock.now()))
 

@@ -130,7 +130,7 @@ def test_events_are_sent_once(world: World) -> None:
 
 
 def test_many_changed_jobs_are_spread_over_frames(world: World) -> None:
-    """A round that moves everybody does not make one huge frame."""
+    """A round that moves every job does not make one huge frame."""
     queue = world.queue("crowd")
     owner = factories.user_make()
     jobs = [factories.job_make(queue, owner=owner) for _ in range(ROWS_MOST + 5)]

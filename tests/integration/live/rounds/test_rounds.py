@@ -8,7 +8,7 @@ from django.db import transaction
 from agents.protocol.signing import DesiredState, unseal
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
-from scheduler.live.rounds.apply import RoundOvertaken, round_claim
+from scheduler.live.rounds.run_round import RoundOvertaken, round_claim
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
 from scheduler.services.cluster.settings import cluster_row, settings_change
@@ -205,8 +205,8 @@ def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> No
     """Guards meet what changed since the snapshot; the rest of the round is applied."""
     from scheduler.choices import build_config
     from scheduler.core.round.plan_round import plan_round
-    from scheduler.live.rounds.apply import plan_apply
-    from scheduler.services.jobs.actions import job_cancel
+    from scheduler.live.rounds.apply_plan import plan_apply
+    from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 
     world.server("alpha", slots=2)
     gone, stays = world.submit(), world.submit()

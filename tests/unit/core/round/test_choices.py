@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs
 
-from scheduler.choices import Choice, Kind, build_config, choice_schema, choices
+from scheduler.choices import Choice, build_config, choices
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.introspection.slicing import Slicing
-from scheduler.options import checked, options_schema, parameters
+from scheduler.options import checked, parameters
 from scheduler.policies.las import Las
 
 
@@ -44,35 +43,6 @@ def test_defaults_can_be_sent_back() -> None:
             assert sent == build_config(policy="fifo", **named)
 
 
-def test_every_schema_takes_the_defaults_and_nothing_unknown() -> None:
-    """The schemas are valid JSON Schema, accept what choices() offers, and refuse unknown names and options."""
-    offered = choices()
-    kinds: list[tuple[Kind, list[Choice]]] = [
-        ("policy", offered["policies"]),
-        ("locality", offered["localities"]),
-        ("mechanism", offered["mechanisms"]),
-        ("introspection", offered["introspections"]),
-    ]
-    for kind, listed in kinds:
-        schema = json.loads(json.dumps(choice_schema(kind)))
-        Draft202012Validator.check_schema(schema)
-        validator = Draft202012Validator(schema)
-        for choice in listed:
-            assert validator.is_valid({"name": choice["name"]})
-            assert validator.is_valid({"name": choice["name"], "options": _defaults(choice)})
-            assert not validator.is_valid({"name": choice["name"], "options": {"moon": 1}})
-        assert not validator.is_valid({"name": "moon"})
-
-
-def test_a_schema_states_ranges_lists_and_never() -> None:
-    """null stands for never, and bounds hold for each number of a list."""
-    validator = Draft202012Validator(choice_schema("policy"))
-    wrong = [{"promote_after": -1}, {"promote_after": "8"}, {"queue_limits_gpu_s": [-5]}, {"queue_limits_gpu_s": []}]
-
-    assert validator.is_valid({"name": "las", "options": {"promote_after": None, "queue_limits_gpu_s": [5, 6]}})
-    assert not any(validator.is_valid({"name": "las", "options": options}) for options in wrong)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
     """A choice with an option of the kinds that las does not have."""
@@ -91,7 +61,6 @@ def test_values_become_what_the_field_holds(option: str, value: object, made: ob
     known = {parameter["name"]: parameter for parameter in parameters(_Sample)}
 
     assert checked(known[option], value) == made
-    assert Draft202012Validator(options_schema(_Sample)).is_valid({option: value})
 
 
 @pytest.mark.parametrize(
@@ -106,13 +75,12 @@ def test_values_become_what_the_field_holds(option: str, value: object, made: ob
     ],
 )
 def test_other_values_are_refused(option: str, value: object, code: str) -> None:
-    """Each with a code and a sentence that names the option; the schema refuses them too."""
+    """Each with a code and a sentence that names the option."""
     known = {parameter["name"]: parameter for parameter in parameters(_Sample)}
     with pytest.raises(ValueError, match=option) as refused:
         checked(known[option], value)
 
     assert refused.value.args[0] == code
-    assert not Draft202012Validator(options_schema(_Sample)).is_valid({option: value})
 
 
 def test_options_reach_the_policy() -> None:

@@ -1,7 +1,7 @@
-"""Hands the snapshot of a finished round over to the simulations worker, for the shadow policy.
+"""Keeps the snapshot of a finished round for the simulations worker, which plans it by the shadow policy.
 
-Called when the round is applied and the servers are told: it delays nothing that anybody waits for. Where the worker is
-behind, a round is left out rather than piled up.
+Called after the round is applied and the servers are told, so it delays nothing. When the worker is behind, rounds are
+left out.
 """
 
 import io
@@ -37,7 +37,7 @@ def shadow_offer(snapshot: Snapshot, *, number: int, at: datetime) -> None:
 
 
 def snapshot_pack(snapshot: Snapshot) -> bytes:
-    """Return every column of a snapshot as one archive; what introspection remembers is left out."""
+    """Return all columns of a snapshot as one archive, without the trials of introspection."""
     arrays: dict[str, Any] = {"now_s": np.array(snapshot.now_s), "round_s": np.array(snapshot.round_s)}
     for name in _TABLES:
         table = getattr(snapshot, name)

@@ -1,12 +1,13 @@
-"""What a report of an agent changes in the database, one transaction a server.
+"""Applies one agent report to the database, in one transaction per server.
 
-Decides whether what it says of an attempt is believed: only of an open attempt with a lease on that very server, only
-forward through its phases, only rising steps. What becomes of a job whose attempt ended is decided in ``attempts.py``.
+Decides what is believed: only reports about an open attempt with a lease on that very server, only forward through its
+phases, only rising steps. ``attempts/close.py`` decides what becomes of a job whose attempt ended. Held right by
+``tests/faults``.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -14,23 +15,19 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from agents.protocol.signing import AttemptReport
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause
 from scheduler.core.operations.failures import FailureClass
-from scheduler.live.attempts.attempt import attempt_close
-from scheduler.live.attempts.retry import Ending
+from scheduler.live.attempts.close import attempt_close
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
-from scheduler.live.gangs.gang import is_whole, members_on, peak_of
+from scheduler.live.gangs.membership import is_whole, members_on, peak_of
 from scheduler.live.reports.intake import Taken
+from scheduler.live.reports.progress import ProgressWrites, attempt_started, changed_columns, progress_take
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back
-from scheduler.models import Attempt, GangMember, Job, Lease, Server
-from scheduler.models.job import AttemptKind, AttemptState
-from scheduler.notify import touch_job
+from scheduler.models import Attempt, GangMember, Lease, Server
 from scheduler.services.jobs.profiles import measurement_end
-from scheduler.services.jobs.state import job_transition
-from scheduler.services.many_rows import Change, rows_update
 
-Row = Attempt | GangMember | Job
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
 _LOOKED_AT = (
     *("attempt_id", "generation"),
@@ -54,31 +51,17 @@ SAID = frozenset(failure.value for failure in FailureClass) - {FailureClass.PREE
 
 
 @dataclass(slots=True)
-class Progress:
-    """What a report says of attempts that go on, to be written at once for all of them."""
-
-    of_jobs: list[Change] = field(default_factory=list)
-    of_attempts: list[Change] = field(default_factory=list)
-
-    def write(self) -> None:
-        """Write it; jobs first, as whoever takes the locks of both does."""
-        rows_update(Job, self.of_jobs)
-        rows_update(Attempt, self.of_attempts)
-        self.of_jobs, self.of_attempts = [], []
-
-
-@dataclass(slots=True)
-class Applied:
-    """What one report did.
+class AppliedReport:
+    """What one report changed.
 
     Attributes:
-        is_stale: Somebody took a newer report first; nothing was changed.
+        is_stale: A newer report was taken first; nothing was changed.
         is_behind: The agent works on an older desired state than the present one.
         tell: Servers whose desired state changed by it.
-        missing: Open attempts that the report should name and does not.
+        missing: Open attempts that the report lacks.
         job_of: Job of every attempt that was open on the server, by attempt id.
-        refused: What was not believed, with counts.
-        progress: What is not written yet.
+        refused: Reasons of what was refused, with counts.
+        progress: Columns not written yet.
     """
 
     is_stale: bool = False
@@ -87,13 +70,13 @@ class Applied:
     missing: set[str] = field(default_factory=set)
     job_of: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
-    progress: Progress = field(default_factory=Progress)
+    progress: ProgressWrites = field(default_factory=ProgressWrites)
 
 
 @transaction.atomic
-def report_apply(taken: Taken, *, at: datetime) -> Applied:
-    """Write what one report says. Raises JobChanged when a user was faster; the next report says it again."""
-    applied = Applied()
+def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
+    """Write one report. Raises JobChanged when a job changed meanwhile; the next report repeats it."""
+    applied = AppliedReport()
     is_present_epoch = taken.stamp.epoch == taken.epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
         applied.is_stale = True
@@ -122,7 +105,7 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
     return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
 
 
-def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datetime) -> None:
+def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime) -> None:
     leases = {
         lease.attempt_id: lease
         for lease in Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
@@ -159,12 +142,12 @@ def _attempts_apply(server: Server, taken: Taken, applied: Applied, *, at: datet
 
 
 def _members(server: Server) -> dict[str, GangMember]:
-    """Return the processes of gangs that are to be on a server, by the id that its agent knows.
+    """Return the gang processes that belong on a server, by the id that its agent knows.
 
-    Those of one gang share its row, so that each sees what was made of it by what was said of another.
+    Processes of one gang share its row object, so that a change made for one is seen by the next.
     """
     here = GangMember.objects.filter(gpu__server=server, ended_at=None)
-    if not here.exists():  # a tenth of what the rows of three tables cost, and nearly always all there is to know
+    if not here.exists():  # nearly always so, at a tenth of the cost of the query below
         return {}
     rows = here.filter(gang__attempt__ended_at=None).select_related("gang__attempt__job")
     found = {member.pk: member for member in rows.defer("gang__attempt__job__spec").order_by("pk")}
@@ -174,8 +157,10 @@ def _members(server: Server) -> dict[str, GangMember]:
     return found
 
 
-def _member_apply(server: Server, member: GangMember, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
-    """Take in what is said of one process of a gang: its job runs once all of them do, and the leader speaks for it."""
+def _member_apply(
+    server: Server, member: GangMember, said: AttemptReport, applied: AppliedReport, *, at: datetime
+) -> None:
+    """Apply the report of one gang process: its job runs once all do, and the leader reports the progress."""
     actor, gang, attempt = f"agent {server.name}", member.gang, member.gang.attempt
     if said.phase == "ended" and said.end_cause not in CAUSES:
         applied.refused["unknown_cause"] += 1
@@ -185,21 +170,22 @@ def _member_apply(server: Server, member: GangMember, said: AttemptReport, appli
     has_begun = said.phase != "starting" and (said.phase != "ended" or said.run_s > 0)
     if has_begun and member.started_at is None:
         told["started_at"] = at
-    if changed := _differing(member, told):
+    if changed := changed_columns(member, told):
         GangMember.objects.filter(pk=member.pk).update(**changed)
     if has_begun and is_whole(gang):
-        _started(attempt, said, at=at, actor=actor)
+        attempt_started(attempt, said, at=at, actor=actor)
     if member.pk == gang.attempt_id:
-        _progress(attempt, replace(said, peak_memory_bytes=peak_of(gang.pk)), applied, at=at)
+        said_of_gang = replace(said, peak_memory_bytes=peak_of(gang.pk))
+        progress_take(attempt, said_of_gang, applied.progress, refused=applied.refused, at=at)
         applied.progress.write()
         gang_done(gang, said, at=at)
     if said.phase == "ended":
         applied.tell |= set(member_end(member, _ending(said), at=at, actor=actor))
-        gang.attempt = Attempt.objects.select_related("job").get(pk=attempt.pk)  # others may have been asked to stop
+        gang.attempt = Attempt.objects.select_related("job").get(pk=attempt.pk)  # the end may have stopped the others
 
 
 def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:
-    """Take in which gangs are off their GPUs on a server: those of which every process there says so."""
+    """Park the gangs of which every process on this server reports to be off its GPU."""
     parked = {said.attempt_id: said.generation for said in taken.report.attempts if said.phase == "parked"}
     for members in members_on(server.pk).values() if parked else ():
         if all(member.pk in parked for member in members):
@@ -207,17 +193,17 @@ def _gangs_parked(server: Server, taken: Taken, *, at: datetime) -> None:
             attempt_parked(attempt=members[0].gang.attempt, server=server, generation=generation, at=at)
 
 
-def _member_is_missing(server: Server, member: GangMember, applied: Applied, *, at: datetime) -> None:
-    """Treat a process that an agent on this very generation does not know, as ``_attempt_is_missing``."""
+def _member_is_missing(server: Server, member: GangMember, applied: AppliedReport, *, at: datetime) -> None:
+    """Handle a gang process that the report lacks, as ``_attempt_is_missing`` does."""
     if member.gang.attempt.wanted in ("run", "park"):
         applied.missing.add(member.pk)
         return
-    ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the process.")
+    ending = AttemptEnd(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the process.")
     applied.tell |= set(member_end(member, ending, at=at, actor=f"agent {server.name}"))
 
 
 def _foreign(server: Server, attempt_ids: list[str]) -> int:
-    """Return how many of the attempts never were on this server; those that were are over and not yet dropped."""
+    """Return how many of the attempts never were on this server; the others have ended and are still reported."""
     if not attempt_ids:
         return 0
     known = Lease.objects.filter(server=server, attempt_id__in=attempt_ids).values("attempt_id").distinct().count()
@@ -225,27 +211,31 @@ def _foreign(server: Server, attempt_ids: list[str]) -> int:
     return len(set(attempt_ids)) - known
 
 
-def _attempt_is_missing(server: Server, attempt: Attempt, attempt_id: str, applied: Applied, *, at: datetime) -> None:
-    """Treat an attempt that an agent on this very generation does not know.
+def _attempt_is_missing(
+    server: Server, attempt: Attempt, attempt_id: str, applied: AppliedReport, *, at: datetime
+) -> None:
+    """Handle an attempt that the report lacks although its agent works on this generation.
 
-    If it was asked to stop, it is over: older messages are older than what the agent works on, so it never runs again.
-    Otherwise it gets time to appear.
+    If it was asked to stop, it is over: the agent ignores older messages, so it never runs again. Otherwise it gets
+    time to appear.
     """
     if attempt.wanted in ("run", "park"):
         applied.missing.add(attempt_id)
         return
-    ending = Ending(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")
+    ending = AttemptEnd(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")
     applied.tell |= set(attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor=f"agent {server.name}"))
 
 
-def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
+def _attempt_apply(
+    server: Server, attempt: Attempt, said: AttemptReport, applied: AppliedReport, *, at: datetime
+) -> None:
     actor = f"agent {server.name}"
     if said.phase == "ended" and said.end_cause not in CAUSES:
         applied.refused["unknown_cause"] += 1
         return
     if said.phase != "starting" and (said.phase != "ended" or said.run_s > 0):
-        _started(attempt, said, at=at, actor=actor)
-    _progress(attempt, said, applied, at=at)
+        attempt_started(attempt, said, at=at, actor=actor)
+    progress_take(attempt, said, applied.progress, refused=applied.refused, at=at)
     if said.phase in ("parked", "ended") or said.measured is not None:
         applied.progress.write()  # what follows reads it
     if said.measured is not None:
@@ -254,8 +244,8 @@ def _attempt_apply(server: Server, attempt: Attempt, said: AttemptReport, applie
         applied.tell |= set(attempt_close(attempt_id=attempt.id, ending=_ending(said), at=at, actor=actor))
 
 
-def _ending(said: AttemptReport) -> Ending:
-    return Ending(
+def _ending(said: AttemptReport) -> AttemptEnd:
+    return AttemptEnd(
         cause=EndCause(said.end_cause),
         exit_code=said.exit_code,
         exit_signal=said.exit_signal,
@@ -263,82 +253,3 @@ def _ending(said: AttemptReport) -> Ending:
         failure=FailureClass(said.failure) if said.failure in SAID else None,
         line=said.failure_line if said.failure in SAID else "",
     )
-
-
-def _started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str) -> None:
-    """Record the first sight of the training process."""
-    if attempt.started_at is not None:
-        return
-    # A short job may have ended before the first report; it never began before its lease.
-    attempt.started_at = max(attempt.created_at, at - timedelta(seconds=min(said.run_s, 86_400.0)))
-    columns: dict[str, Any] = {"started_at": attempt.started_at}
-    job = attempt.job
-    if attempt.wanted == "run":
-        columns["state"] = AttemptState.RUNNING
-    Attempt.objects.filter(pk=attempt.pk).exclude(state=AttemptState.ENDED).update(**columns)
-    first = {} if job.first_started_at else {"first_started_at": attempt.started_at}
-    if job.state == JobState.LAUNCHING:
-        job_transition(
-            job=job,
-            to=JobState.RUNNING,
-            at=at,
-            actor=actor,
-            reason="started",
-            data={"attempt": attempt.number, "resume_step": attempt.resume_step},
-            changes=first,
-        )
-    elif first:
-        Job.objects.filter(pk=job.pk).update(**first)
-
-
-def _progress(attempt: Attempt, said: AttemptReport, applied: Applied, *, at: datetime) -> None:
-    """Write step, loss, rate and checkpoint as far as they move forward."""
-    job = attempt.job
-    of_attempt: dict[str, Any] = {}
-    of_job: dict[str, Any] = {}
-    if said.step is not None and said.step < (attempt.last_step or 0):
-        applied.refused["step_went_back"] += 1
-    elif said.step is not None:
-        of_attempt = {"last_step": said.step, "first_step": _first(attempt.first_step, said.first_step)}
-        of_job = {"step": said.step, "loss": said.loss, "steps_per_s": said.steps_per_s}
-        if said.total_steps is not None:
-            of_job["total_steps"] = said.total_steps
-    of_attempt |= {"log_bytes": max(attempt.log_bytes, said.log_bytes)}
-    if said.peak_memory_bytes is not None:
-        of_attempt["peak_memory_bytes"] = max(attempt.peak_memory_bytes or 0, said.peak_memory_bytes)
-    if _is_newer_checkpoint(attempt, said):
-        of_job |= {
-            "checkpoint_attempt_id": attempt.pk,
-            "checkpoint_name": said.checkpoint_name,
-            "checkpoint_step": said.checkpoint_step,
-            "checkpoint_at": at,
-        }
-    of_attempt, of_job = _differing(attempt, of_attempt), _differing(job, of_job)
-    if of_attempt:
-        applied.progress.of_attempts.append((attempt.pk, of_attempt))
-    if of_job:
-        applied.progress.of_jobs.append((job.pk, of_job | {"progress_at": at}))
-    if of_attempt or of_job:
-        touch_job(job.pk)
-
-
-def _first(kept: int | None, said: int | None) -> int | None:
-    return said if kept is None else kept
-
-
-def _is_newer_checkpoint(attempt: Attempt, said: AttemptReport) -> bool:
-    """Return whether the report moves the job's "latest" pointer: a later step of this very attempt."""
-    if not said.checkpoint_name or said.checkpoint_step is None or attempt.kind == AttemptKind.SMOKE:
-        return False
-    job = attempt.job
-    if job.checkpoint_attempt_id == attempt.pk:
-        return said.checkpoint_step > (job.checkpoint_step or 0)
-    return said.checkpoint_step >= (attempt.resume_step or 0)
-
-
-def _differing(row: Row, columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns that change, and change them in the row that was read."""
-    changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
-    for name, value in changed.items():
-        setattr(row, name, value)
-    return changed

@@ -1,4 +1,4 @@
-"""How busy held GPUs were, on its way to the hourly use of each user: collected as it arrives, written now and then."""
+"""Adds up how busy held GPUs were, and writes it to the hourly use of each user."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from django.db.models import F, Sum
 from scheduler.models import Job, Lease, UsageHour
 
 FLUSH_EVERY_S = 30.0
-# A report speaks for the time since the one before, but not for longer than this.
+# A report counts for the time since the one before, at most this long, seconds.
 MOST_S = 10
 
 
 @dataclass(slots=True)
 class Use:
-    """What was measured since the last time it was written.
+    """GPU use since it was last written.
 
     Attributes:
-        seconds: By job: seconds that were measured, and the same each times the mean utilization of its GPUs.
+        seconds: By job: measured seconds, and the same times the mean utilization of its GPUs.
         told: By job: second of the wall clock of the last report.
         written_s: When it was last written, seconds of the monotonic clock.
     """
@@ -38,7 +38,7 @@ class Use:
         self.seconds[job_id] = (measured_s + spoken_s, busy_s + spoken_s * gpu_frac)
 
     def flush(self, *, at: datetime, now_s: float) -> None:
-        """Add it to the hour of ``at`` if the last time is long enough ago."""
+        """Add it to the hour of ``at`` if FLUSH_EVERY_S have passed."""
         if now_s - self.written_s < FLUSH_EVERY_S or not self.seconds:
             return
         self.written_s = now_s
@@ -58,7 +58,7 @@ class Use:
 
 
 def _held(job_ids: list[str]) -> list[tuple[str, int, int, int]]:
-    """Return queue, owner and GPUs of jobs: those that they hold now, or asked for where they hold none any more."""
+    """Return queue, owner and GPUs of jobs: GPUs held now, or asked for where a job holds none any more."""
     jobs = Job.objects.filter(pk__in=job_ids).values_list("pk", "queue_id", "owner_id", "num_gpus")
     leases = Lease.objects.filter(attempt__job_id__in=job_ids, closed_at=None, num_gpus__gte=1)
     held = dict(leases.values_list("attempt__job_id").annotate(held=Sum("num_gpus")).order_by())

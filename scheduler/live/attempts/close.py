@@ -1,26 +1,25 @@
-"""The life of an attempt in the database: opened by a round, asked to stop, closed once.
+"""Closes an attempt once: its cause of end, its leases, the service it received, and what its job does next.
 
-Each function is one step of one transaction, guarded, with the accounting that belongs to it. A lease is closed only
-when its attempt is known to be over: reported ended, missing from a report on the generation that stopped it, or its
-server lost. So a GPU is never given away while a process may still use it.
+A lease is closed only when its attempt is known to be over: reported ended, missing from a report on the generation
+that stopped it, or its server lost. So a GPU is never given away while a process may still use it. The next state of
+the job is decided in ``retry.py``. Held right by ``tests/faults``.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from scheduler.core.model.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.failures import MACHINE, FailureClass, class_of
-from scheduler.live.attempts.retry import Ending, Outcome, outcome_of
-from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
+from scheduler.live.attempts.leases import generations_raise, seconds_between, servers_of
+from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retry
+from scheduler.models import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
-from scheduler.services.jobs.profiles import measurement_begin, profile_refine
+from scheduler.services.jobs.profiles import profile_refine
 from scheduler.services.jobs.state import job_transition
 
 CAUSE_OF_STOP = {
@@ -29,131 +28,13 @@ CAUSE_OF_STOP = {
     "suspend": EndCause.SUSPENDED,
     "cancel": EndCause.CANCELLED,
 }
-# How many earlier ends ``retry`` looks at: enough to reach the longest back-off.
+# How many earlier ends ``decide_retry`` sees: enough to reach the longest back-off.
 ENDINGS_READ = 16
 
 
-def generations_raise(server_ids: Iterable[str]) -> dict[str, int]:
-    """Raise the generation of the servers by one and return the new ones by server id."""
-    ids = sorted(set(server_ids))
-    if not ids:
-        return {}
-    Server.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
-    return dict(Server.objects.filter(pk__in=ids).values_list("pk", "generation"))
-
-
-def servers_of(attempt_id: str) -> list[str]:
-    """Return the ids of the servers on which the attempt has an open lease."""
-    return list(
-        Lease.objects.filter(attempt_id=attempt_id, closed_at=None)
-        .order_by("server_id")
-        .values_list("server_id", flat=True)
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What an attempt gets on one server.
-
-    Attributes:
-        server_id: Where.
-        gpu_pks: Rows of ``Gpu``, at least one.
-        slot: Place on them: 1 beside a host, else 0.
-        cpus: Cores.
-        cpu_ids: Logical CPUs of the server.
-        memory_bytes: Bytes.
-    """
-
-    server_id: str
-    gpu_pks: tuple[int, ...]
-    cpus: float
-    cpu_ids: tuple[int, ...]
-    memory_bytes: int
-    slot: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """One attempt that a round opens."""
-
-    attempt_id: str
-    parts: tuple[Part, ...]
-    epoch: int
-    round_number: int
-    reason_data: Mapping[str, Any] = field(default_factory=dict)  # JSON of the event
-
-
 @transaction.atomic
-def attempt_open(*, job: Job, opening: Opening, generations: Mapping[str, int], at: datetime) -> Attempt:
-    """Give a queued job its leases and a new attempt that starts from its latest checkpoint.
-
-    Raises:
-        JobChanged: The job is no longer as the caller read it. Nothing is written.
-    """
-    job_transition(
-        job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(opening.reason_data)
-    )
-    newest = Attempt.objects.filter(job=job).order_by("-number").values_list("number", flat=True).first()
-    attempt = Attempt.objects.create(
-        id=opening.attempt_id,
-        job=job,
-        number=(newest or 0) + 1,
-        kind=AttemptKind.SMOKE if job.smoke_due else AttemptKind.FULL,
-        num_gpus=sum(len(part.gpu_pks) for part in opening.parts),
-        epoch=opening.epoch,
-        round_number=opening.round_number,
-        resume_attempt_id=job.checkpoint_attempt_id or "",
-        resume_name=job.checkpoint_name if job.checkpoint_attempt_id else "",
-        resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
-        created_at=at,
-    )
-    measurement_begin(attempt)
-    leases_open(attempt, opening.parts, epoch=opening.epoch, generations=generations, at=at)
-    return attempt
-
-
-def leases_open(
-    attempt: Attempt, parts: Iterable[Part], *, epoch: int, generations: Mapping[str, int], at: datetime
-) -> None:
-    """Give an attempt its GPUs, cores and bytes."""
-    for part in parts:
-        lease = Lease.objects.create(
-            attempt=attempt,
-            server_id=part.server_id,
-            num_gpus=len(part.gpu_pks),
-            cpus=part.cpus,
-            cpu_ids=list(part.cpu_ids),
-            memory_bytes=part.memory_bytes,
-            epoch=epoch,
-            generation=generations[part.server_id],
-            opened_at=at,
-        )
-        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=part.slot) for pk in part.gpu_pks])
-
-
-@transaction.atomic
-def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: Mapping[str, Any] | None = None) -> list[str]:
-    """Ask an attempt to end. Only the first wish for an end counts.
-
-    Returns:
-        Ids of the servers that must be told; empty when it was asked before or is over.
-    """
-    asked = (
-        Attempt.objects.filter(pk=attempt_id, wanted__in=["run", "park"])
-        .exclude(state=AttemptState.ENDED)
-        .update(wanted=wanted, state=AttemptState.STOPPING, stop_requested_at=at, **(receipt or {}))
-    )
-    if not asked:
-        return []
-    server_ids = servers_of(attempt_id)
-    for server_id, generation in generations_raise(server_ids).items():
-        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
-    return server_ids
-
-
-@transaction.atomic
-def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) -> list[str]:
-    """Record the one end of an attempt: leases, service, and what becomes of its job.
+def attempt_close(*, attempt_id: str, ending: AttemptEnd, at: datetime, actor: str) -> list[str]:
+    """Record the end of an attempt, once: leases, service, and the next state of its job.
 
     ``ending.run_s`` is filled in here, by the scheduler's clock.
 
@@ -168,7 +49,7 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     held_s, used_s = _service(attempt, at=at)
     run_s = seconds_between(attempt.started_at, at) if attempt.started_at else 0.0
     end = _with_failure(replace(ending, cause=cause, run_s=run_s), attempt)
-    outcome = outcome_of(
+    decision = decide_retry(
         endings=[end, *_earlier_endings(attempt)],
         wanted=job.wanted,
         failures=job.failures,
@@ -179,14 +60,14 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     _move_job(
         attempt,
         end=end,
-        outcome=outcome,
+        decision=decision,
         at=at,
         actor=actor,
         service={
             "attained_gpu_s": job.attained_gpu_s + held_s * attempt.num_gpus,
             "executed_s": job.executed_s + used_s,
             "preemptions": job.preemptions + (cause is EndCause.PREEMPTED),
-            "failures": outcome.failures,
+            "failures": decision.failures,
             "smoke_due": job.smoke_due and cause is not EndCause.SMOKE_PASSED,
         },
     )
@@ -197,8 +78,8 @@ def attempt_close(*, attempt_id: str, ending: Ending, at: datetime, actor: str) 
     return server_ids
 
 
-def _with_failure(end: Ending, attempt: Attempt) -> Ending:
-    """Return the end with what failed: what we see of its devices, then its cause, then what its output says."""
+def _with_failure(end: AttemptEnd, attempt: Attempt) -> AttemptEnd:
+    """Return the end with its failure class: from its devices first, then its cause, then its output."""
     end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
     if end.cause is EndCause.EARLY_STOPPED:
         return replace(end, failure=None, line="", detail=_early_words(attempt.job))
@@ -232,7 +113,7 @@ def _idle_words(attempt: Attempt) -> str:
 
 
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:
-    """Return the cause to record: an end on request is named after the request, and there is none without one."""
+    """Return the cause to record: a requested end is named after the request, and only if there was one."""
     if said not in CAUSE_OF_STOP.values():
         return said
     if attempt.preempt_rule == EndCause.LAUNCH_UNCONFIRMED or attempt.wanted == "run":
@@ -242,13 +123,8 @@ def _cause(said: EndCause, attempt: Attempt) -> EndCause:
     return CAUSE_OF_STOP[attempt.wanted]
 
 
-def seconds_between(since: datetime, until: datetime) -> float:
-    """Return the seconds from one moment to another, never negative: the wall clock may have stepped back."""
-    return max(0.0, (until - since).total_seconds())
-
-
 def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
-    """Return how long it has held its GPUs, and run on them, since it got them last, seconds."""
+    """Return how long it has held its present GPUs and how long it has run on them, seconds."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None, num_gpus__gte=1)
     opened_at = leases.order_by("opened_at").values_list("opened_at", flat=True).first()
     if opened_at is None:
@@ -257,10 +133,10 @@ def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
     return seconds_between(opened_at, at), used_s
 
 
-def _earlier_endings(attempt: Attempt) -> list[Ending]:
+def _earlier_endings(attempt: Attempt) -> list[AttemptEnd]:
     rows = Attempt.objects.filter(job_id=attempt.job_id, number__lt=attempt.number).order_by("-number")
     return [
-        Ending(
+        AttemptEnd(
             cause=EndCause(row.end_cause),
             exit_code=row.exit_code,
             exit_signal=row.exit_signal,
@@ -275,7 +151,7 @@ def _earlier_endings(attempt: Attempt) -> list[Ending]:
 
 
 def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
-    """Return the run time whose results are gone, seconds; None when the job does not run again."""
+    """Return the run time that is lost, seconds; None when the job does not run again."""
     if cause in (EndCause.COMPLETED, EndCause.CANCELLED) or attempt.started_at is None:
         return None
     job = attempt.job
@@ -285,7 +161,7 @@ def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
     return seconds_between(job.checkpoint_at if own and job.checkpoint_at else attempt.started_at, at)
 
 
-def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | None) -> None:
+def _close_rows(attempt: Attempt, *, end: AttemptEnd, at: datetime, lost_s: float | None) -> None:
     attempt.state, attempt.ended_at, attempt.lost_s = AttemptState.ENDED, at, lost_s
     attempt.end_cause, attempt.end_detail = end.cause, end.detail[:300]
     attempt.exit_code, attempt.exit_signal = end.exit_code, end.exit_signal
@@ -297,7 +173,7 @@ def _close_rows(attempt: Attempt, *, end: Ending, at: datetime, lost_s: float | 
 
 
 def _move_job(
-    attempt: Attempt, *, end: Ending, outcome: Outcome, at: datetime, actor: str, service: dict[str, Any]
+    attempt: Attempt, *, end: AttemptEnd, decision: RetryDecision, at: datetime, actor: str, service: dict[str, Any]
 ) -> None:
     job = attempt.job
     if JobState(job.state) not in OPEN:  # an attempt is open exactly while its job holds leases
@@ -311,22 +187,22 @@ def _move_job(
         "exit_signal": end.exit_signal,
         "failure": end.failure,
         "line": end.line[:300],
-        "failures": outcome.failures,
+        "failures": decision.failures,
     }
-    if end.failure in MACHINE and outcome.to is JobState.QUEUED:
+    if end.failure in MACHINE and decision.to is JobState.QUEUED:
         rows = Lease.objects.filter(attempt=attempt).order_by("server__number")
         data["stays_off"] = list(rows.values_list("server__name", flat=True).distinct())
     changes = dict(service)
-    to = outcome.to
+    to = decision.to
     if to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):
-        changes |= {"end_cause": end.cause, "end_detail": outcome.detail[:300]}
-    elif to is JobState.QUEUED and outcome.backoff_s > 0:
+        changes |= {"end_cause": end.cause, "end_detail": decision.detail[:300]}
+    elif to is JobState.QUEUED and decision.backoff_s > 0:
         changes |= {
-            "retry_after": at + timedelta(seconds=outcome.backoff_s),
+            "retry_after": at + timedelta(seconds=decision.backoff_s),
             "wait_reason": WaitReason.BACKOFF,
             "wait_evidence": {
-                "backoff_s": outcome.backoff_s,
-                "failures": outcome.failures,
+                "backoff_s": decision.backoff_s,
+                "failures": decision.failures,
                 "max_attempts": job.max_attempts,
                 "cause": str(end.cause if end.failure in (None, FailureClass.UNCLASSIFIED) else end.failure),
             },

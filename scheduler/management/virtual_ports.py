@@ -1,4 +1,4 @@
-"""Doors to a world in one process, whose clock moves only when told: for the week of the demonstration."""
+"""Ports (clock, broker, bell, frames) of a cluster inside one process on a virtual clock, for ``demo_week.py``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from scheduler.ports import Ports, UlidIds
 
 
 class VirtualClock:
-    """Time that passes only when told."""
+    """A clock that moves only by ``advance``."""
 
     def __init__(self, start: datetime) -> None:
         self._now, self._mono_s = start, 0.0
@@ -22,17 +22,17 @@ class VirtualClock:
         return self._mono_s
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Nobody asks for this here."""
+        """Not used here."""
         raise NotImplementedError
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock."""
         self._mono_s += seconds
         self._now += timedelta(seconds=seconds)
 
 
 class VirtualTransport:
-    """A broker in two dictionaries."""
+    """A broker in memory."""
 
     def __init__(self) -> None:
         self._desired: dict[str, list[str]] = {}
@@ -47,12 +47,12 @@ class VirtualTransport:
         self._reports.append((server_id, message))
 
     def receive_reports(self, server_ids: Sequence[str], *, timeout_s: float) -> list[tuple[str, str]]:
-        """Return all that waits."""
+        """Return all waiting reports."""
         reports, self._reports = self._reports, []
         return reports
 
     def receive_desired(self, server_id: str) -> list[str]:
-        """Return what waits for one server."""
+        """Return the messages for one server."""
         return self._desired.pop(server_id, [])
 
     def take_touched(self) -> list[str]:
@@ -67,25 +67,25 @@ class VirtualBell:
         self.trigger = ""
 
     def request_round(self, trigger: str) -> None:
-        """Remember the wish."""
+        """Remember the first trigger."""
         self.trigger = self.trigger or trigger
 
     def round_begins(self) -> None:
-        """Forget the wish."""
+        """Forget the trigger."""
         self.trigger = ""
 
     def touch(self, name: str) -> None:
-        """Nobody looks at a page yet."""
+        """Do nothing: no page is open yet."""
 
 
 class NoFrames:
-    """Nobody looks at a page yet."""
+    """A sink for live frames while no page is open."""
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
         """Send nothing."""
 
 
 def virtual_ports(start: datetime) -> tuple[Ports, VirtualClock, VirtualTransport]:
-    """Return the bundle and its two parts that somebody moves."""
+    """Return the ports, with the clock and the transport that the caller drives."""
     clock, transport = VirtualClock(start), VirtualTransport()
     return Ports(clock=clock, transport=transport, ids=UlidIds(), frames=NoFrames()), clock, transport

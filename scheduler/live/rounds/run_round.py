@@ -1,7 +1,7 @@
-"""One round of the live cluster: read, plan, write in one transaction, tell the servers.
+"""Runs one round of the live cluster: read a snapshot, plan, apply in one transaction, tell the servers.
 
-Decides nothing itself: ``plan_round`` does. Nothing slow happens inside the transaction, and two schedulers cannot both
-apply a round on top of the same state: the counter of rounds is moved by a guarded update.
+``plan_round`` decides. Nothing slow happens inside the transaction, and two schedulers cannot both apply a round on the
+same state: a guarded update takes the round number.
 """
 
 import logging
@@ -15,36 +15,40 @@ from django.db.models import F
 
 from scheduler.choices import build_config
 from scheduler.core.model.errors import PlanInvariantError
-from scheduler.core.model.plan import Plan, WaitReason
+from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.round.capabilities import Promotes
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
 from scheduler.introspection.slicing import Slicing
 from scheduler.live.attempts.wants import wants_apply
-from scheduler.live.gangs.gang import gangs_forming
-from scheduler.live.rounds.apply import Applied, RoundOvertaken, plan_apply, round_claim
+from scheduler.live.gangs.membership import gangs_forming
+from scheduler.live.rounds.apply_plan import AppliedPlan, plan_apply
 from scheduler.live.rounds.decisions import decisions_of, keys_of, shortened
 from scheduler.live.rounds.desired import desired_send
-from scheduler.live.rounds.handover import shadow_offer
-from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.loans import loans_record
+from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
-from scheduler.live.rounds.trials import Tried, trials_write
+from scheduler.live.rounds.trials import trials_write
+from scheduler.live.rounds.waits import waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
+from scheduler.models.round import TriedChange
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.state import Wait, job_waits_record
 
 log = logging.getLogger(__name__)
 
-# What has not formed by then may never: its turn ends as any other.
+# After so long a gang that still forms loses its turn like any other job.
 FORMING_MOST_S = 120.0
+
+
+class RoundOvertaken(Exception):
+    """Another round was applied since this round's snapshot was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """What a round knows before it plans."""
+    """The input of one round."""
 
     cluster: Cluster
     live: LiveSnapshot
@@ -69,7 +73,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     round_: Round | None = None
     live: LiveSnapshot | None = None
     if cluster.paused:
-        _hold_all(cluster, at=at)
+        waits_of_pause(cluster, at=at)
     else:
         config = _config(cluster)
         live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
@@ -85,8 +89,18 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     return round_
 
 
+def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
+    """Take the next round number on top of the snapshot. Raises RoundOvertaken. Call it in the transaction."""
+    claimed = Cluster.objects.filter(pk=1, round_number=live.round_number, epoch=live.epoch).update(
+        round_number=F("round_number") + 1, round_finished_at=at
+    )
+    if claimed != 1:
+        raise RoundOvertaken(f"round {live.round_number + 1}")
+    return live.round_number + 1
+
+
 def _config(cluster: Cluster) -> SchedulerConfig:
-    """Return the settings of this round; a change by an admin counts from the next one on."""
+    """Return the settings of this round; later changes count from the next round on."""
     return build_config(
         policy=cluster.policy,
         policy_options=cluster.policy_options,
@@ -99,16 +113,8 @@ def _config(cluster: Cluster) -> SchedulerConfig:
     )
 
 
-def _hold_all(cluster: Cluster, *, at: datetime) -> None:
-    """Say why nothing starts while an admin has paused scheduling. What runs goes on."""
-    waiting = Job.objects.filter(plannable(at), state="queued").order_by("number").values_list("pk", flat=True)
-    waits = [Wait(job_id=pk, reason=WaitReason.POLICY_PAUSED, evidence={}, position=None) for pk in waiting]
-    job_waits_record(waits=waits, round_number=cluster.round_number, at=at)
-    Cluster.objects.filter(pk=1).update(round_finished_at=at)
-
-
 def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
-    """Let jobs that waited long enough begin again at the top, where the policy knows such a thing."""
+    """Promote jobs that waited long enough, if the policy has promotion."""
     tables = with_promotions(live.tables, config)
     if tables is live.tables:
         return live
@@ -119,9 +125,9 @@ def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
 
 
 def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
-    """Let no turn end while a gang still forms, for a while: it cannot be parked then, and would begin anew each time.
+    """Keep gangs that still form from preemption for FORMING_MOST_S: they cannot be parked and would restart.
 
-    Gangs that start longer than a quantum lasts would otherwise never train.
+    Gangs that take longer than a quantum to form would otherwise never train.
     """
     tables = live.tables
     young = tables.now_s - tables.jobs.held_at_s < FORMING_MOST_S
@@ -134,7 +140,7 @@ def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
 
 
 def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
-    """Return the tables with the service of jobs that are due to begin again at the top counted from now on."""
+    """Return the tables with the attained service of promoted jobs reset."""
     promoted = config.policy.promoted(tables.jobs) if isinstance(config.policy, Promotes) else np.zeros(0, np.bool_)
     if not promoted.any():
         return tables
@@ -148,11 +154,11 @@ def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
     return replace(tables, jobs=again)
 
 
-def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Applied]:
+def _decide(begun: _Begun, ports: Ports) -> tuple[Round, AppliedPlan]:
     try:
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
-        return _refused(begun, error, ports), Applied()
+        return _refused(begun, error, ports), AppliedPlan()
     keys = keys_of(begun.live, plan, begun.config)
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())
@@ -185,8 +191,8 @@ def _takes_turns(config: SchedulerConfig) -> bool:
     return any(isinstance(part, Slicing) for part in config.introspection)
 
 
-def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
-    """Keep what introspection wants to find in the next round, and when it wants that; return what it tried."""
+def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[TriedChange]:
+    """Keep the trials for the next round and when it is due; return the changes to record."""
     tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
     again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
     if again_at != begun.cluster.again_at:
@@ -194,7 +200,7 @@ def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[Tried]:
     return tried
 
 
-def _round_row(begun: _Begun, plan: Plan, applied: Applied, *, number: int, duration_s: float) -> Round:
+def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, duration_s: float) -> Round:
     jobs, servers = begun.live.tables.jobs, begun.live.tables.servers
     return Round(
         number=number,
@@ -227,7 +233,7 @@ def _row_start(begun: _Begun, *, duration_s: float) -> dict[str, object]:
 
 
 def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
-    """Keep a plan that broke a rule as a round with an error; nothing of it is applied."""
+    """Record a plan that broke an invariant as a round with an error; nothing of it is applied."""
     log.error("plan_refused", extra={"error": str(error), "snapshot": begun.live.digest()})
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())

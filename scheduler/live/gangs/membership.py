@@ -1,6 +1,6 @@
-"""Gangs in the database: opened with their attempt, one process a GPU, and what each process is told of the others.
+"""The processes of a gang in the database: one per GPU, and what each is told of the others.
 
-How they end is decided in ``gang_ends.py``, how their number changes in ``gang_shares.py``.
+A gang is opened with its attempt. ``ends.py`` decides how gangs end, ``shares.py`` how their size changes.
 """
 
 import secrets
@@ -15,14 +15,14 @@ from agents.protocol.gangs import GangOrder
 from agents.protocol.ports import Ids
 from scheduler.models import Attempt, Gang, GangMember, LeaseGpu
 
-# Ports for leaders: below those that Linux hands out by itself.
+# Ports for leaders: below the ephemeral ports of Linux.
 PORTS = range(20_000, 32_000)
 LOOPBACK = "127.0.0.1"
 
 
 @transaction.atomic
 def gang_open(attempt: Attempt, *, ids: Ids, at: datetime) -> None:
-    """Give every GPU of a new attempt a process; one where it has the most GPUs leads, as those go last."""
+    """Create one process per GPU of a new attempt; the leader is on the server with the most GPUs, which goes last."""
     held = LeaseGpu.objects.filter(lease__attempt=attempt, released_at=None).select_related("gpu__server")
     gpus = [row.gpu for row in held.order_by("lease__server__number", "gpu__index")]
     count = Counter(gpu.server_id for gpu in gpus)
@@ -57,12 +57,12 @@ def members_on(server_id: str) -> dict[str, list[GangMember]]:
 
 
 def membership_of(gang: Gang) -> tuple[str, ...]:
-    """Return who is to be in the gang, the leader first."""
+    """Return the ids of the processes that belong to the gang, the leader first."""
     return tuple(gang.members.filter(leaving=False).order_by("number").values_list("pk", flat=True))
 
 
 def gang_order(member: GangMember, membership: Sequence[str]) -> GangOrder:
-    """Return what one process is told; only the leader is told who the others are."""
+    """Return the order for one process; only the leader's names the other members."""
     gang = member.gang
     is_leader = member.pk == gang.attempt_id
     return GangOrder(
@@ -77,7 +77,7 @@ def gang_order(member: GangMember, membership: Sequence[str]) -> GangOrder:
 
 
 def peak_of(gang_id: str, *, server_id: str = "") -> int | None:
-    """Return the sum of what its processes, all or those of one server, used at most, bytes; None for unknown."""
+    """Return the sum of the peak memory of its processes, on one server or on all, bytes; None for unknown."""
     members = GangMember.objects.filter(gang_id=gang_id, ended_at=None)
     if server_id:
         members = members.filter(gpu__server_id=server_id)
@@ -86,19 +86,19 @@ def peak_of(gang_id: str, *, server_id: str = "") -> int | None:
 
 
 def is_settled(attempt: Attempt) -> bool:
-    """Return whether a gang trains with the very processes that it is to have."""
+    """Return whether a gang has switched to its newest membership and no leaving process is left."""
     gang = Gang.objects.get(pk=attempt.pk)
     return gang.done_version == gang.version and not gang.members.filter(leaving=True, ended_at=None).exists()
 
 
 def gangs_forming(attempt_pks: Iterable[str]) -> set[str]:
-    """Return the attempts whose processes have not all found each other yet, or not since their share changed."""
+    """Return the attempts whose gang has not formed yet, or not since its share changed."""
     unsettled = Q(done_version=None) | Q(done_version__lt=F("version"))
     return set(Gang.objects.filter(unsettled, pk__in=list(attempt_pks)).values_list("pk", flat=True))
 
 
 def gang_seat(attempt: Attempt, gpu_pks: Mapping[str, Sequence[int]]) -> None:
-    """Give the processes of a gang that was parked the GPUs, by server, on which they go on."""
+    """Assign the processes of a parked gang the GPUs, by server, on which they continue."""
     for server_id, pks in gpu_pks.items():
         members = GangMember.objects.filter(gang_id=attempt.pk, gpu__server_id=server_id, ended_at=None)
         members = members.order_by("gpu__index", "number")
@@ -112,7 +112,7 @@ def is_whole(gang: Gang) -> bool:
 
 
 def attempts_of(member_ids: Iterable[str]) -> Mapping[str, str]:
-    """Return the attempt of each process, by the id that its agent knows; an attempt that is no gang is its own."""
+    """Return the attempt of each process id; an id that is no gang member is an attempt itself."""
     ids = list(member_ids)
     found = dict(GangMember.objects.filter(pk__in=ids).values_list("pk", "gang_id"))
     return {one: found.get(one, one) for one in ids}

@@ -1,8 +1,8 @@
-"""The way out to an address that a user has typed: resolved once, checked, and connected to exactly what was checked.
+"""HTTP POST to an address that a user entered: resolved once, checked, and connected to exactly what was checked.
 
-A name that leads into our own network would let whoever may enter one make us talk to machines that they cannot reach
-themselves. So every address of the name must be public, or lie in a network that the operator has allowed; redirects
-are not followed, an answer is not read beyond its status, and the whole exchange ends at one deadline.
+Guards against server-side request forgery: every address of the name must be public, or in a network that the operator
+allowed. Redirects are not followed, only the status of the answer is read, and one deadline ends the whole exchange.
+Held right by ``tests/integration/notices/test_safe_http.py``.
 """
 
 import http.client
@@ -16,17 +16,17 @@ from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Translates an IPv4 address into IPv6; what it stands for counts.
+# IPv6 form of IPv4 addresses; the IPv4 address is checked.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 DEADLINE_S = 10.0
 
 
-class Refused(Exception):
-    """The address may not be used, or did not answer; the message says why in words for its owner."""
+class AddressRefused(Exception):
+    """The address may not be used, or did not answer; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CheckedAddress:
     """An address that was checked: connect to ``ip`` and nothing else."""
 
     scheme: str
@@ -44,38 +44,38 @@ def resolve(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise Refused(f"{host} has no address.") from None
+        raise AddressRefused(f"{host} has no address.") from None
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def target_of(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> Target:
-    """Return where ``url`` leads.
+def check_address(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> CheckedAddress:
+    """Return the checked address of ``url``.
 
     Args:
         allowed: Networks that may be used although they are not public, and by plain HTTP.
 
     Raises:
-        Refused: The address is not public, or not to be had by HTTPS.
+        AddressRefused: The address is not public, or not HTTPS.
     """
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        raise Refused("The address cannot be read.") from None
+        raise AddressRefused("The address cannot be read.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Refused("The address must begin with https://.")
+        raise AddressRefused("The address must begin with https://.")
     ips = resolve(parts.hostname, port)
-    for text in ips:  # one bad address spoils the name: which one is taken must not matter
+    for text in ips:  # one bad address refuses the name: which one is used must not matter
         ip = _seen_through(ipaddress.ip_address(text.partition("%")[0]))
         is_allowed = any(ip.version == network.version and ip in network for network in allowed)
         if not (is_allowed or _is_public(ip)):
-            raise Refused(f"{parts.hostname} leads to {ip}, which is no public address.")
+            raise AddressRefused(f"{parts.hostname} leads to {ip}, which is no public address.")
         if parts.scheme != "https" and not is_allowed:
-            raise Refused("The address must begin with https://.")
+            raise AddressRefused("The address must begin with https://.")
     if not ips:
-        raise Refused(f"{parts.hostname} has no address.")
+        raise AddressRefused(f"{parts.hostname} has no address.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(scheme=parts.scheme, host=parts.hostname, port=port, path=path, ip=ips[0])
+    return CheckedAddress(scheme=parts.scheme, host=parts.hostname, port=port, path=path, ip=ips[0])
 
 
 def _seen_through(ip: Address) -> Address:
@@ -97,9 +97,9 @@ def _is_public(ip: Address) -> bool:
 
 
 class _Plain(http.client.HTTPConnection):
-    """Connects to the checked address, whatever the name says by now."""
+    """Connects to the checked address, even if the name has changed since."""
 
-    def __init__(self, target: Target, timeout_s: float) -> None:
+    def __init__(self, target: CheckedAddress, timeout_s: float) -> None:
         super().__init__(target.host, target.port, timeout=timeout_s)
         self._ip = target.ip
 
@@ -110,7 +110,7 @@ class _Plain(http.client.HTTPConnection):
 class _Secure(http.client.HTTPSConnection):
     """The same; the certificate must be of the name."""
 
-    def __init__(self, target: Target, timeout_s: float, context: ssl.SSLContext) -> None:
+    def __init__(self, target: CheckedAddress, timeout_s: float, context: ssl.SSLContext) -> None:
         super().__init__(target.host, target.port, timeout=timeout_s, context=context)
         self._ip, self._tls = target.ip, context
 
@@ -124,7 +124,7 @@ class _Secure(http.client.HTTPSConnection):
 
 
 def post(
-    target: Target,
+    target: CheckedAddress,
     body: bytes,
     headers: Mapping[str, str],
     *,
@@ -138,29 +138,29 @@ def post(
         context: Which certificates are trusted; None: those of the system.
 
     Raises:
-        Refused: No connection, no answer in time, or no HTTP.
+        AddressRefused: No connection, no answer in time, or no HTTP.
     """
     if target.scheme == "https":
         connection: http.client.HTTPConnection = _Secure(target, deadline_s, context or ssl.create_default_context())
     else:
         connection = _Plain(target, deadline_s)
     late = threading.Event()
-    # A timeout of the socket starts anew with every byte; an answer that drips would hold us for hours.
+    # A socket timeout restarts with every byte; a slow answer could last for hours.
     timer = threading.Timer(deadline_s, _cut, (connection, late))
     timer.daemon = True
     timer.start()
     try:
         connection.request("POST", target.path, body, dict(headers))
         status = connection.getresponse().status
-        if late.is_set():  # what we cut looks like an answer that has ended
+        if late.is_set():  # a connection cut here looks like a complete answer
             raise TimeoutError
         return status
     except ssl.SSLError as error:
-        raise Refused(f"Its certificate was not accepted: {error.reason or 'no TLS'}.") from None
+        raise AddressRefused(f"Its certificate was not accepted: {error.reason or 'no TLS'}.") from None
     except (OSError, http.client.HTTPException) as error:
         if late.is_set() or isinstance(error, TimeoutError):
-            raise Refused(f"No answer within {deadline_s:g} s.") from None
-        raise Refused(f"The connection failed: {type(error).__name__}.") from None
+            raise AddressRefused(f"No answer within {deadline_s:g} s.") from None
+        raise AddressRefused(f"The connection failed: {type(error).__name__}.") from None
     finally:
         timer.cancel()
         connection.close()

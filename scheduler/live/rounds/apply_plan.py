@@ -1,58 +1,52 @@
-"""Makes a plan true, in one transaction: stops, leases, attempts, wait reasons, the round's own row.
+"""Applies a plan in one transaction: preemptions, leases, attempts, wait reasons.
 
-The plan was made from a snapshot that may be a moment old. Whatever changed since is met by guards: a job that moved on
-is skipped, a place that is not free yet makes a grant wait (reason ``reconfiguring``), and the counter of rounds
-refuses the whole of it when another scheduler was first.
+The snapshot may be a moment old, so every write is guarded: a job that changed since is skipped, and a grant whose
+place is not free yet waits (reason ``reconfiguring``). Held right by ``tests/integration/live`` and ``tests/faults``.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
 
 from agents.protocol.ports import Ids
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState
-from scheduler.core.model.plan import Plan, Preemption, PreemptRule, WaitReason
+from scheduler.core.model.plan import Plan, Preemption, PreemptRule
 from scheduler.core.model.tables import NO_ROW
-from scheduler.live.attempts.attempt import Opening, Part, attempt_open, attempt_stop, generations_raise
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
-from scheduler.live.gangs.gang import gang_open, is_settled
-from scheduler.live.gangs.shares import GangShare, Target, gang_reshare, keeps_leader
+from scheduler.live.attempts.leases import NewLease, generations_raise
+from scheduler.live.attempts.start_stop import NewAttempt, StopReceipt, attempt_open, attempt_stop
+from scheduler.live.gangs.membership import gang_open, is_settled
+from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
+from scheduler.live.rounds.seats import GrantedSeat, KeptGpus, granted_seats, kept_gpus, kept_leases
 from scheduler.live.rounds.snapshot import LiveSnapshot
-from scheduler.models import Attempt, Cluster, Job, Lease, LeaseGpu
+from scheduler.live.rounds.waits import plan_waits
+from scheduler.models import Attempt, Job, Lease
 from scheduler.notify import touch_cluster
-from scheduler.services.jobs.state import Wait, job_transition, job_waits_record
+from scheduler.services.jobs.state import job_transition, job_waits_record
 
 log = logging.getLogger(__name__)
 
-# Rules by which a job waits for its next turn; by the others it goes on elsewhere, or not for long.
+# Rules that stop a job until its next turn on the same GPUs; only these park it.
 PARKED_BY = frozenset({PreemptRule.POLICY_ORDER, PreemptRule.UNPACKED})
-# A change of cores below this is not worth telling an agent.
+# Smaller changes of cores are not sent to an agent.
 CPUS_STEP = 0.05
 
 
-class RoundOvertaken(Exception):
-    """Another round was applied on top of the snapshot that this one was made from."""
-
-
 @dataclass(slots=True)
-class Applied:
+class AppliedPlan:
     """What a plan changed.
 
     Attributes:
         tell: Servers whose desired state changed.
-        launched, continued, preempted, parked: Job rows that did so; the last are asked to.
-        resized: Job rows that go on with another number of GPUs.
+        launched, continued, preempted, parked: Job rows; the last two are asked to.
+        resized: Job rows that continue with another number of GPUs.
         deferred: Job rows with a grant that waits, with the evidence.
-        changed_waits: Ids of jobs whose reason to wait changed.
     """
 
     tell: set[str] = field(default_factory=set)
@@ -62,76 +56,55 @@ class Applied:
     resized: list[int] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
-    changed_waits: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """What a plan gives a job on one server."""
-
-    server_pk: str
-    server: int
-    num_gpus: int
-    cpus: float
-    memory_bytes: int
-
-
-def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
-    """Take the next round number on top of the snapshot. Raises RoundOvertaken. Call it in the transaction."""
-    claimed = Cluster.objects.filter(pk=1, round_number=live.round_number, epoch=live.epoch).update(
-        round_number=F("round_number") + 1, round_finished_at=at
-    )
-    if claimed != 1:
-        raise RoundOvertaken(f"round {live.round_number + 1}")
-    return live.round_number + 1
 
 
 def plan_apply(
     live: LiveSnapshot, plan: Plan, *, round_number: int, ids: Ids, at: datetime, parks: bool = False
-) -> Applied:
-    """Write what the plan decided; call it in the transaction of ``round_claim``.
+) -> AppliedPlan:
+    """Write what the plan decided; call it in the transaction that takes the round number.
 
     Args:
-        parks: Whether jobs that make room for the next turn stay in memory.
+        parks: Whether jobs that end their turn stay in memory.
     """
     applying = _Applying(live=live, plan=plan, round_number=round_number, ids=ids, at=at, parks=parks)
     return applying.run()
 
 
 class _Applying:
-    """One plan on its way into the database."""
+    """One plan while it is applied."""
 
     def __init__(
         self, *, live: LiveSnapshot, plan: Plan, round_number: int, ids: Ids, at: datetime, parks: bool
     ) -> None:
         self.live, self.plan, self.round_number, self.ids, self.at = live, plan, round_number, ids, at
         self.parks, self.parked = parks, parked_read(live)
-        self.applied = Applied()
+        self.applied = AppliedPlan()
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
-        self.seats = self._planned_seats()
+        self.seats = granted_seats(live, plan)
         self.partners = {**plan.riding, **{host: guest for guest, host in plan.riding.items()}}
-        self.places: dict[int, int] = {}  # of kept jobs on their GPUs
+        self.kept_gpus = KeptGpus(indexes={}, slots={})  # read by ``run``, after the stops
         moving = {preemption.job for preemption in plan.preemptions}
         wanted = {*moving, *live.parked_on, *(row for row in self.seats if row not in plan.kept)}
         wanted |= {p.by_job for p in plan.preemptions if p.by_job != NO_ROW}
         # Without their specs: those may be large, and nothing here reads them.
         self.jobs = Job.objects.defer("spec").in_bulk([live.job_pks[row] for row in sorted(wanted)])
 
-    def run(self) -> Applied:
-        """Stop first, so that whoever leaves is asked in any case; then give, in the order of the policy."""
+    def run(self) -> AppliedPlan:
+        """Stop first, so that every leaving job is asked in any case; then grant in the order of the policy."""
         for preemption in self.plan.preemptions:
             self._stop(preemption)
         for row in sorted(self.plan.resized):
             self._stop_without_leader(row)
         self.rooms = room_read()
-        held = self._held()
+        held = kept_leases(self.live, self.plan)
         self._resize_kept(held, only_shrink=True)
         for row in self.plan.order:
             if row in self.plan.resized:
                 self._reshare(row)
+        self.kept_gpus = kept_gpus(self.live, self.plan)
         assignment = assign_gpu_ids(
-            self._without_resized(), held=self._held_indexes(), free=self._free_indexes(), before=self.parked.indexes
+            self._without_resized(), held=self.kept_gpus.indexes, free=self._free_indexes(), before=self.parked.indexes
         )
         for row in self.plan.order:
             if row in self.seats and row not in self.plan.kept | self.plan.resized:
@@ -139,38 +112,17 @@ class _Applying:
             elif row in self.live.parked_on and not self.rooms.keys() >= set(self.live.parked_on[row]):
                 self._send_away(row, rule=PreemptRule.SERVER_GONE)
         self._resize_kept(held, only_shrink=False)
-        self._record_waits()
+        waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
+        job_waits_record(waits=waits, round_number=self.round_number, at=self.at)
         if self.applied.launched or self.applied.continued or self.applied.preempted:
             touch_cluster()
         return self.applied
 
-    def _planned_seats(self) -> dict[int, list[Seat]]:
-        seats: dict[int, list[Seat]] = defaultdict(list)
-        grants = self.plan.grants
-        for job, server, num_gpus, cpus, memory in zip(
-            grants.job.tolist(),
-            grants.server.tolist(),
-            grants.num_gpus.tolist(),
-            grants.cpus.tolist(),
-            grants.memory_bytes.tolist(),
-            strict=True,
-        ):
-            seats[job].append(
-                Seat(
-                    server_pk=self.live.server_pks[server],
-                    server=server,
-                    num_gpus=num_gpus,
-                    cpus=cpus,
-                    memory_bytes=int(memory),
-                )
-            )
-        return seats
-
     def _stop(self, preemption: Preemption) -> None:
-        """Ask a running job to make room, with a receipt: by whom and by which rule."""
+        """Ask a running job to stop, with a receipt: for which job and by which rule."""
         job = self.jobs[self.live.job_pks[preemption.job]]
         by = self.jobs.get(self.live.job_pks[preemption.by_job]) if preemption.by_job != NO_ROW else None
-        receipt = {"preempt_rule": preemption.rule, "preempted_by": by}
+        receipt: StopReceipt = {"preempt_rule": preemption.rule, "preempted_by": by}
         data = {**preemption.evidence, "by_job": by.number if by else None}
         if self._park(preemption, receipt):
             return
@@ -189,8 +141,8 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.preempted.append(preemption.job)
 
-    def _park(self, preemption: Preemption, receipt: Mapping[str, object]) -> bool:
-        """Ask a job that waits for its next turn off its GPUs, where its server has the memory for it."""
+    def _park(self, preemption: Preemption, receipt: StopReceipt) -> bool:
+        """Park a job until its next turn, if its servers have the memory for it; return whether it was asked."""
         attempt = Attempt.objects.get(pk=self.live.attempt_pks[preemption.job])
         is_forming = hasattr(attempt, "gang") and not is_settled(attempt)
         if not self.parks or is_forming or preemption.rule not in PARKED_BY or not has_room_to_park(attempt):
@@ -199,24 +151,6 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.parked += [preemption.job] if tell else []
         return bool(tell)
-
-    def _held(self) -> dict[tuple[int, str], Lease]:
-        """Return the open leases of kept jobs by (job row, server id)."""
-        row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
-        leases = Lease.objects.filter(closed_at=None, attempt__wanted="run").select_related("attempt")
-        return {(row_of[lease.attempt_id], lease.server_id): lease for lease in leases if lease.attempt_id in row_of}
-
-    def _held_indexes(self) -> dict[tuple[int, int], list[int]]:
-        """Return the GPU indexes of kept jobs; they stay whatever happens."""
-        row_of = {self.live.attempt_pks[row]: row for row in self.plan.kept}
-        server_rows = {pk: row for row, pk in enumerate(self.live.server_pks)}
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
-        held = LeaseGpu.objects.filter(lease__attempt_id__in=row_of, released_at=None).order_by("gpu__index")
-        columns = ("lease__attempt_id", "gpu__server_id", "gpu__index", "slot")
-        for attempt_pk, server_pk, index, place in held.values_list(*columns):
-            found[row_of[attempt_pk], server_rows[server_pk]].append(index)
-            self.places[row_of[attempt_pk]] = place
-        return found
 
     def _free_indexes(self) -> dict[int, list[int]]:
         return {
@@ -230,7 +164,7 @@ class _Applying:
         return self.generations[server_pk]
 
     def _resize_kept(self, held: dict[tuple[int, str], Lease], *, only_shrink: bool) -> None:
-        """Give running jobs the cores and bytes of the plan: less at once, more as far as it is free."""
+        """Give running jobs the cores and memory of the plan: less at once, more as far as free."""
         for row in self.plan.order:
             for seat in self.seats.get(row, ()) if row in self.plan.kept else ():
                 lease, room = held.get((row, seat.server_pk)), self.rooms.get(seat.server_pk)
@@ -244,7 +178,7 @@ class _Applying:
 
     def _resize(self, lease: Lease, room: ServerRoom, *, cpus: float, memory_bytes: int) -> None:
         if not room.has(cpus=cpus - lease.cpus, memory_bytes=memory_bytes - lease.memory_bytes):
-            return  # still held by somebody who leaves; the next round gives it
+            return  # still held by a leaving job; the next round grants it
         room.give_back(cpus=lease.cpus, memory_bytes=lease.memory_bytes, cpu_ids=tuple(lease.cpu_ids))
         cpu_ids = room.take(cpus=cpus, memory_bytes=memory_bytes, keep=tuple(lease.cpu_ids))
         lease.cpus, lease.memory_bytes, lease.cpu_ids = cpus, memory_bytes, list(cpu_ids)
@@ -252,19 +186,19 @@ class _Applying:
         lease.save(update_fields=["cpus", "memory_bytes", "cpu_ids", "generation"])
 
     def _without_resized(self) -> Plan:
-        """Return the plan as far as GPUs are given by it: elastic jobs that run take theirs one by one."""
+        """Return the plan without resized elastic jobs, which take their GPUs one by one."""
         return replace(self.plan, order=[row for row in self.plan.order if row not in self.plan.resized])
 
     def _stop_without_leader(self, row: int) -> None:
-        """Stop an elastic job whose leader has no place in its new share: it goes on from a checkpoint."""
+        """Stop an elastic job whose leader has no place in its new share; it resumes from a checkpoint."""
         if not keeps_leader(self.live.attempt_pks[row], [seat.server_pk for seat in self.seats[row]]):
             evidence: dict[str, float | int | str] = {"num_gpus": sum(seat.num_gpus for seat in self.seats[row])}
             self._stop(Preemption(job=row, rule=PreemptRule.MOVED, by_job=NO_ROW, evidence=evidence))
 
     def _reshare(self, row: int) -> None:
-        """Bring a running elastic job on its way to its new share."""
+        """Start the change of a running elastic job to its new share."""
         targets = {
-            seat.server_pk: Target(num_gpus=seat.num_gpus, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
+            seat.server_pk: ServerShare(num_gpus=seat.num_gpus, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
             for seat in self.seats[row]
         }
         share = GangShare(self.live.attempt_pks[row], targets, self.rooms)
@@ -279,7 +213,7 @@ class _Applying:
         self.applied.resized.append(row)
 
     def _launch(self, row: int, assignment: GpuAssignment) -> None:
-        """Open an attempt for a granted job, or say what its grant waits for."""
+        """Open an attempt for a granted job, or record what its grant waits for."""
         seats = self.seats[row]
         evidence: dict[str, float | int | str] = {"granted_gpus": sum(seat.num_gpus for seat in seats)}
         if row in assignment.deferred:
@@ -299,26 +233,26 @@ class _Applying:
             return
         job = self.jobs[self.live.job_pks[row]]
         if job.wanted != "run":
-            return  # its owner was faster
+            return  # suspended or cancelled meanwhile
         if not self._asks_as_planned(row, job):
             return  # changed since the snapshot; the next round knows
-        # Raised before the savepoint of the attempt: what is undone with that must not undo the generation.
+        # Raised before the savepoint of the attempt: a rollback to it must not undo the generation.
         generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
         for server_pk, kept_bytes in kept.items():
             self.rooms[server_pk].give_back(cpus=0.0, memory_bytes=kept_bytes, cpu_ids=())
-        parts = tuple(self._part(row, seat, assignment.gpus[row, seat.server]) for seat in seats)
+        new_leases = tuple(self._new_lease(row, seat, assignment.gpus[row, seat.server]) for seat in seats)
         if row in self.live.parked_on:
-            self._continue(row, job, parts, generations)
+            self._continue(row, job, new_leases, generations)
             return
-        opening = Opening(
+        new = NewAttempt(
             attempt_id=self.ids.ulid(self.at),
-            parts=parts,
+            leases=new_leases,
             epoch=self.live.epoch,
             round_number=self.round_number,
             reason_data={"round": self.round_number, "gpus": evidence["granted_gpus"]},
         )
         try:
-            attempt = attempt_open(job=job, opening=opening, generations=generations, at=self.at)
+            attempt = attempt_open(job=job, new=new, generations=generations, at=self.at)
         except (JobChanged, InvalidTransition) as error:
             log.debug("launch_skipped", extra={"job": job.pk, "error": str(error)})
             return
@@ -334,30 +268,30 @@ class _Applying:
         return job.queue_id == queue_id and int(tables.jobs.num_gpus[row]) == asked
 
     def _can_go_on(self, row: int, assignment: GpuAssignment) -> bool:
-        """Return whether a parked job may go on where it is: on its servers, on GPUs that its processes can reach."""
+        """Return whether a parked job may continue in place: on its servers, on GPUs its processes can reach."""
         home = set(self.live.parked_on[row])
         if {seat.server_pk for seat in self.seats[row]} != home or not home <= self.rooms.keys():
             return False
         for seat in self.seats[row]:
             before, given = self.parked.indexes.get((row, seat.server), []), assignment.gpus[row, seat.server]
-            is_slot = self.rooms[seat.server_pk].device_kind == "cpu_slot"  # of those one is like another
+            is_slot = self.rooms[seat.server_pk].device_kind == "cpu_slot"  # any slot will do
             if len(before) != len(given) or not (is_slot or before == list(given)):
                 return False
         return True
 
-    def _continue(self, row: int, job: Job, parts: tuple[Part, ...], generations: dict[str, int]) -> None:
-        """Let a parked job go on."""
-        data = {"round": self.round_number, "gpus": sum(len(part.gpu_pks) for part in parts)}
+    def _continue(self, row: int, job: Job, new_leases: tuple[NewLease, ...], generations: dict[str, int]) -> None:
+        """Continue a parked job in place."""
+        data = {"round": self.round_number, "gpus": sum(len(lease.gpu_pks) for lease in new_leases)}
         try:
             if attempt_continue(
-                job=job, parts=parts, epoch=self.live.epoch, generations=generations, at=self.at, data=data
+                job=job, new_leases=new_leases, epoch=self.live.epoch, generations=generations, at=self.at, data=data
             ):
                 self.applied.continued.append(row)
         except (JobChanged, InvalidTransition) as error:
             log.debug("continue_skipped", extra={"job": job.pk, "error": str(error)})
 
     def _send_away(self, row: int, *, rule: PreemptRule) -> None:
-        """Let a parked job checkpoint and end, to go on elsewhere."""
+        """Let a parked job checkpoint and end, to resume elsewhere."""
         job = self.jobs[self.live.job_pks[row]]
         try:
             tell = parked_stop(job=job, rule=rule, at=self.at, data={"round": self.round_number})
@@ -367,31 +301,16 @@ class _Applying:
         self.applied.tell |= set(tell)
         self.applied.preempted += [row] if tell else []
 
-    def _part(self, row: int, seat: Seat, indexes: tuple[int, ...]) -> Part:
+    def _new_lease(self, row: int, seat: GrantedSeat, indexes: tuple[int, ...]) -> NewLease:
         room, partner = self.rooms[seat.server_pk], self.partners.get(row)
-        # Beside one who has run there alone till now it gets the other place.
-        place = 1 - self.places[partner] if partner in self.places else int(row in self.plan.riding)
-        return Part(
+        # Beside a job that has run there alone it gets the other slot.
+        slots = self.kept_gpus.slots
+        slot = 1 - slots[partner] if partner in slots else int(row in self.plan.riding)
+        return NewLease(
             server_id=seat.server_pk,
             gpu_pks=tuple(room.gpus[index] for index in indexes),
             cpus=seat.cpus,
             cpu_ids=room.take(cpus=seat.cpus, memory_bytes=seat.memory_bytes),
             memory_bytes=seat.memory_bytes,
-            slot=place,
+            slot=slot,
         )
-
-    def _record_waits(self) -> None:
-        waits = [
-            Wait(
-                job_id=self.live.job_pks[waiting.job],
-                reason=waiting.reason,
-                evidence=waiting.evidence,
-                position=waiting.position,
-            )
-            for waiting in self.plan.waiting
-        ]
-        waits += [
-            Wait(job_id=self.live.job_pks[row], reason=WaitReason.RECONFIGURING, evidence=evidence, position=None)
-            for row, evidence in sorted(self.applied.deferred.items())
-        ]
-        self.applied.changed_waits = job_waits_record(waits=waits, round_number=self.round_number, at=self.at)

@@ -1,4 +1,4 @@
-"""The door to the outside: addresses inside are refused in every disguise, and what is outside is not waited for."""
+"""The HTTP client for user-entered addresses: private ones are refused in every form, slow ones are cut off."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from scheduler.notices.door import Refused, post, resolve, target_of
+from scheduler.notices.safe_http import AddressRefused, check_address, post, resolve
 from tests.support.rows.notices import HERE, Receiver
 
 
@@ -37,21 +37,21 @@ from tests.support.rows.notices import HERE, Receiver
 )
 def test_address_inside_is_refused_in_every_disguise(url: str) -> None:
     """Whoever may type an address cannot make us call our own network."""
-    with pytest.raises(Refused):
-        target_of(url, allowed=[])
+    with pytest.raises(AddressRefused):
+        check_address(url, allowed=[])
 
 
 def test_name_with_one_address_inside_is_refused() -> None:
     """Which of its addresses is taken must not matter."""
-    with pytest.raises(Refused, match="no public address"):
-        target_of("https://twofold.example/", allowed=[], resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
+    with pytest.raises(AddressRefused, match="no public address"):
+        check_address("https://twofold.example/", allowed=[], resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
 
 
 def test_name_is_resolved_once_and_connected_to_what_was_checked(receiver: Receiver) -> None:
     """A name that answers another address the second time (rebinding) changes nothing."""
     port = receiver.server.server_port
     answers = iter([["127.0.0.1"], ["10.0.0.1"]])
-    target = target_of(f"http://moves.example:{port}/x", allowed=HERE, resolve=lambda host, port: next(answers))
+    target = check_address(f"http://moves.example:{port}/x", allowed=HERE, resolve=lambda host, port: next(answers))
 
     assert post(target, b"{}", {}) == 204
     assert receiver.requests[0][0]["Host"] == f"moves.example:{port}"
@@ -59,10 +59,10 @@ def test_name_is_resolved_once_and_connected_to_what_was_checked(receiver: Recei
 
 
 def test_redirect_is_not_followed(receiver: Receiver) -> None:
-    """It would lead to an address that nobody has checked."""
+    """It would lead to an unchecked address."""
     receiver.statuses = [302]
 
-    assert post(target_of(receiver.url, allowed=HERE), b"{}", {}) == 302
+    assert post(check_address(receiver.url, allowed=HERE), b"{}", {}) == 302
     assert len(receiver.requests) == 1
 
 
@@ -84,9 +84,9 @@ def test_answer_that_drips_is_cut_at_the_deadline(says: bytes) -> None:
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        target = target_of(f"http://127.0.0.1:{listener.getsockname()[1]}/", allowed=HERE, resolve=resolve)
+        target = check_address(f"http://127.0.0.1:{listener.getsockname()[1]}/", allowed=HERE, resolve=resolve)
         began_s = time.monotonic()
-        with pytest.raises(Refused, match="No answer within"):
+        with pytest.raises(AddressRefused, match="No answer within"):
             post(target, b"{}", {}, deadline_s=0.4)
         thread.join(5)
 

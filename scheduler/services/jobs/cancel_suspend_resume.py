@@ -1,61 +1,24 @@
-"""What users do with jobs: submit, cancel, suspend, resume.
+"""Cancels, suspends and resumes jobs for their users.
 
-A job that holds no GPU moves at once. For a job that holds GPUs the wish is written (``Job.wanted``); the engine, asked
-for an early round, makes it so.
+A job without GPUs changes its state at once. For a job with GPUs the request is written to ``Job.wanted``; an early
+round carries it out (``live/attempts/wants.py``).
 """
 
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
 
-from agents.protocol.ports import Ids
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
-from scheduler.core.model.plan import WaitReason
-from scheduler.core.spec.spec import JobSpec
-from scheduler.models import Cluster, Event, Job
-from scheduler.notify import request_round, touch_job, touch_queue
+from scheduler.models import Job
+from scheduler.notify import request_round
 from scheduler.selectors.visibility import Actor, may_act_on_job, require_job
-from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.check import Checked, job_check, spec_check
-from scheduler.services.jobs.profiles import profile_for
 from scheduler.services.jobs.state import job_event, job_transition
 from scheduler.services.permission import actor_name
 
 
-def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
-    """Store a new job in state queued and ask for a round.
-
-    Raises:
-        SpecInvalid: The queue, profile or size is no longer possible.
-        NotAllowed: Not signed in, or only a viewer of the queue.
-    """
-    smoke_run_s = cluster_row().smoke_run_s
-    with transaction.atomic():
-        number = _next_number()  # first: from here on no queue gets queues under it, see queue_create
-        job = _new_job(spec_check(actor=actor, spec=spec), number=number, at=at, ids=ids)
-        job.smoke_due = smoke_run_s > 0 and job.num_gpus > 1
-        job.save(force_insert=True)
-        Event.objects.create(
-            at=at,
-            kind="job_state",
-            actor=actor_name(actor),
-            job=job,
-            number=1,
-            queue_id=job.queue_id,
-            new_state=JobState.QUEUED,
-            reason="submit",
-            data={"num_gpus": job.num_gpus},
-        )
-        touch_job(job.pk)
-        touch_queue(job.queue_id)
-        request_round("submit")
-    return job
-
-
 def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """End a job for good; asking again changes nothing.
+    """Cancel a job; cancelling it again changes nothing.
 
     Raises:
         NotFound: ``actor`` may not see it.
@@ -85,7 +48,7 @@ def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
 
 
 def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Pause a job until it is resumed; asking again changes nothing. Raises as ``job_cancel`` does."""
+    """Suspend a job until it is resumed; suspending it again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
         job = job_locked(actor, job)
         refuse_ended(job)
@@ -108,7 +71,7 @@ def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
 
 
 def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Let a paused job run again; asking again changes nothing. Raises as ``job_cancel`` does."""
+    """Resume a suspended job; resuming it again changes nothing. Raises as ``job_cancel`` does."""
     with transaction.atomic():
         job = job_locked(actor, job)
         refuse_ended(job)
@@ -125,40 +88,9 @@ def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
                 changes={"wanted": "run"},
             )
         else:
-            _wish(actor, job, "run", at=at)  # it is still on its way out: it goes back to its queue, not to suspended
+            _wish(actor, job, "run", at=at)  # still stopping: it then returns to its queue
         request_round("resume")
     return job
-
-
-def _next_number() -> int:
-    """Take the next job number; the row stays locked until the commit, so there are neither twins nor gaps."""
-    Cluster.objects.filter(pk=1).update(next_job_number=F("next_job_number") + 1)
-    return Cluster.objects.values_list("next_job_number", flat=True).get(pk=1) - 1
-
-
-def _new_job(checked: Checked, *, number: int, at: datetime, ids: Ids) -> Job:
-    spec = checked.spec
-    return Job(
-        id=ids.ulid(at),
-        number=number,
-        name=spec.name,
-        queue=checked.queue,
-        owner=checked.owner,
-        spec=spec.to_json(),
-        num_gpus=spec.resources.gpus,
-        priority=spec.schedule.priority,
-        preemptible=spec.schedule.preemptible,
-        max_attempts=1 + spec.retry.max,
-        profile=checked.profile or profile_for(spec),
-        total_steps=spec.progress.total_steps,
-        state=JobState.QUEUED,
-        state_changed_at=at,
-        event_count=1,
-        wait_reason=WaitReason.NEW,
-        wait_since=at,
-        told_at=at,
-        submitted_at=at,
-    )
 
 
 def job_locked(actor: Actor, job: Job) -> Job:
@@ -170,19 +102,19 @@ def job_locked(actor: Actor, job: Job) -> Job:
 
 
 def refuse_ended(job: Job) -> None:
-    """Raise Conflict for a job that is over."""
+    """Raise Conflict for a job that has ended."""
     if JobState(job.state) in TERMINAL:
         raise Conflict(f"J-{job.number} has ended already: it is {job.state}.")
 
 
 def refuse_cancelled(job: Job) -> None:
-    """Raise Conflict for a job that is on its way to be cancelled."""
+    """Raise Conflict for a job that is being cancelled."""
     if job.wanted == "cancel":
         raise Conflict(f"J-{job.number} is being cancelled.")
 
 
 def _wish(actor: Actor, job: Job, wanted: str, *, at: datetime) -> None:
-    """Write what the owner wants of a job that holds GPUs; whatever it is, it is not for their standing idle."""
+    """Write a user's request for a job that holds GPUs, and clear its idle time."""
     job_event(
         job=job,
         kind="job_wanted",
@@ -191,6 +123,3 @@ def _wish(actor: Actor, job: Job, wanted: str, *, at: datetime) -> None:
         reason="resume" if wanted == "run" else wanted,
         changes={"wanted": wanted, "idle_since": None},
     )
-
-
-__all__ = ["job_cancel", "job_check", "job_resume", "job_submit", "job_suspend"]

@@ -1,0 +1,73 @@
+"""Leases of an attempt, and the generations of its servers.
+
+Raising a server's generation and writing its leases belong to one transaction: the agent acts on the newest generation
+only, so no GPU is used by two attempts. Held right by the constraints of ``LeaseGpu`` and by ``tests/faults``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F
+
+from scheduler.models import Attempt, Lease, LeaseGpu, Server
+
+
+def generations_raise(server_ids: Iterable[str]) -> dict[str, int]:
+    """Raise the generation of the servers by one and return the new ones by server id."""
+    ids = sorted(set(server_ids))
+    if not ids:
+        return {}
+    Server.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
+    return dict(Server.objects.filter(pk__in=ids).values_list("pk", "generation"))
+
+
+def servers_of(attempt_id: str) -> list[str]:
+    """Return the ids of the servers on which the attempt has an open lease."""
+    return list(
+        Lease.objects.filter(attempt_id=attempt_id, closed_at=None)
+        .order_by("server_id")
+        .values_list("server_id", flat=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLease:
+    """What an attempt gets on one server, before it is a row.
+
+    Attributes:
+        gpu_pks: Rows of ``Gpu``, at least one.
+        cpus: Cores; ``cpu_ids`` are the logical CPUs they are pinned to.
+        slot: Place on the GPUs: 1 for the guest of a packed pair, else 0.
+    """
+
+    server_id: str
+    gpu_pks: tuple[int, ...]
+    cpus: float
+    cpu_ids: tuple[int, ...]
+    memory_bytes: int
+    slot: int = 0
+
+
+def leases_open(
+    attempt: Attempt, leases: Iterable[NewLease], *, epoch: int, generations: Mapping[str, int], at: datetime
+) -> None:
+    """Give an attempt its GPUs, cores and bytes."""
+    for new in leases:
+        lease = Lease.objects.create(
+            attempt=attempt,
+            server_id=new.server_id,
+            num_gpus=len(new.gpu_pks),
+            cpus=new.cpus,
+            cpu_ids=list(new.cpu_ids),
+            memory_bytes=new.memory_bytes,
+            epoch=epoch,
+            generation=generations[new.server_id],
+            opened_at=at,
+        )
+        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=new.slot) for pk in new.gpu_pks])
+
+
+def seconds_between(since: datetime, until: datetime) -> float:
+    """Return the seconds from one moment to another, never negative: the wall clock may have stepped back."""
+    return max(0.0, (until - since).total_seconds())
