@@ -20,7 +20,7 @@ SERVER = "s00000000001"
 
 
 @pytest.fixture(scope="module")
-def socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def socket(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Start an embedded server of our own."""
     import subprocess
 
@@ -48,7 +48,7 @@ def broker(socket: Path, settings: LazySettings) -> Iterator[redis.Redis]:
     client.close()
 
 
-def _wait_for(what: Callable[[], bool], within_s: float = 10.0) -> None:
+def _wait_for(what: Callable[[], bool], within_s: float = 60.0) -> None:
     until = time.monotonic() + within_s
     while not what():
         assert time.monotonic() < until, "not in time"
@@ -134,17 +134,24 @@ def test_nothing_leaves_a_transaction_that_is_rolled_back(broker: redis.Redis) -
     assert broker.llen("scheduler") == broker.llen(TOUCHED_KEY) == 1
 
 
+@pytest.mark.usefixtures("connections")
 def test_missing_broker_costs_milliseconds(settings: LazySettings, tmp_path: Path) -> None:
-    """A submit without a broker is not held up; a send says that it failed."""
-    settings.REDIS_URL = f"unix://{tmp_path}/nobody.sock"
-    started = time.monotonic()
-    bell = RedisBell()
-    bell.request_round("submit")
-    bell.touch("cluster")
-    with pytest.raises(ConnectionError):
-        RedisTransport().send_desired(SERVER, "sealed")
+    """A submit without a broker is not held up; a send says that it failed.
 
-    assert time.monotonic() - started < 1.0
+    What waits does so each time: the quickest of ten tells, also on a busy machine.
+    """
+    settings.REDIS_URL = f"unix://{tmp_path}/nothing.sock"
+    took_s = []
+    for _ in range(10):
+        started = time.monotonic()
+        bell = RedisBell()
+        bell.request_round("submit")
+        bell.touch("cluster")
+        with pytest.raises(ConnectionError):
+            RedisTransport().send_desired(SERVER, "sealed")
+        took_s.append(time.monotonic() - started)
+
+    assert min(took_s) < 1.0
 
 
 def test_ids_rise_within_one_millisecond() -> None:
