@@ -5,8 +5,6 @@ import pytest
 from tests.support.e2e import scripts
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
-
 
 def submit(client: Client, name: str, script: str, **spec: object) -> str:
     """Submit a one-file script."""

@@ -15,7 +15,6 @@ from tests.support.e2e import scripts
 from tests.support.e2e.failing import IMPORTS, READS_ITEMS, SETTLES, cases
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
 GANG: dict[str, Any] = {"resources": {"gpus": 2}}
 
 

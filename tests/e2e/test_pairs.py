@@ -11,7 +11,7 @@ from scheduler.introspection.packing import Packing
 from tests.support.e2e.stack import Client, Stack, wait_for
 
 # A verdict takes as many rounds as on any machine, but a busy one takes its time for each.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 QUANTUM_S = 6.0
 # A trial may take two quanta; the rest of the second one is for the round that judges.
 TRIAL_S = 1.5 * QUANTUM_S

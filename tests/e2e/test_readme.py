@@ -9,8 +9,6 @@ import pytest
 
 from tests.support.e2e.stack import ROOT, Stack
 
-pytestmark = pytest.mark.slow
-
 
 def block(readme: str, after: str, language: str = "") -> str:
     """Return the first code block that follows a text."""

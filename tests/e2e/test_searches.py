@@ -10,7 +10,7 @@ from scheduler.core.spec.search_space import read_space
 from scheduler.services.jobs.suggestions import suggest
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 CONFIGURATIONS, SLOTS = 12, 4
 TOTAL_STEPS, FEEDBACK_STEPS, STEP_S = 600, 100, 0.05
 # Of the mini-batches in order of submission.

@@ -19,7 +19,6 @@ from tests.e2e.test_gangs import gang_of, losses
 from tests.e2e.test_main_job import counting, steps_of
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
 QUANTUM_S, STEP_S, SLOTS = 4.0, 0.05, 4
 # In turns of a minute a slot may lose so much of each: less than a third of what summed throughput may fall behind that
 # of jobs one after the other.
@@ -61,7 +60,7 @@ def ran(moves: Moves) -> list[tuple[float, float]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 2.25), pytest.param(75, 2.5, marks=pytest.mark.timed)])
+@pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 2.25), (75, 2.5)])
 def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta: int, most_turns_apart: float) -> None:
     """Nobody is ahead by more than a turn; a turn begins where the last one ended, sooner than a launch, and in no more
     than may be lost of a slot.

@@ -34,7 +34,6 @@ def test_seed_holds_every_invariant(seed: int) -> None:
     assert outcome.jobs >= 10
 
 
-@pytest.mark.slow
 @pytest.mark.django_db
 def test_parked_jobs_survive_faults_too() -> None:
     """With turns: whoever is parked holds no GPU, goes on where it stood or from a checkpoint, and ends."""

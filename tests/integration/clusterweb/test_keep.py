@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from clusterweb.config.env import BASE_DIR
 from tests.support.e2e.stack import wait_for
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 WRITES_PID = "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); time.sleep(60)"
 

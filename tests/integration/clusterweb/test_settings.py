@@ -11,6 +11,8 @@ import pytest
 from clusterweb.config.broker import embedded_url
 from clusterweb.config.env import BASE_DIR, load
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def shown(names: list[str], **environ: str) -> object:
     """Return settings as a process of its own has them."""

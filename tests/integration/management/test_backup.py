@@ -9,7 +9,7 @@ import pytest
 
 from clusterweb.config.env import BASE_DIR
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 FILL = """
 import django; django.setup()

@@ -32,7 +32,6 @@ def _train(tmp_path: Path, *, cut: int, ranks: int) -> dict[str, list[float]]:
     return found
 
 
-@pytest.mark.slow
 def test_same_losses_and_weights_as_data_parallel(tmp_path: Path) -> None:
     """Two ranks, cut after the second layer, against no cut at all, and against one process with the whole batch."""
     plain, split = _train(tmp_path, cut=5, ranks=2), _train(tmp_path, cut=2, ranks=2)

@@ -13,7 +13,6 @@ import pytest
 from agents.workloads import WORKLOADS
 from tests.support.agents.runtime_job import REPOSITORY, JobFolder, process_environ
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
 STEPS = 60
 
 

@@ -100,6 +100,7 @@ def by_form(client: Client, fields: dict[str, str]) -> str:
     return Job.objects.get(number=int(answer["Location"].rpartition("-")[2])).pk
 
 
+@pytest.mark.usefixtures("processes")
 def test_form_curl_and_command_store_equal_bytes(
     shop: World, live_server: LiveServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
