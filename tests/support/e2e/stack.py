@@ -132,9 +132,9 @@ class Stack:
         self.environment = {
             "ROUND_S": "2",
             "DEMO_JOBS": "0",
-            # Short, but not so short that a busy disk makes a server look lost.
-            "LEASE_TTL_S": "8",
-            "LOST_GRACE_S": "4",
+            # Short, but not so short that on a busy machine an agent that starts again looks lost.
+            "LEASE_TTL_S": "20",
+            "LOST_GRACE_S": "8",
             **here,
             **environment,
         }
