@@ -13,7 +13,7 @@ def submit(client: Client, name: str, script: str, **spec: object) -> str:
 
 @pytest.fixture(scope="module")
 def bad(stack: Stack) -> dict[str, str]:
-    """The ids of jobs that each end by themselves, by name: all at once, since nobody waits for the order."""
+    """The ids of jobs that each end by themselves, by name: all at once, since their order does not matter."""
     member = stack.client("member")
     return {
         "plain": submit(member, "plain", scripts.PLAIN),

@@ -113,7 +113,7 @@ def test_cancelled_job_ends_and_leaves_no_process(stack: Stack, tmp_path: Path) 
 
 
 def test_stranger_sees_nothing_of_a_job(stack: Stack, tmp_path: Path) -> None:
-    """Whoever has no role in the queue gets 404 on every route of the job."""
+    """A user without a role in the queue gets 404 on every route of the job."""
     member, outsider = stack.client("member"), stack.client("outsider")
     job_id = counting(member, tmp_path / "private", name="private", queue="vision", steps=2)
     member.wait_state(job_id, "completed")

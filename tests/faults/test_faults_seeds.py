@@ -36,7 +36,7 @@ def test_seed_holds_every_invariant(seed: int) -> None:
 
 @pytest.mark.django_db
 def test_parked_jobs_survive_faults_too() -> None:
-    """With turns: whoever is parked holds no GPU, goes on where it stood or from a checkpoint, and ends."""
+    """With turns: a parked job holds no GPU, goes on where it stood or from a checkpoint, and ends."""
     outcome = FaultRun(TURNS_SEED, strike_s=TURNS_STRIKE_S, takes_turns=True).run()
 
     assert outcome.num_faults >= 20

@@ -47,7 +47,7 @@ import sys, time
 time.sleep(5)
 sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
 """
-# The first attempt meets a port on which nobody listens; the next one finds that out and goes on.
+# The first attempt meets a port on which nothing listens; the next one finds that out and goes on.
 NO_NETWORK = """
 import os, socket, sys
 mark = sys.argv[1]
@@ -190,7 +190,7 @@ def cases(mark: str) -> tuple[Case, ...]:
         Case(name="fails-flipped", about="leaves a checkpoint with one bit changed", script=TEARS,
              arguments=("flipped",), causes=("exit_code", "completed"), failures=("unclassified", ""),
              state="completed"),
-        Case(name="fails-network", about="connects to a port where nobody listens", script=NO_NETWORK,
+        Case(name="fails-network", about="connects to a port where nothing listens", script=NO_NETWORK,
              arguments=(mark,), causes=("exit_code", "completed"), failures=("network", ""), state="completed",
              line="Connection refused", counted=0),
     )  # fmt: skip

@@ -39,7 +39,7 @@ def wait_for(what: str, check: Callable[[], T | None], *, within_s: float = 60.0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -102,13 +102,13 @@ def _hook(event: str, _arguments: tuple[Any, ...]) -> None:  # of any type, see 
 def watch() -> None:
     """Begin to hear of every process that is started and every connection that is opened, for good."""
     sys.addaudithook(_hook)
-    spawn = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]  # has no type, and raises no audit event
+    spawn = multiprocessing.util.spawnv_passfds  # raises no audit event
 
     def heard(*arguments: Any) -> Any:  # as those of the original
         _hook("os.posix_spawn", arguments)
         return spawn(*arguments)
 
-    multiprocessing.util.spawnv_passfds = heard  # type: ignore[attr-defined]  # see above
+    multiprocessing.util.spawnv_passfds = heard  # type: ignore[assignment]  # takes any arguments
 
 
 @contextmanager
