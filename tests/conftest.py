@@ -33,6 +33,7 @@ from tests.support.suite.examples import IS_FULL  # noqa: E402
 from tests.support.suite.order import (  # noqa: E402, F401  (hooks)
     pytest_collection_finish,
     pytest_collection_modifyitems,
+    pytest_ignore_collect,
     pytest_runtest_call,
     pytest_runtest_setup,
     pytest_xdist_make_scheduler,

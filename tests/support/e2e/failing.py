@@ -190,7 +190,7 @@ def cases(mark: str) -> tuple[Case, ...]:
         Case(name="fails-flipped", about="leaves a checkpoint with one bit changed", script=TEARS,
              arguments=("flipped",), causes=("exit_code", "completed"), failures=("unclassified", ""),
              state="completed"),
-        Case(name="fails-network", about="connects to a port where nothing listens", script=NO_NETWORK,
+        Case(name="fails-network", about="connects to a port where nobody listens", script=NO_NETWORK,
              arguments=(mark,), causes=("exit_code", "completed"), failures=("network", ""), state="completed",
              line="Connection refused", counted=0),
     )  # fmt: skip

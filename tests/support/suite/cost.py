@@ -26,10 +26,13 @@ FIXTURES = {
 # Tests here start a product of their own where they do not use the fixture ``stack``.
 END_TO_END = "tests/e2e/"
 MAIN_JOB = "tests/e2e/test_main_job.py"
-# Tests that only compute, or only use the database, and yet take minutes: ``make test-all`` runs them.
-TAKES_MINUTES = (
+# Left to ``make test-all`` whatever they cost: they take minutes, or torch, and so does their import.
+NEVER_QUICK = (
+    "tests/browser/",
     "tests/faults/",
+    "tests/integration/agents/",
     "tests/integration/api/http/test_contract.py",
+    "tests/integration/runtime/",
     "tests/integration/whatif/test_fidelity.py",
     "tests/oracle/",
     "tests/unit/examples/test_synergy.py",
@@ -61,7 +64,7 @@ def cost_of(item: pytest.Item) -> str:
 
 def is_quick(item: pytest.Item, cost: str) -> bool:
     """Return whether ``make test`` runs a test."""
-    if item.nodeid.startswith(TAKES_MINUTES) or item.get_closest_marker("long"):
+    if item.nodeid.startswith(NEVER_QUICK) or item.get_closest_marker("long"):
         return False
     return cost in (PURE, DB) or item.nodeid.startswith(MAIN_JOB)
 

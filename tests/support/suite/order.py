@@ -8,11 +8,12 @@ the product in priority, so that it runs as on a machine of its own.
 import gc
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from tests.support.suite.cost import COSTS, END_TO_END, cost_of, guarded, mark
+from tests.support.suite.cost import COSTS, END_TO_END, NEVER_QUICK, cost_of, guarded, mark
 
 # Tests here share nothing but what a file imports; some of their files would keep a worker for minutes.
 ON_THEIR_OWN = ("tests/faults/", "tests/oracle/", "tests/property/")
@@ -36,6 +37,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BesideEac
     """Return what gives the workers their tests, in the order in which these were collected."""
     config.option.loadscopereorder = False
     return BesideEachOther(config, log)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing for a quick run that it would leave out."""
+    path = collection_path.relative_to(config.rootpath).as_posix() + "/" * collection_path.is_dir()
+    return True if config.option.markexpr == "quick" and path.startswith(NEVER_QUICK) else None
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
