@@ -9,15 +9,15 @@ import os
 from hypothesis import settings
 
 IS_FULL = os.environ.get("EXAMPLES") == "full"
-# Of the number that a test names: all of them, twice, or a quarter.
-_QUICK, _FULL = 0.25, 2.0
+# Of the number that a test names.
+_QUICK, _FULL = 0.25, 1.5
 _FEWEST = 3
 
 # No test may fail because the machine is busy.
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=25)
-settings.register_profile("full", deadline=None, database=None, print_blob=True, max_examples=200)
+settings.register_profile("full", deadline=None, database=None, print_blob=True, max_examples=150)
 
 
 def tried(examples: int) -> settings:
-    """Return settings under which a property is tried on a quarter of so many examples, or on twice as many."""
+    """Return settings under which a property is tried on a quarter of so many examples, or on half as many again."""
     return settings(max_examples=max(_FEWEST, round(examples * (_FULL if IS_FULL else _QUICK))))
