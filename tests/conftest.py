@@ -36,6 +36,7 @@ from tests.support.suite.order import (  # noqa: E402, F401  (hooks)
     pytest_ignore_collect,
     pytest_runtest_call,
     pytest_runtest_setup,
+    pytest_terminal_summary,
     pytest_xdist_make_scheduler,
 )
 

@@ -20,7 +20,7 @@ def command(stack: Stack, directory: Path, *arguments: str) -> subprocess.Comple
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -71,7 +71,7 @@ def test_run_does_not_depend_on_the_order_of_sets() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=250,
+            timeout=300,
         ).stdout
         for hash_seed in ("1", "2")
     ]

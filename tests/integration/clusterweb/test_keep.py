@@ -37,7 +37,7 @@ def test_killed_command_is_started_again(tmp_path: Path) -> None:
         wait_for("second start", lambda: len(pids(path)) == 2)
         keeper.terminate()
 
-        assert keeper.wait(timeout=60) == 0
+        assert keeper.wait(timeout=300) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids(path))
 
 

@@ -23,7 +23,7 @@ def shown(names: list[str], **environ: str) -> object:
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "clusterweb.settings", **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout, done.stderr
     return json.loads(done.stdout)

@@ -26,7 +26,7 @@ def start(var_dir: Path, **values: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -86,3 +86,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Run a test under the guard of its cost."""
     with guarded(cost_of(item)):
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how to repeat the order of this run."""
+    terminalreporter.write_line(f"order: --randomly-seed={config.option.randomly_seed}")
