@@ -9,7 +9,7 @@ export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 # Compiled sources are kept, whatever the environment says: the product and its tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo setup test test-long test-timed test-browser bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run demo setup test test-all bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -39,23 +39,15 @@ run: setup
 demo: setup
 	@DEMO_WEEK=1 VAR_DIR=$${VAR_DIR:-var/week} exec $(BIN)/python -m clusterweb.stack
 
-# One worker waits with the end-to-end tests, two compute: ``tests/support/suite/order.py`` says who does what when.
+# docs/testing.md says what each of the two runs, and why.
 test: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -m "not browser and not timed and not long" -n 3
+	@$(BIN)/python -m pytest -m quick -n 3 --durations=25
 
-# More of the same: seeds, weeks of real traces, odd values one by one; then more examples of what is tried on examples.
-test-long: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -m long -n 2
-	@EXAMPLES_TIMES=3 $(BIN)/python -m pytest -m "not long" -n 2 tests/property tests/integration/api/http/test_contract.py
-
-# What depends on seconds of real processes; the machine should do nothing else.
-test-timed: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest -m timed
-
-# Installs Chromium and fonts by apt when it may and they are missing; the tests say loudly when they cannot run.
-test-browser: $(VENV)/dev.stamp
+# Browser tests come last, by themselves. Chromium and fonts are installed by apt where they are missing and it may.
+test-all: $(VENV)/dev.stamp
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium fonts-inter fonts-jetbrains-mono >/dev/null; } || echo "Chromium is missing and could not be installed."
-	@$(BIN)/python -m pytest -m browser -rs tests/browser
+	@EXAMPLES=full $(BIN)/python -m pytest -m "not browser and (examples or not quick)" -n 3 --durations=40
+	@$(BIN)/python -m pytest -m browser -rs --durations=15 tests/browser
 
 bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks

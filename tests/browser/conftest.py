@@ -42,7 +42,7 @@ def demo() -> Iterator[Stack]:
 def browser() -> Iterator[Browser]:
     """Headless Chromium from the system."""
     if not CHROMIUM:
-        pytest.skip("NO BROWSER TEST RAN: Chromium is not installed (make test-browser installs it as root on Debian)")
+        pytest.skip("NO BROWSER TEST RAN: Chromium is not installed (make test-all installs it as root on Debian)")
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     expect.set_options(timeout=30_000)  # demo jobs train on the same cores
     with sync_playwright() as playwright:

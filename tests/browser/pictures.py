@@ -55,7 +55,7 @@ def photograph(page: Page, demo: Stack, path: str, file: Path) -> None:
 def main() -> int:
     """Take all pictures."""
     if not CHROMIUM:
-        print("Chromium is not installed: make test-browser installs it.", file=sys.stderr)
+        print("Chromium is not installed: make test-all installs it.", file=sys.stderr)
         return 1
     target = ROOT / "docs" / "pictures"
     target.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,6 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.site import Site, pages_to_look_at, site_served
 
-pytestmark = pytest.mark.browser
-
 BAD = {"serious", "critical"}
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}

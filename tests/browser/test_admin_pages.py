@@ -5,14 +5,12 @@ With ``PICTURES=1`` the pictures of ``docs/admins.md`` are taken on the way.
 
 import os
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
 from tests.support.e2e.stack import ROOT, Stack, wait_for
 from tests.support.rows.notices import Receiver
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "import time; time.sleep(2)"]}
 
 

@@ -5,13 +5,11 @@ With ``PICTURES=1`` the pictures of ``docs/what-if.md`` are taken on the way.
 
 import os
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
 from tests.support.e2e.stack import ROOT, Stack, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
 MONTH = ROOT / "fixtures" / "traces" / "philly_2017-10.csv.gz"
 POLICIES = ("las", "srtf", "ftf", "fifo")
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "pass"]}

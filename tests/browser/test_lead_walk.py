@@ -13,7 +13,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Watched
 from tests.support.e2e.stack import ROOT, Stack
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ABOVE = "/api/v1/queues/research/members/lead"
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "pass"]}
 REASON = "Two fine-tuning runs until Friday"

@@ -9,8 +9,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Watched
 from tests.support.e2e.stack import Stack, wait_for
 
-pytestmark = pytest.mark.browser
-
 PAGES = ["/", "/jobs", "/jobs/new", "/queues", "/queues/vision", "/cluster", "/rounds", "/me"]
 
 

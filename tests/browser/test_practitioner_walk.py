@@ -19,8 +19,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Watched
 from tests.support.e2e.stack import ROOT, Stack, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
 TRAIN = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 SPEC: dict[str, Any] = {
     "apiVersion": "v1",

@@ -3,13 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Watched
 from tests.support.e2e.stack import Stack, wait_for
-
-pytestmark = pytest.mark.browser
 
 
 def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) -> None:

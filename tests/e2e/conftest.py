@@ -11,7 +11,7 @@ from tests.support.e2e.stack import Stack, wait_for
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the product said beside a test that failed: by the time that somebody looks it is gone."""
+    """Show what the product said beside a test that failed: by the time that a person looks it is gone."""
     report = yield
     stack = getattr(item, "funcargs", {}).get("stack")
     if report.failed and isinstance(stack, Stack):

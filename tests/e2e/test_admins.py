@@ -5,12 +5,8 @@ import hmac
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.e2e.stack import Client, Stack, wait_for
 from tests.support.rows.notices import Receiver
-
-pytestmark = pytest.mark.slow
 
 
 def made(client: Client, path: str, body: object) -> Any:

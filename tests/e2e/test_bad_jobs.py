@@ -5,8 +5,6 @@ import pytest
 from tests.support.e2e import scripts
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
-
 
 def submit(client: Client, name: str, script: str, **spec: object) -> str:
     """Submit a one-file script."""
@@ -15,7 +13,7 @@ def submit(client: Client, name: str, script: str, **spec: object) -> str:
 
 @pytest.fixture(scope="module")
 def bad(stack: Stack) -> dict[str, str]:
-    """The ids of jobs that each end by themselves, by name: all at once, since nobody waits for the order."""
+    """The ids of jobs that each end by themselves, by name: all at once, since their order does not matter."""
     member = stack.client("member")
     return {
         "plain": submit(member, "plain", scripts.PLAIN),

@@ -5,11 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.e2e.stack import ROOT, Stack
-
-pytestmark = pytest.mark.slow
 
 SPEC = "apiVersion: v1\nname: {name}\nqueue: vision\ncommand: [python, train.py]\nretry: {{max: 0}}\n"
 
@@ -24,7 +20,7 @@ def command(stack: Stack, directory: Path, *arguments: str) -> subprocess.Comple
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

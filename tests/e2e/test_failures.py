@@ -15,7 +15,6 @@ from tests.support.e2e import scripts
 from tests.support.e2e.failing import IMPORTS, READS_ITEMS, SETTLES, cases
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
 GANG: dict[str, Any] = {"resources": {"gpus": 2}}
 
 
@@ -111,7 +110,7 @@ def test_gang_that_would_fail_does_so_on_one_gpu(smoking: Stack, tmp_path: Path)
 
 @contextmanager
 def power_cut(stack: Stack, attempt: dict[str, Any]) -> Iterator[None]:
-    """Kill the server of an attempt, all at once: its agent, which nobody starts again meanwhile, and the attempt."""
+    """Kill the server of an attempt, all at once: its agent, which is not started again meanwhile, and the attempt."""
     config = str(stack.var_dir / "agents" / f"{attempt['servers'][0]['server']}.json")
     ours = [process for process in stack.processes() if process.environ().get("AGENT_CONFIG") == config]
     keepers = [process for process in ours if "clusterweb.keep" in " ".join(process.cmdline())]
@@ -133,7 +132,7 @@ def kill_supervisor(stack: Stack, attempt: dict[str, Any]) -> None:
 
 
 def test_lost_server_costs_its_jobs_no_attempt(faulty: Stack, tmp_path: Path) -> None:
-    """Agent, supervisor and trainer are killed: the server's fault, charged to nobody."""
+    """Agent, supervisor and trainer are killed: the server's fault, charged to no job."""
     member = faulty.client("member")
     record = tmp_path / "lost"
     job_id = counting(member, record, name="loses-server", queue="vision", steps=120, retry={"max": 0})

@@ -15,26 +15,6 @@ from agents.core.records import GANG_FILE
 from tests.e2e.test_main_job import counting, steps_of
 from tests.support.e2e.stack import Stack, wait_for
 
-pytestmark = pytest.mark.slow
-
-
-def test_killed_agent_adopts_its_running_job(stack: Stack, tmp_path: Path) -> None:
-    """Training goes on while the agent is dead; the new agent takes it over; no step is trained twice."""
-    member = stack.client("member")
-    record = tmp_path / "adopted"
-    job_id = counting(member, record, name="adopted", queue="vision", steps=100)
-    wait_for("ten steps", lambda: len(steps_of(record)) > 10)
-    before = len(steps_of(record))
-    stack.kill("-m agents", "worker") if stack.processes("-m agents", "worker") else stack.kill("celery", "agents")
-    wait_for("training goes on", lambda: len(steps_of(record)) > before + 3)
-
-    job = member.wait_state(job_id, "completed", "failed", within_s=60)
-
-    assert job["state"] == "completed"
-    assert steps_of(record) == list(range(100))
-    assert len({line.split()[1] for line in record.read_text().splitlines()}) == 1
-    assert len(member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]) == 1
-
 
 def test_killed_server_hands_its_job_to_the_other(faulty: Stack, tmp_path: Path) -> None:
     """Agent, supervisor and trainer die together: the job continues from its checkpoint on the other server."""

@@ -14,7 +14,6 @@ from benchmarks.fidelity.replay import lived, replayed
 from benchmarks.fidelity.workload import planned_jobs
 from tests.support.e2e.stack import Stack
 
-pytestmark = pytest.mark.long
 JOBS, SLOTS = 10, 4
 # A replay that knows nothing of what starts cost is a quarter off.
 MOST_APART = 0.15

@@ -10,8 +10,6 @@ import pytest
 from tests.support.e2e.scripts import GANG
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = pytest.mark.slow
-
 
 def gang_of(client: Client, record: Path, *, steps: int, **resources: object) -> str:
     """Submit a gang that takes its time; return the job's id."""

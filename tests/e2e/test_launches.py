@@ -10,12 +10,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.support.agents.launches import PLAIN, TRAINING, launch_s
 from tests.support.agents.server import AgentServer
 
-pytestmark = pytest.mark.slow
 REPEATS = 3
 # An agent, a supervisor and the job itself have a turn each; a poll or a wait would cost many more.
 MOST_INTERPRETERS = 12

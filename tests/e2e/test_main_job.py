@@ -1,13 +1,9 @@
-"""The main job from one end to the other: submit, schedule, train, preempt, resume, complete."""
+"""The main job from one end to the other: submit, train, preempt, suspend, resume, kill -9 of its agent, complete."""
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.e2e.scripts import COUNTING
 from tests.support.e2e.stack import Client, Stack, wait_for
-
-pytestmark = pytest.mark.slow
 
 
 def counting(
@@ -85,6 +81,24 @@ def test_suspend_and_resume(stack: Stack, tmp_path: Path) -> None:
     assert len(steps_of(record)) == len(set(steps_of(record))) == 60
 
 
+def test_killed_agent_adopts_its_running_job(stack: Stack, tmp_path: Path) -> None:
+    """Training goes on while the agent is dead; the new agent takes it over; no step is trained twice."""
+    member = stack.client("member")
+    record = tmp_path / "adopted"
+    job_id = counting(member, record, name="adopted", queue="vision", steps=100)
+    wait_for("ten steps", lambda: len(steps_of(record)) > 10)
+    before = len(steps_of(record))
+    stack.kill("-m agents", "worker") if stack.processes("-m agents", "worker") else stack.kill("celery", "agents")
+    wait_for("training goes on", lambda: len(steps_of(record)) > before + 3)
+
+    job = member.wait_state(job_id, "completed", "failed", within_s=60)
+
+    assert job["state"] == "completed"
+    assert steps_of(record) == list(range(100))
+    assert len({line.split()[1] for line in record.read_text().splitlines()}) == 1
+    assert len(member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]) == 1
+
+
 def test_cancelled_job_ends_and_leaves_no_process(stack: Stack, tmp_path: Path) -> None:
     """Cancel reaches the running process."""
     member = stack.client("member")
@@ -99,7 +113,7 @@ def test_cancelled_job_ends_and_leaves_no_process(stack: Stack, tmp_path: Path) 
 
 
 def test_stranger_sees_nothing_of_a_job(stack: Stack, tmp_path: Path) -> None:
-    """Whoever has no role in the queue gets 404 on every route of the job."""
+    """A user without a role in the queue gets 404 on every route of the job."""
     member, outsider = stack.client("member"), stack.client("outsider")
     job_id = counting(member, tmp_path / "private", name="private", queue="vision", steps=2)
     member.wait_state(job_id, "completed")

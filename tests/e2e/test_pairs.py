@@ -11,7 +11,7 @@ from scheduler.introspection.packing import Packing
 from tests.support.e2e.stack import Client, Stack, wait_for
 
 # A verdict takes as many rounds as on any machine, but a busy one takes its time for each.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(1800)
 QUANTUM_S = 6.0
 # A trial may take two quanta; the rest of the second one is for the round that judges.
 TRIAL_S = 1.5 * QUANTUM_S
@@ -36,7 +36,7 @@ for step in run.steps():
     if lock:
         fcntl.flock(lock, fcntl.LOCK_UN)
 """
-# Says nothing of its speed, so that nobody is tried beside it.
+# Says nothing of its speed, so that no job is tried beside it.
 HOLDS_A_SLOT = "import time; time.sleep(600)"
 
 
@@ -98,6 +98,6 @@ def test_pair_that_gains_is_kept_and_one_that_loses_is_undone(one_slot: Client, 
 
     assert (kept["reason"], undone["reason"]) == ("pack_kept", "pack_undone")
     assert kept["data"]["gain"] > 1.5
-    # Below 1 on a silent machine; on a busy one whoever has to wait for a core waits for the lock less often.
+    # Below 1 on a silent machine; on a busy one a job that has to wait for a core waits for the lock less often.
     assert undone["data"]["gain"] <= Packing().least_gain
     assert all(rate > 0 for told in (kept, undone) for rate in told["data"]["rates_before"])

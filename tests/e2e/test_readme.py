@@ -9,8 +9,6 @@ import pytest
 
 from tests.support.e2e.stack import ROOT, Stack
 
-pytestmark = pytest.mark.slow
-
 
 def block(readme: str, after: str, language: str = "") -> str:
     """Return the first code block that follows a text."""
@@ -27,7 +25,7 @@ def test_own_script_is_submitted_by_curl_and_completes(stack: Stack, tmp_path: P
     (tmp_path / "var").symlink_to(stack.var_dir)
     commands = block(readme, "and submit it:").replace("http://127.0.0.1:8000", stack.url)
 
-    ended = subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     found = re.search(r'"id": ?"([0-9A-Z]{26})"', ended.stdout)
     assert found, ended.stdout + ended.stderr
     member = stack.client("member")

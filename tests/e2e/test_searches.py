@@ -10,7 +10,7 @@ from scheduler.core.spec.search_space import read_space
 from scheduler.services.jobs.suggestions import suggest
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(1800)
 CONFIGURATIONS, SLOTS = 12, 4
 TOTAL_STEPS, FEEDBACK_STEPS, STEP_S = 600, 100, 0.05
 # Of the mini-batches in order of submission.
@@ -99,7 +99,7 @@ def test_feedback_finds_the_target_before_the_order_of_submission(slicing: Clien
     assert found["state"] == "found"
     assert reached["values"]["limit"] == pytest.approx(best)
     assert reached["loss"] <= target_loss
-    # In order eight would have trained to their end. How many are called poor by then depends on who had turns first.
+    # In order eight would have trained to their end. How many are called poor by then depends on which had turns first.
     assert sum(one["promise"] == "poor" for one in members) >= CONFIGURATIONS // 4
     assert sum((one["step"] or 0) < TOTAL_STEPS / 2 for one in members) >= CONFIGURATIONS // 2
     assert sum(one["step"] or 0 for one in members) < in_order_s / STEP_S * SLOTS * AT_MOST

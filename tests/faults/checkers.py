@@ -135,7 +135,7 @@ class Checkers:
                 raise Violation("L2", f"{machine.name} has {room}, leased are {held}")
 
     def _processes(self) -> None:
-        """P1, one way, at all times: whoever trains has an open lease on that very server."""
+        """P1, one way, at all times: a process that trains has an open lease on that very server."""
         leased = {(attempt_id, name) for attempt_id, name in _rows(OPEN_LEASES)}
         for attempt_id, name in self._witness.attempts.items():
             if (attempt_id, name) not in leased:
@@ -170,7 +170,7 @@ class Checkers:
 
 
 def _work_kept() -> None:
-    """C1: who stopped when asked goes on at the step where it stopped; who was killed, at its last checkpoint."""
+    """C1: a job that stopped when asked goes on at that step; one that was killed, at its last checkpoint."""
     by_job: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in Attempt.objects.order_by("number"):
         by_job[attempt.job_id].append(attempt)

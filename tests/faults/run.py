@@ -82,7 +82,7 @@ class FaultRun:
             Cluster.objects.update(introspection=["slicing"], introspection_options=turns)
         self.machines = [self._machine(number, slots, shared) for number, slots in enumerate(SLOTS, start=1)]
         for machine in self.machines if takes_turns else ():
-            machine.device_kind = "gpu"  # whoever is parked goes on with the very devices that it had
+            machine.device_kind = "gpu"  # a parked job goes on with the very devices that it had
         self.users = Workload(control=self.control, rng=self._rngs["users"], trace=self.trace, takes_turns=takes_turns)
         self.nemesis = Nemesis(
             time=self.time,

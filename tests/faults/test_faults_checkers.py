@@ -152,7 +152,6 @@ SHORT: dict[Callable[[Patch], None], float] = {move_without_event: 40.0}
 NOT_IN_FIRST = {ignore_the_lease, give_servers_up_too_soon, forget_the_job}
 
 
-@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
 def test_defect_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agents.core.ending import Exit
 from agents.core.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
 from agents.protocol.ports import ProcessIdentity
-from tests.faults.witness import Who, Witness
+from tests.faults.witness import TrainingProcess, Witness
 
 CHECKPOINT_EVERY = 7  # steps
 MEASURED_AFTER = 9  # steps of its own: what it says then of its speed
@@ -49,7 +49,7 @@ class Trainer:
         self.identity = identity
         self.exit: Exit | None = None
         self._launch, self._shared, self._witness, self._now_s = launch, shared, witness, now_s
-        self._who = Who(
+        self._one = TrainingProcess(
             process=identity,
             attempt_id=launch.order.attempt_id,
             job_id=launch.order.job_id,
@@ -68,7 +68,7 @@ class Trainer:
         self._lines: list[JobLine] = []
         if self.behaviour.uses_runtime:
             self._say("started", step=self.first_step, total_steps=self.behaviour.total_steps)
-        self._witness.runs(self._who)
+        self._witness.runs(self._one)
 
     @property
     def step(self) -> int:
@@ -136,12 +136,12 @@ class Trainer:
         number, request = self._asked()
         if request == "park" and number != self._parked_for:
             if self._parked_for is None:
-                self._witness.rests(self._who, "park")
+                self._witness.rests(self._one, "park")
             self._parked_for = number
             self._say("parked", request=number, step=self.step)
         elif request == "continue" and self._parked_for is not None:
             self._parked_for = None
-            self._witness.runs(self._who)
+            self._witness.runs(self._one)
 
     def _stop_is_asked(self, now_s: float) -> bool:
         if self.behaviour.is_stubborn:
@@ -167,11 +167,11 @@ class Trainer:
             self._end(Exit(code=None, signal=signal.SIGKILL), "kill")
         elif number == signal.SIGSTOP and not self._is_stopped:
             self._is_stopped = True
-            self._witness.rests(self._who, "stop")
+            self._witness.rests(self._one, "stop")
         elif number == signal.SIGCONT and self._is_stopped:
             self._is_stopped = False
             if self._parked_for is None:
-                self._witness.runs(self._who)
+                self._witness.runs(self._one)
         elif number == signal.SIGTERM and self._term_at_s is None:
             self._term_at_s = self._now_s()
 
@@ -182,4 +182,4 @@ class Trainer:
 
     def _end(self, how: Exit, why: str) -> None:
         self.exit = how
-        self._witness.rests(self._who, why)
+        self._witness.rests(self._one, why)

@@ -1,6 +1,6 @@
 """The journal of all training processes of a run, and what it can swear to at any moment: P2 and L1.
 
-It sees the truth, not what anybody reports: a process runs from its start, or a SIGCONT, to its end, or a SIGSTOP.
+It sees the truth, not what is reported: a process runs from its start, or a SIGCONT, to its end, or a SIGSTOP.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tests.faults.virtual import Trace, Violation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class TrainingProcess:
     """One training process: whose it is and what it uses."""
 
     process: ProcessIdentity
@@ -21,7 +21,7 @@ class Who:
 
 
 class Witness:
-    """Who runs now, by job and by GPU.
+    """The processes that run now, by job and by GPU.
 
     Attributes:
         attempts: Attempts that run, with their machine.
@@ -32,30 +32,30 @@ class Witness:
         self.attempts: dict[str, str] = {}
         self.starts = 0
         self._trace = trace
-        self._by_job: dict[str, Who] = {}
-        self._by_gpu: dict[tuple[str, int], Who] = {}
+        self._by_job: dict[str, TrainingProcess] = {}
+        self._by_gpu: dict[tuple[str, int], TrainingProcess] = {}
 
-    def runs(self, who: Who) -> None:
+    def runs(self, one: TrainingProcess) -> None:
         """Note that a process begins, or goes on, to run. Raises Violation when another one is in its way."""
-        self._trace.add("runs", who.attempt_id[-4:], who.machine, who.gpus)
-        other = self._by_job.get(who.job_id, who)
-        if other != who:
-            raise Violation("P2", f"a job runs twice at once: {other} and {who}")
-        for gpu in who.gpus:
-            holder = self._by_gpu.get((who.machine, gpu), who)
-            if holder != who:
-                raise Violation("L1", f"GPU {gpu} is used twice at once: {holder} and {who}")
+        self._trace.add("runs", one.attempt_id[-4:], one.machine, one.gpus)
+        other = self._by_job.get(one.job_id, one)
+        if other != one:
+            raise Violation("P2", f"a job runs twice at once: {other} and {one}")
+        for gpu in one.gpus:
+            holder = self._by_gpu.get((one.machine, gpu), one)
+            if holder != one:
+                raise Violation("L1", f"GPU {gpu} is used twice at once: {holder} and {one}")
         self.starts += 1
-        self._by_job[who.job_id] = who
-        self._by_gpu |= {(who.machine, gpu): who for gpu in who.gpus}
-        self.attempts[who.attempt_id] = who.machine
+        self._by_job[one.job_id] = one
+        self._by_gpu |= {(one.machine, gpu): one for gpu in one.gpus}
+        self.attempts[one.attempt_id] = one.machine
 
-    def rests(self, who: Who, why: str) -> None:
+    def rests(self, one: TrainingProcess, why: str) -> None:
         """Note that a process stopped or ended."""
-        if self._by_job.get(who.job_id) != who:
+        if self._by_job.get(one.job_id) != one:
             return
-        self._trace.add("rests", who.attempt_id[-4:], who.machine, why)
-        del self._by_job[who.job_id]
-        del self.attempts[who.attempt_id]
-        for gpu in who.gpus:
-            del self._by_gpu[who.machine, gpu]
+        self._trace.add("rests", one.attempt_id[-4:], one.machine, why)
+        del self._by_job[one.job_id]
+        del self.attempts[one.attempt_id]
+        for gpu in one.gpus:
+            del self._by_gpu[one.machine, gpu]

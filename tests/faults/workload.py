@@ -35,7 +35,7 @@ class Workload:
             control: The scheduler.
             rng: Chance.
             trace: Gets what they do.
-            takes_turns: Whether they share one queue, where nobody takes a quota back, and ask for little memory, so
+            takes_turns: Whether they share one queue, where no quota is taken back, and ask for little memory, so
                 that many can be parked.
         """
         self._asked: dict[str, object] = {"memory": "1GiB"} if takes_turns else {}

@@ -68,7 +68,6 @@ def _simulated(tasks: list[ElasticTask], server: ServerRow, policy: str) -> tupl
     return [float(end_s) for end_s in records.end_s], records.reconfigurations.tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name in SHARES])
 def test_completion_times_and_changes(policy: str) -> None:
     """Every job completes when the plain history says, after as many changes of its GPUs."""

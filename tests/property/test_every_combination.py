@@ -1,7 +1,7 @@
 """What every policy holds with every locality and every mechanism, rigid and elastic jobs mixed.
 
 The combination is part of what is drawn, so that a run of any length spreads over all of them; one test visits each.
-Set EXAMPLES_TIMES for a longer hunt.
+``EXAMPLES=full`` tries six times as many examples.
 """
 
 from dataclasses import replace

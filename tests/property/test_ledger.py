@@ -1,11 +1,12 @@
 """The ledger adds up: GPU-hours, courses and loans of random holdings agree with each other."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model.tables import FloatArray
 from scheduler.core.operations.ledger import Holdings, gpu_seconds, held_over_time, loans, means_between, steps_at
+from tests.support.suite.examples import tried
 
 ACCOUNTS = 3
 BEGIN_S, END_S = 100.0, 1_100.0
@@ -60,7 +61,7 @@ def test_means_of_parts_have_the_area_of_the_whole(holdings: Holdings, parts: in
     np.testing.assert_allclose((means * np.diff(edges_s)).sum(), (held[:-1, 0] * np.diff(at_s)).sum(), atol=1e-6)
 
 
-@settings(max_examples=200)
+@tried(200)
 @given(
     holdings=some_holdings(),
     quotas=st.lists(st.lists(st.integers(0, 10), min_size=2, max_size=2), min_size=ACCOUNTS, max_size=ACCOUNTS),

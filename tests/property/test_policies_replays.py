@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
@@ -17,6 +17,7 @@ from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from tests.support.simulator.replays import server
 from tests.support.simulator.strategies import QueueRow, snapshot_of
+from tests.support.suite.examples import tried
 
 ORDERS: list[tuple[str, Mapping[str, Any]]] = [
     ("fifo", {}),
@@ -54,7 +55,7 @@ queue = st.builds(QueueRow, quota_gpus=st.integers(0, 2), weight=st.sampled_from
 
 
 @pytest.mark.parametrize(("policy", "options"), ORDERS, ids=[f"{name}-{options}" for name, options in ORDERS])
-@settings(max_examples=6, deadline=None)
+@tried(12)
 @given(
     st.lists(jobs, min_size=1, max_size=12),
     st.lists(queue, min_size=3, max_size=3),

@@ -63,9 +63,7 @@ def test_planning_from_what_changed_gives_the_same_history(
     assert np.isfinite(short.records.end_s).all()
 
 
-@pytest.mark.parametrize(
-    ("policy", "round_s"), [("afs-l", 300.0), ("afs-p", 300.0), pytest.param("afs-p", 60.0, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("policy", "round_s"), [("afs-l", 300.0), ("afs-p", 300.0), ("afs-p", 60.0)])
 @tried(10)
 @given(jobs=st.lists(elastic_jobs(), min_size=1, max_size=14), servers=st.integers(1, 3))
 def test_rounds_in_which_nothing_happened_may_be_left_out(

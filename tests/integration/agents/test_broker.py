@@ -45,7 +45,7 @@ class Broker:
             f"user agent on >agentpassword {' '.join(user_rules(SERVER_ID))}\n"
         )
         self.client = redis.Redis(
-            unix_socket_path=str(self.socket), username="scheduler", password="schedulerpassword", socket_timeout=5
+            unix_socket_path=str(self.socket), username="scheduler", password="schedulerpassword", socket_timeout=300
         )
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -152,7 +152,7 @@ class WorkerServer(AgentServer):
         """Stop the agent as a process manager does."""
         if self.agent is not None and self.agent.poll() is None:
             self.agent.terminate()
-            self.agent.wait(timeout=30)
+            self.agent.wait(timeout=300)
 
 
 @pytest.fixture

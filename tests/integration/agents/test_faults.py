@@ -325,7 +325,7 @@ def test_stop_command_ends_every_job_at_a_checkpoint(server: AgentServer) -> Non
     wait_for("deaf", lambda: lines(server, deaf) == 1)
     server.stop()
     files = AttemptFiles(attempts_dir=server.config.attempts_dir, state_dir=server.config.state_dir)
-    stopped, killed = stop_all(files, HostProcesses(), timeout_s=4.0)
+    stopped, killed = stop_all(files, HostProcesses(), timeout_s=60.0)
     files.close()
     left = server.processes()
     server.start()

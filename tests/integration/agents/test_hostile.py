@@ -70,7 +70,6 @@ def test_flood_of_output_is_contained(server: AgentServer) -> None:
     assert_flood_is_contained(server, 200, within_s=60)
 
 
-@pytest.mark.slow
 def test_flood_of_a_gigabyte_is_contained(server: AgentServer) -> None:
     """1 GB: the same."""
     assert_flood_is_contained(server, 1024, within_s=120)

@@ -39,7 +39,7 @@ def test_server_is_heard_while_its_disk_hangs(server: AgentServer, monkeypatch: 
     is_back, write = threading.Event(), getattr(AttemptFiles, hangs)
 
     def hang(*arguments: object) -> object:
-        is_back.wait(60)
+        is_back.wait(300)
         return write(*arguments)
 
     monkeypatch.setattr(AttemptFiles, hangs, hang)

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from clusterweb.config.env import BASE_DIR
 from tests.support.e2e.stack import wait_for
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 WRITES_PID = "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); time.sleep(60)"
 
@@ -34,7 +37,7 @@ def test_killed_command_is_started_again(tmp_path: Path) -> None:
         wait_for("second start", lambda: len(pids(path)) == 2)
         keeper.terminate()
 
-        assert keeper.wait(timeout=60) == 0
+        assert keeper.wait(timeout=300) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids(path))
 
 

@@ -11,6 +11,8 @@ import pytest
 from clusterweb.config.broker import embedded_url
 from clusterweb.config.env import BASE_DIR, load
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def shown(names: list[str], **environ: str) -> object:
     """Return settings as a process of its own has them."""
@@ -21,7 +23,7 @@ def shown(names: list[str], **environ: str) -> object:
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "clusterweb.settings", **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout, done.stderr
     return json.loads(done.stdout)

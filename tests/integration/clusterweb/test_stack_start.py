@@ -14,6 +14,8 @@ from clusterweb.config.broker import embedded_url, server_program, socket_path, 
 from clusterweb.config.env import BASE_DIR, load
 from clusterweb.config.redis import celery_broker_url
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def start(var_dir: Path, **values: str) -> subprocess.CompletedProcess[str]:
     """Run the starter and return how it ended."""
@@ -24,7 +26,7 @@ def start(var_dir: Path, **values: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clusterweb.config.env import BASE_DIR
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("processes")
 
 FILL = """
 import django; django.setup()
@@ -38,7 +38,7 @@ def run(var_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         "DJANGO_SETTINGS_MODULE": "clusterweb.settings",
     }
     return subprocess.run(
-        [sys.executable, *arguments], cwd=BASE_DIR, env=environ, capture_output=True, text=True, timeout=120
+        [sys.executable, *arguments], cwd=BASE_DIR, env=environ, capture_output=True, text=True, timeout=300
     )
 
 

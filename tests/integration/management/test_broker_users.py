@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def broker(tmp_path: Path, settings: Any) -> Iterator[Broker]:
+def broker(processes: None, tmp_path: Path, settings: Any) -> Iterator[Broker]:
     made = Broker(tmp_path)
     made.start()
     settings.REDIS_URL = f"unix://scheduler:schedulerpassword@{made.socket}"

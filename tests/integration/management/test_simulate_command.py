@@ -25,6 +25,7 @@ PROMISED = {
 SMALL = ("--servers", "4", "--gpus", "4", "--cpus", "12", "--memory-gb", "250")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_fresh_checkout_needs_no_database(tmp_path: Path) -> None:
     """In an empty directory with an empty state directory; nothing is created but the secret key."""
     state = tmp_path / "state"
@@ -34,7 +35,7 @@ def test_a_fresh_checkout_needs_no_database(tmp_path: Path) -> None:
         env={"PATH": os.environ["PATH"], "VAR_DIR": str(state)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -54,6 +55,7 @@ def test_json_has_the_promised_keys() -> None:
     assert {"trace", "format", "cluster", "gpus", "seed", "version", "round_s"} <= set(found)
 
 
+@pytest.mark.usefixtures("processes")
 def test_comparing_in_processes_gives_what_single_runs_give() -> None:
     """Arm by arm and seed by seed, to the last digit and the same decisions."""
     arms = {"fifo": ("--policy", "fifo"), "srtf+tune": ("--policy", "srtf", "--mechanism", "tune")}
@@ -216,6 +218,7 @@ def test_an_output_never_overwrites_the_trace(tmp_path: Path) -> None:
     assert trace.read_text().startswith("arrival_s")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
     """A text in a number of the trace: file, line, column; nothing is written."""
     text = Path(TRACE).read_text().splitlines()
@@ -228,7 +231,7 @@ def test_a_bad_row_is_named_by_its_line(tmp_path: Path) -> None:
         env={**os.environ, "VAR_DIR": str(tmp_path / "state")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
     assert done.returncode == 2
@@ -314,23 +317,25 @@ def test_the_report_stands_alone_and_escapes_names(tmp_path: Path) -> None:
     assert len(text) < 2.5e6
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_documented_library_call_runs() -> None:
     """The snippet of docs/simulator.md as it stands there, in a process that never loads Django."""
     text = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
     snippet = re.search(r"```python\n(.*?)```", text, flags=re.S)
     assert snippet
     checked = f"{snippet[1]}\nimport sys\nassert 'django' not in sys.modules\n"
-    done = subprocess.run([sys.executable, "-c", checked], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", checked], cwd=ROOT, capture_output=True, text=True, timeout=300)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["fifo", "srtf"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_option_is_documented() -> None:
     """What the help lists is in docs/simulator.md, and so is every key of the JSON."""
     text = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, ROOT / "manage.py", "simulate", "--help"], capture_output=True, text=True, timeout=60
+        [sys.executable, ROOT / "manage.py", "simulate", "--help"], capture_output=True, text=True, timeout=300
     )
     options = set(re.findall(r"^ +(--[a-z-]+)", done.stdout, flags=re.M))
 

@@ -1,5 +1,6 @@
 """``manage.py simulate`` when it is stopped before its end, and when it goes on."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,11 @@ from django.core.management import CommandError
 
 from tests.support.e2e.stack import wait_for
 from tests.support.live.simulations import BUSY, ROOT, figures, simulate, stable
+from tests.support.simulator.interrupted import CALLS, COMMAND, FORKS
+
+pytestmark = pytest.mark.usefixtures("processes")
+# What does not come within this long never does, however busy the machine.
+LONG_S = 300.0
 
 
 def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -30,7 +36,7 @@ def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:
     )
     wait_for("a state", state.exists)
     process.kill()
-    process.wait(timeout=10)
+    process.wait(timeout=LONG_S)
     assert not (tmp_path / "f.json").exists()
 
     assert stable(figures(*trace, "--continue", str(state))) == stable(figures(*trace))
@@ -51,11 +57,9 @@ def test_two_halves_of_a_replay_are_the_whole(tmp_path: Path) -> None:
 
 
 def comparing(folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """Start a comparison that takes far longer than it can take us to see it begin; return it with its two workers."""
-    trace, arms = "generate:philly?jobs=50000&load=1", "srtf+tune,las+tune"
-    command = (trace, "--servers", "200", "--compare", arms, "--workers", "2", "--json", "f.json")
+    """Start a comparison of more runs than can end meanwhile; return it with its two workers."""
     process = subprocess.Popen(
-        [sys.executable, ROOT / "manage.py", "simulate", *command],
+        [sys.executable, ROOT / COMMAND[0], *COMMAND[1:], "--json", "f.json"],
         cwd=folder,
         env={**os.environ, "VAR_DIR": str(folder / "state")},
         stdout=subprocess.PIPE,
@@ -71,17 +75,33 @@ def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
     """Parent and workers end at once; no traceback, no file."""
     process, workers = comparing(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=LONG_S)
 
     assert (process.returncode, errors) == (130, "CommandError: Stopped. Nothing was written.\n")
     assert not (tmp_path / "f.json").exists()
-    assert psutil.wait_procs(workers, timeout=10)[1] == []
+    assert psutil.wait_procs(workers, timeout=LONG_S)[1] == []
+
+
+def test_control_c_at_any_moment_ends_it_with_a_word(tmp_path: Path) -> None:
+    """Before, while and after the workers are forked: always the one line, and no process is left."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.simulator.interrupted"],
+        cwd=ROOT,
+        env={**os.environ, "VAR_DIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    moments = json.loads(done.stdout)
+
+    assert len(moments) == len(FORKS + CALLS)
+    for *moment, status, told, is_left in moments:
+        assert (moment, status, told, is_left) == (moment, 130, "CommandError: Stopped. Nothing was written.\n", False)
 
 
 def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
-    """Even without a chance to say so: nobody is left computing."""
+    """Even without a chance to say so: no process is left computing."""
     process, workers = comparing(tmp_path)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=LONG_S)
 
-    assert psutil.wait_procs(workers, timeout=30)[1] == []
+    assert psutil.wait_procs(workers, timeout=LONG_S)[1] == []

@@ -43,7 +43,7 @@ class Socket:
 
     async def next(self) -> Any:
         """Return the next message of the server."""
-        return await self._end.receive_output(timeout=5)
+        return await self._end.receive_output(timeout=300)
 
     async def silent(self) -> bool:
         """Return whether nothing comes for a moment."""
@@ -61,7 +61,7 @@ class Socket:
     async def close(self) -> None:
         """Leave."""
         await self._end.send_input({"type": "websocket.disconnect", "code": 1001})
-        await self._end.wait(timeout=5)
+        await self._end.wait(timeout=300)
 
 
 def socket(groups: str, user: User | None, *, origin: str = "http://localhost") -> Socket:

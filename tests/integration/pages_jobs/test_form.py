@@ -13,6 +13,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
 from tests.integration.pages_jobs.conftest import Browser, Page, World, job_in
 from tests.support.rows.factories import queue_make
+from tests.support.suite.examples import tried
 
 FIELDS: dict[str, Any] = {
     "mode": "form",
@@ -114,7 +115,7 @@ def test_yaml_in_the_form_and_by_rest_store_equal_bytes(world: World) -> None:
     assert stored(form) == stored(Job.objects.get(pk=rest.json()["id"]))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(parent=tried(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=300))
 def test_an_uploaded_file_is_stored_byte_for_byte(world: World, content: str) -> None:
     """Line ends of a file are the file's."""

@@ -13,7 +13,6 @@ import pytest
 from agents.workloads import WORKLOADS
 from tests.support.agents.runtime_job import REPOSITORY, JobFolder, process_environ
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
 STEPS = 60
 
 
@@ -24,7 +23,7 @@ def drive(phase: str, root: Path) -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
@@ -91,7 +90,7 @@ class TrainingProcess:
 
     def finish(self) -> tuple[int, list[int]]:
         """Return the exit code and the numbers of the trained steps."""
-        code = self._process.wait(timeout=60)
+        code = self._process.wait(timeout=300)
         if select.select([self._pipe], [], [], 0)[0]:
             self._text += os.read(self._pipe, 65536).decode()
         os.close(self._pipe)

@@ -13,8 +13,6 @@ import pytest
 from agents.runtime import Run, StateMismatch, StateUnsavable
 from tests.support.agents.runtime_job import JobFolder
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
-
 
 @pytest.fixture
 def torch() -> Iterator[ModuleType]:

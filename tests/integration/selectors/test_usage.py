@@ -20,6 +20,7 @@ from scheduler.selectors.queues.usage import ANOTHER, NOBODY, loan_ledger, share
 from scheduler.selectors.times import iso
 from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
+from tests.support.suite.examples import tried
 
 HOUR = timedelta(hours=1)
 
@@ -55,7 +56,7 @@ def test_usage_is_by_user_and_of_the_queues_below() -> None:
 class UsageAgreesWithLeases(TestCase):
     """Whatever was held: rows, ranges and subtrees add up to the leases."""
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(parent=tried(20), suppress_health_check=[HealthCheck.too_slow])
     @given(
         held=st.lists(
             st.tuples(st.booleans(), st.booleans(), st.integers(1, 4), st.integers(0, 300), st.integers(1, 300)),

@@ -15,6 +15,7 @@ from scheduler.notify import use_bell
 from scheduler.services.jobs.state import Wait, job_event, job_transition, job_waits_record
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, job_make, queue_make, user_make
+from tests.support.suite.examples import tried
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ def folded(job: Job) -> JobState:
     return state
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(parent=tried(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(walk=WALK)
 @example([1, 5, 3])  # ends parked
 def test_state_is_the_fold_of_its_events(walk: list[int]) -> None:

@@ -49,7 +49,7 @@ class Contest:
         barrier = Barrier(len(calls))
 
         def run(call: Callable[[], Any]) -> Any:
-            barrier.wait(timeout=30)
+            barrier.wait(timeout=300)
             try:
                 return call()
             except Exception as error:

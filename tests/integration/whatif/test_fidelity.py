@@ -16,13 +16,13 @@ from tests.support.live.lived import Lived, workload
 from tests.support.rows.scenarios import scenario_body
 from tests.support.rows.whatif_world import Worlds
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 # The replay starts jobs at once, the live cluster at its next round; nothing else differs.
 MOST_ERROR_FRAC = 0.05
 
 
 @pytest.fixture
-def worlds(settings: Any, tmp_path: Path) -> Iterator[Worlds]:
+def worlds(processes: None, settings: Any, tmp_path: Path) -> Iterator[Worlds]:
     """Workers of this test; none of their processes outlives it."""
     settings.VAR_DIR = tmp_path
     settings.STATIC_ROOT = tmp_path

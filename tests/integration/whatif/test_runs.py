@@ -49,7 +49,7 @@ def admin() -> User:
 
 
 @pytest.fixture
-def worlds(settings: Any, tmp_path: Path) -> Iterator[Worlds]:
+def worlds(processes: None, settings: Any, tmp_path: Path) -> Iterator[Worlds]:
     """Workers of this test; none of their processes outlives it."""
     settings.VAR_DIR = tmp_path
     made = Worlds()
@@ -285,6 +285,7 @@ def test_worker_that_stops_gives_its_runs_back_at_once(worlds: Worlds, admin: Us
     assert set(ScenarioRun.objects.values_list("state", "attempts")) == {("queued", 0)}
 
 
+@pytest.mark.usefixtures("processes")
 def test_process_of_a_run_ends_with_its_worker(tmp_path: Path) -> None:
     """A child that nobody reads ends by itself, however its worker died."""
     base = {"servers": columns_to_json(server_table(CLUSTER)), "queues": None, "round_s": 60.0, "least_gpus": 8}

@@ -157,6 +157,7 @@ def test_two_admins_and_a_stranger() -> None:
     assert ended.chosen == {}
 
 
+@pytest.mark.usefixtures("processes")
 def test_both_are_replayed_on_what_has_ended(settings: Any, tmp_path: Any) -> None:
     """One device: short jobs first finish sooner on average than in order of arrival; both sides are simulated."""
     settings.VAR_DIR = tmp_path
@@ -174,7 +175,7 @@ def test_both_are_replayed_on_what_has_ended(settings: Any, tmp_path: Any) -> No
     shadow.refresh_from_db()
     scoring = scoring_begin(shadow, at=now)
     assert scoring is not None
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + 600
     while not scoring.step() and time.monotonic() < until_s:
         time.sleep(0.05)
 

@@ -103,7 +103,7 @@ class Gang:
         """Return the loss of each step."""
         return [step["loss"] for step in self.steps(member)]
 
-    def wait(self, what: str, condition: Callable[[], object], *, within_s: float = 60.0) -> None:
+    def wait(self, what: str, condition: Callable[[], object], *, within_s: float = 300.0) -> None:
         """Wait until the condition is true."""
         end_s = time.monotonic() + within_s
         while not condition():
@@ -111,7 +111,7 @@ class Gang:
                 raise AssertionError(f"not within {within_s:.0f} s: {what}")
             time.sleep(0.01)
 
-    def codes(self, *, within_s: float = 60.0) -> dict[str, int | None]:
+    def codes(self, *, within_s: float = 300.0) -> dict[str, int | None]:
         """Let the training run to its end without a pause, wait for every rank, and return the exit codes."""
         (self.folder / "hurry").touch()
         for rank in self.ranks.values():

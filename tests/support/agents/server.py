@@ -28,6 +28,8 @@ SERVER_ID = "s0123456789a"
 KEY = b"k" * 32
 JOB_ID = "01JD0000000000000000000J0B"
 _numbers = itertools.count(1)
+# Deadlines only end what hangs: on a busy machine all things take this many times as long as on a quiet one.
+PATIENCE = 4.0
 # Torch takes longer than this to import; Python alone does not.
 SOME_IMPORT_TICKS = TICKS_PER_S // 2
 
@@ -38,7 +40,8 @@ def attempt_id() -> str:
 
 
 def wait_for(what: str, condition: Callable[[], T | None], *, within_s: float = 60.0) -> T:
-    """Return the first value of ``condition`` that is true; fail with ``what`` when there is none in time."""
+    """Return the first true value of ``condition``; fail with ``what`` if none comes in time, ``PATIENCE`` included."""
+    within_s *= PATIENCE
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s:
         value = condition()

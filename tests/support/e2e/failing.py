@@ -47,7 +47,7 @@ import sys, time
 time.sleep(5)
 sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
 """
-# The first attempt meets a port on which nobody listens; the next one finds that out and goes on.
+# The first attempt meets a port on which nothing listens; the next one finds that out and goes on.
 NO_NETWORK = """
 import os, socket, sys
 mark = sys.argv[1]

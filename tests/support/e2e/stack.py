@@ -21,8 +21,13 @@ ROOT = Path(__file__).resolve().parents[3]
 T = TypeVar("T")
 
 
+# Deadlines only end what hangs: on a busy machine all things take this many times as long as on a quiet one.
+PATIENCE = 4.0
+
+
 def wait_for(what: str, check: Callable[[], T | None], *, within_s: float = 60.0, every_s: float = 0.1) -> T:
-    """Return the first true value of ``check``. Fails with ``what`` when there is none in time."""
+    """Return the first true value of ``check``; fail with ``what`` if none comes in ``PATIENCE`` times the seconds."""
+    within_s *= PATIENCE
     end_s = time.monotonic() + within_s
     while True:
         value = check()
@@ -34,7 +39,7 @@ def wait_for(what: str, check: Callable[[], T | None], *, within_s: float = 60.0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -71,7 +76,7 @@ class Client:
         for name, value in (headers or {}).items():
             request.add_header(name, value)
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:
+            with urllib.request.urlopen(request, timeout=30 * PATIENCE) as response:
                 return Answer(response.status, response.read().decode(), dict(response.headers))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.read().decode(), dict(error.headers))
@@ -127,9 +132,9 @@ class Stack:
         self.environment = {
             "ROUND_S": "2",
             "DEMO_JOBS": "0",
-            # Short, but not so short that a busy disk makes a server look lost.
-            "LEASE_TTL_S": "8",
-            "LOST_GRACE_S": "4",
+            # Short, but not so short that on a busy machine an agent that starts again looks lost.
+            "LEASE_TTL_S": "20",
+            "LOST_GRACE_S": "8",
             **here,
             **environment,
         }
@@ -180,7 +185,7 @@ class Stack:
         """Press Ctrl-C and return the exit status."""
         assert self.process
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(timeout=within_s)
+        return self.process.wait(timeout=PATIENCE * within_s)
 
     def processes(self, *needles: str) -> list[psutil.Process]:
         """Return our processes, zombies left out, whose command line has every needle."""

@@ -1,22 +1,26 @@
-"""In what order the tests of a whole run are done, and which of them beside each other.
+"""In what order the tests of a run are done, and which of them beside each other.
 
-The end-to-end tests mostly wait for the product, which they share; all others compute. With several workers one takes
-the end-to-end tests, one after the other, while the rest do the others: quick ones first. Whoever computes steps back
-for the product, so that it runs as on a machine of its own.
+End-to-end tests mostly wait for the product, which they share; all others compute. With several workers one takes the
+end-to-end tests, one after the other, while the rest do the others, cheap ones first. Workers that compute run below
+the product in priority, so that it runs as on a machine of its own.
 """
 
 import gc
 import os
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-END_TO_END = "tests/e2e/"
+from tests.support.suite.cost import COSTS, END_TO_END, NEVER_QUICK, cost_of, guarded, mark
+
 # Tests here share nothing but what a file imports; some of their files would keep a worker for minutes.
 ON_THEIR_OWN = ("tests/faults/", "tests/oracle/", "tests/property/")
 # Of a worker that computes, below the product.
 NICENESS = 10
 
+_cost = pytest.StashKey[str]()
 _is_nice = pytest.StashKey[bool]()
 
 
@@ -35,15 +39,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BesideEac
     return BesideEachOther(config, log)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put quick tests before slow ones; the end-to-end tests come last, or at once where others run beside them."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing for a quick run that it would leave out."""
+    path = collection_path.relative_to(config.rootpath).as_posix() + "/" * collection_path.is_dir()
+    return True if config.option.markexpr == "quick" and path.startswith(NEVER_QUICK) else None
+
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Mark tests before they are chosen by mark; put the chosen in order: end-to-end, then cheap before dear ones.
+
+    Without workers the end-to-end tests come last.
+    """
+    mark(items)
+    yield
     is_beside_others = hasattr(config, "workerinput")
 
     def place(item: pytest.Item) -> int:
         if item.nodeid.startswith(END_TO_END):
-            return 0 if is_beside_others else 3
-        return 2 if item.get_closest_marker("slow") else 1
+            return -1 if is_beside_others else len(COSTS)
+        return COSTS.index(item.stash.setdefault(_cost, cost_of(item)))
 
     items.sort(key=place)
 
@@ -55,9 +70,24 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Step back for the product once a worker comes to tests that compute."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Set a test up under the guard of its cost; a worker that comes to tests that compute lowers its priority."""
     is_worker = hasattr(item.config, "workerinput")
     if is_worker and not item.nodeid.startswith(END_TO_END) and not item.config.stash.get(_is_nice, False):
         item.config.stash[_is_nice] = True
         os.nice(NICENESS)
+    with guarded(cost_of(item)):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Run a test under the guard of its cost."""
+    with guarded(cost_of(item)):
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how to repeat the order of this run."""
+    terminalreporter.write_line(f"order: --randomly-seed={config.option.randomly_seed}")

@@ -18,6 +18,7 @@ from agents.protocol.messages import Wanted
 from tests.support.agents.fake_job import Job
 from tests.support.agents.fakes import STEP_S, Crash, FakeHost
 from tests.support.agents.server import wanted
+from tests.support.suite.examples import tried
 
 TTL_S = 8.0
 # What a process manager takes to start the agent again.
@@ -206,7 +207,7 @@ def heal(world: World) -> None:
     world.run(3)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(parent=tried(60), suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(ACTS, min_size=3, max_size=12))
 @example(
     steps=[

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model.cpu_memory_bounds import needs_of
@@ -11,9 +11,10 @@ from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
 from scheduler.mechanisms.places import best_places, placed
 from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+from tests.support.suite.examples import tried
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@tried(60)
 @given(
     gpus=st.lists(st.integers(1, 8), min_size=1, max_size=16),
     num_servers=st.integers(1, 4),

@@ -5,11 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.runtime.layer_plan import Layer, Setting, best_cut, best_sides, bytes_per_worker, step_s
 from scheduler.placement.skew import Skew
+from tests.support.suite.examples import tried
 
 # Of VGG16 after pool1 ... pool5, fc6, fc7, fc8: parameters, activation of one sample, GMAC forward of one sample.
 VGG16 = [
@@ -130,7 +131,7 @@ layers_of = st.lists(
 )
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@tried(500)
 @given(layers=layers_of, workers=st.integers(1, 8), batch=st.integers(1, 4))
 def test_any_number_of_cuts_is_as_good_as_trying_all(layers: list[Layer], workers: int, batch: int) -> None:
     """Dynamic programming against all sides of up to twelve layers."""

@@ -29,7 +29,6 @@ from tests.support.simulator.estimates_replay import (
 from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["fifo", "las"])
 def test_nine_in_ten_starts_come_by_the_time_that_was_said(policy: str, tmp_path: Path) -> None:
     """On a replayed workload p90 covers at least 85 % of all starts, and p50 is no wild guess."""

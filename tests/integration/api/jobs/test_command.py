@@ -183,6 +183,7 @@ def test_login_stores_the_token_for_its_owner_alone(
     assert token not in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("connections")
 def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The address is named, and no traceback shown."""
     monkeypatch.setattr("clusterweb.cli.client._AGAIN_S", (0.0, 0.0))

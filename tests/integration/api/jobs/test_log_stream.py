@@ -60,7 +60,7 @@ class Reader:
 
     async def event(self) -> dict[str, Any]:
         """Return the next event or comment."""
-        text = (await asyncio.wait_for(anext(self._parts), timeout=10)).decode()
+        text = (await asyncio.wait_for(anext(self._parts), timeout=300)).decode()
         assert text.endswith("\n\n")
         if text.startswith(":"):
             return {"comment": text.strip()}
@@ -227,7 +227,7 @@ async def test_follower_holds_no_thread_while_it_waits(world: World, monkeypatch
     start, part = await reader.receive_output(10), await reader.receive_output(10)
     held = len(SyncToAsync.context_to_thread_executor)
     await reader.send_input({"type": "http.disconnect"})
-    await reader.wait(10)
+    await reader.wait(300)
 
     assert start["status"] == 200
     assert b"one" in part["body"]

@@ -89,7 +89,7 @@ def by_curl(url: str, token: str, body: bytes, content_type: str) -> str:
     """POST as curl does, without a session; return the id."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
     request = urllib.request.Request(f"{url}/api/v1/jobs", data=body, headers=headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=300) as answer:
         return str(json.load(answer)["id"])
 
 
@@ -100,6 +100,7 @@ def by_form(client: Client, fields: dict[str, str]) -> str:
     return Job.objects.get(number=int(answer["Location"].rpartition("-")[2])).pk
 
 
+@pytest.mark.usefixtures("processes")
 def test_form_curl_and_command_store_equal_bytes(
     shop: World, live_server: LiveServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 from django.db import transaction
 from django.test import Client
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from scheduler.core.model.lifecycle import JobState
@@ -24,6 +24,7 @@ from scheduler.whatif.present import look, present_read
 from tests.integration.api.conftest import World, spec
 from tests.support.live.ports import memory_ports
 from tests.support.rows.factories import job_make, member_make, queue_make, server_make, user_make
+from tests.support.suite.examples import tried
 
 pytestmark = pytest.mark.django_db
 NOW_KINDS = ("now", "after_others_leave")
@@ -145,23 +146,14 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None, max_examples=4, derandomize=True)
+@tried(16)
 @given(drawn=clusters())
 def test_no_queued_job_is_without_a_reason_and_every_offer_works(drawn: dict[str, Any]) -> None:
     """After real rounds each queued job has a reason from the closed list; every change offered gives it GPUs."""
     _try_cluster(drawn)
 
 
-@pytest.mark.long
-@settings(deadline=None, max_examples=40, derandomize=True)
-@given(drawn=clusters())
-def test_the_same_on_many_clusters(drawn: dict[str, Any]) -> None:
-    """As above, on ten times as many."""
-    _try_cluster(drawn)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=6, derandomize=True)
+@tried(12)
 @given(drawn=clusters())
 def test_every_offer_starts_the_job_in_the_simulator(drawn: dict[str, Any]) -> None:
     """Where enough jobs have ended to simulate ahead: at once if that was offered, and sooner than as it is if not."""

@@ -67,7 +67,6 @@ def test_it_is_suspended_and_its_gpus_go_to_who_waits(world: World) -> None:
     assert not noticed(job)
 
 
-@pytest.mark.slow
 def test_it_is_cancelled_with_its_reason(world: World) -> None:
     """Where the queue says so."""
     job = idle_job(world, IdleAction.CANCEL)
@@ -78,7 +77,6 @@ def test_it_is_cancelled_with_its_reason(world: World) -> None:
     assert "without using it" in stored.end_detail
 
 
-@pytest.mark.slow
 def test_a_notebook_that_computes_is_never_stopped(world: World) -> None:
     """Its GPUs do nothing and a core is busy: told, and left alone."""
     job = idle_job(world, IdleAction.CANCEL, cpu_frac=0.9)
@@ -88,7 +86,6 @@ def test_a_notebook_that_computes_is_never_stopped(world: World) -> None:
     assert world.state(job) == JobState.RUNNING
 
 
-@pytest.mark.slow
 def test_a_queue_that_does_not_look_tells_nothing(world: World) -> None:
     """And what was told before is taken back."""
     job = idle_job(world, IdleAction.TELL)
@@ -100,7 +97,6 @@ def test_a_queue_that_does_not_look_tells_nothing(world: World) -> None:
     assert Event.objects.filter(job=job, kind="job_idle").count() == 1
 
 
-@pytest.mark.slow
 def test_use_that_is_not_measured_is_no_idleness(world: World) -> None:
     """A server without a probe says nothing of its GPUs."""
     job = idle_job(world, IdleAction.CANCEL)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
+from tests.support.suite.examples import tried
 
 NAMES = ("num", "broken", "allocated", "busy", "used", "reconfigure", "lost", "fragmented_frac")
 columns = st.integers(1, 6).flatmap(
@@ -16,7 +17,7 @@ columns = st.integers(1, 6).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@tried(300)
 @given(columns)
 def test_kinds_add_up_to_the_capacity(given_columns: dict[str, np.ndarray]) -> None:
     """Also when measurements contradict each other; none is below 0."""

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.operations.start_calibration import (
@@ -16,6 +16,7 @@ from scheduler.core.operations.start_calibration import (
     ratio,
     stretch,
 )
+from tests.support.suite.examples import tried
 
 WEEK_S = 7 * 86_400.0
 
@@ -79,7 +80,7 @@ PHASES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@tried(60)
 @given(phases=PHASES, delay=st.sampled_from([0, 0, 5, 40]))
 def test_whoever_decides_how_late_jobs_are_few_are(phases: list[tuple[int, str]], delay: int) -> None:
     """In every stretch of jobs at most one in ten is late beyond a constant, even where all fight the bound.

@@ -1,7 +1,7 @@
 """Jobs of Slurm, Kubernetes, SkyPilot and dstack become specs that are accepted; nothing is dropped in silence."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.spec.foreign.commands import from_dstack, from_skypilot, is_dstack, is_skypilot
@@ -10,6 +10,7 @@ from scheduler.core.spec.foreign.sbatch import from_sbatch
 from scheduler.core.spec.foreign.translation import Translation
 from scheduler.core.spec.spec import JobSpec
 from scheduler.services.jobs.spec_text import spec_from_text
+from tests.support.suite.examples import tried
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name="train resnet"   # a comment
@@ -127,7 +128,7 @@ def test_what_is_no_job_is_refused(data: object) -> None:
         from_kubernetes(data, queue="q")
 
 
-@settings(max_examples=200, deadline=None)
+@tried(200)
 @given(lines=st.lists(st.text(alphabet="-=:,gpurestimNGnct12@\"' \\", max_size=20), max_size=6))
 def test_any_text_is_a_script(lines: list[str]) -> None:
     """No pasted text breaks the translation."""

@@ -263,7 +263,7 @@ def test_size_has_one_spelling(text: str, written: str) -> None:
 
 
 # How fast the machine is at the moment says nothing about the spec.
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.from_regex(limit.PLAIN_NAME, fullmatch=True)
 TEXT = st.text(alphabet=st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=30)
 

@@ -24,7 +24,7 @@ def run_script(script: str, variables: dict[str, str], cwd: Path) -> subprocess.
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
