@@ -14,6 +14,7 @@ from frontend.components.viewer import now_utc, viewer_zone
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
+from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.selectors.cluster.servers import device_kinds, server_list
 from scheduler.selectors.jobs.listing import job_detail, job_explain, job_series, job_timeline
 from scheduler.selectors.jobs.profiles import profile_detail
@@ -58,7 +59,7 @@ class Subject:
         return job_detail(self.request.user, self.job)
 
     @cached_property
-    def servers(self) -> list[Row]:
+    def servers(self) -> list[ServerRow]:
         """Return all servers with their devices."""
         return server_list(self.request.user)
 

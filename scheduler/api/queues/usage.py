@@ -1,6 +1,7 @@
 """``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; and ``/loans``: who lent what to whom."""
 
 from datetime import datetime, timedelta
+from typing import Literal
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -21,7 +22,8 @@ from scheduler.selectors.visibility import require_queue
 
 LATELY = timedelta(days=7)
 LONGEST = timedelta(days=366)
-COLUMNS = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
+Column = Literal["queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours"]
+COLUMNS: tuple[Column, ...] = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
 RANGE = (
     instant("since", "Begin of the range; 7 days before its end without."),
     instant("until", "End of the range; now without."),

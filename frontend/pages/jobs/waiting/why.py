@@ -1,5 +1,6 @@
 """Why a job waits, with the evidence: servers as cells, checks, who is ahead, what held it back before."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -7,7 +8,7 @@ from typing import Any
 
 from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, duration, number, whole_s
-from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
+from frontend.components.gpu_cells import GpuRow, ServerRow, free_by_server, free_words, is_free, server_cells
 from frontend.components.reason_names import reason_name
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.subject import Subject
@@ -73,10 +74,10 @@ def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
     }
 
 
-def evidence_cells(rows: list[dict[str, Any]]) -> list[Evidence]:
+def evidence_cells(rows: Sequence[ServerRow]) -> list[Evidence]:
     """Return the servers as cells, with how many each has free."""
 
-    def cell(gpu: dict[str, Any], state: str) -> str:
+    def cell(gpu: GpuRow, state: str) -> str:
         if not gpu["healthy"]:
             return "broken"
         return "taken" if gpu["allocated"] else "open" if state == "up" else "free"
