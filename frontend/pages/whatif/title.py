@@ -1,4 +1,4 @@
-"""The title of an answer: what the best variant changes against the first over all seeds, and what that costs."""
+"""The title of an answer: what the best variant changes against the first over all seeds, and its drawback."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from frontend.components.formats import duration, percent, significant
 from scheduler.simulator.report.figures import Figures
 
 Row = Mapping[str, Any]  # selectors.whatif, one metric
-# A drawback is told from here on; below it is no news.
+# The least ratio at which a drawback is worth telling.
 _WORTH_TELLING = 1.2
 _FEW_JOBS = 10
 _LEAST_WAIT_S = 60.0
@@ -35,7 +35,7 @@ def title_of(mean_jct: Row, figures: Sequence[Figures], names: Sequence[str], ch
 
 
 def _drawback(base: Figures, own: Figures) -> str:
-    """Return what gets worse most of all, with its number; empty where nothing does to speak of."""
+    """Return what gets worse most, with its number; empty where nothing gets clearly worse."""
     before = {gang.label: gang for gang in base.gangs}
     found: list[tuple[float, str]] = []
     for gang in own.gangs:
