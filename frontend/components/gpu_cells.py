@@ -4,17 +4,16 @@ Takes the rows of ``selectors.overview.gpu_map``. A CPU slot is drawn by another
 that by ``device_kind``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
-from typing import Any
 
 from frontend.components.devices import device_word
 from frontend.components.formats import joined, number, percent
+from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
 IDLE_BELOW_FRAC = 0.05
-ServerRow = Mapping[str, Any]  # of ``server_list`` and ``gpu_map``, with its devices
-GpuRow = Mapping[str, Any]  # one device of a server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,27 +98,26 @@ def strip_cell(gpu: GpuRow, word: str) -> Cell:
 
 def map_cell(gpu: GpuRow, word: str, view: str) -> Cell:
     """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
-    base = {"index": gpu["index"], "healthy": gpu["healthy"], "title": _title(gpu, word)}
+    cell = partial(Cell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word))
     if not gpu["healthy"]:
-        return Cell(css="broken", icon="x", **base)
+        return cell(css="broken", icon="x")
     idle = " idle" if is_idle(gpu) else ""
     utilization, heat = gpu["utilization_frac"], gpu.get("temperature_c")
     if view == "temperature":
         text = "" if heat is None else number(heat)
         tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
-        return Cell(css=tint, text=text, **base)
+        return cell(css=tint, text=text)
     if not gpu["allocated"]:
-        return Cell(css="free", **base)
+        return cell(css="free")
     if view in {"queue", "job"}:
         job = gpu.get("job")
-        return Cell(
+        return cell(
             css=f"q{gpu.get('color_slot') or 0} on-q{idle}",
             text=str(job["number"])[-3:] if job and view == "job" else "",
-            **base,
         )
     if utilization is None:
-        return Cell(css="u0", text="?", **base)
-    return Cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100), **base)
+        return cell(css="u0", text="?")
+    return cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100))
 
 
 def _note(gpus: Sequence[GpuRow]) -> str:

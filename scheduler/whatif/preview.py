@@ -7,7 +7,7 @@ estimates of waiting jobs come from.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from scheduler.core.model.errors import FieldError
 from scheduler.core.model.plan import Preemption, WaitReason
@@ -19,6 +19,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
+from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob, SizedJob
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import Checked
@@ -85,7 +86,7 @@ class _Asked:
         )
 
 
-def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> Row:
+def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> JobPreview:
     """Return what the next round would do with a job, as plain JSON data.
 
     Args:
@@ -111,7 +112,7 @@ def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: dateti
         "preempts": [],
         "estimate": None,
     }
-    return blank | _answer(asked, too_large)
+    return cast(JobPreview, blank | _answer(asked, too_large))  # each answer fills some keys of the blank one
 
 
 def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
@@ -179,14 +180,13 @@ def _placed(present: Present, seat: Seat) -> Row:
     }
 
 
-def _preempted(asked: _Asked, preemption: Preemption) -> Row:
+def _preempted(asked: _Asked, preemption: Preemption) -> PreemptedJob:
     """Return a job that would have to leave; of one that the asker may not see only its size."""
     pk = asked.present.live.job_pks[preemption.job]
-    row = job_named(pk, access_of(asked.checked.owner))
-    return row | {"rule": preemption.rule.value}
+    return {**job_named(pk, access_of(asked.checked.owner)), "rule": preemption.rule.value}
 
 
-def job_named(job_pk: str, access: Access) -> Row:
+def job_named(job_pk: str, access: Access) -> SizedJob:
     """Return a job by name where it may be seen, else by its size alone."""
     job = Job.objects.select_related("queue").defer("spec").get(pk=job_pk)
     is_seen = access.sees(job.queue_id)

@@ -66,7 +66,7 @@ def moment(subject: Subject) -> Moment:
         place = f", {ordinal(position)} of {number(waiting)} in the cluster" if position and waiting else ""
         return _since(subject, "submitted", detail["submitted_at"], f" ago{place}")
     if state is JobState.RUNNING:
-        return _since(subject, "running", (detail["attempt"] or {}).get("started_at") or changed)
+        return _since(subject, "running", (detail["attempt"] and detail["attempt"]["started_at"]) or changed)
     if state in HOLDING or state is JobState.SUSPENDED:
         words = {
             JobState.LAUNCHING: "launching",

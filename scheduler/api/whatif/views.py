@@ -1,5 +1,6 @@
 """``/whatif``: scenarios, what they found, and how far they are."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -26,7 +27,7 @@ from scheduler.selectors.whatif import run_detail, scenario_detail, scenario_row
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
-Json = dict[str, Any]  # JSON of an answer
+Json = Mapping[str, Any]  # JSON of an answer
 
 
 def refuse_others(request: Request) -> None:

@@ -69,6 +69,7 @@ def test_gain_is_that_of_the_measured_curve() -> None:
     assert own["gain_frac"] == pytest.approx(0.1)
     assert own["loss_frac"] == pytest.approx(1 / 3)
     assert other["gain_frac"] == 0.5
+    assert found["winner"] is not None
     assert found["winner"]["number"] == linear.number
     assert found["why"] == "efficiency"
 

@@ -1,7 +1,5 @@
 """One change of what a waiting job asks for: the question before it, and the change."""
 
-from typing import Any
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
@@ -14,6 +12,7 @@ from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
+from scheduler.selectors.rows import Json
 from scheduler.services.jobs.change import FIELDS, Change, job_change
 
 NUMBERS = frozenset({"gpus", "min_gpus", "max_servers"})
@@ -21,7 +20,7 @@ NUMBERS = frozenset({"gpus", "min_gpus", "max_servers"})
 
 def change_of(query: QueryDict) -> Change:
     """Return the change in an address; what is no number is left for the spec's parser to refuse."""
-    change: dict[str, Any] = {}
+    change: Json = {}
     for name in FIELDS:
         text = query.get(name, "").strip()[:120]
         if text:

@@ -1,7 +1,6 @@
 """A job's page: head and one tab. Everything on it is rendered here; scripts only keep it fresh."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -41,7 +40,7 @@ def job_page(request: HttpRequest, job: str, tab: str = "overview") -> HttpRespo
     return render(request, f"jobs/tab_{tab}.html", job_frame(subject, tab) | TABS[tab].context(subject))
 
 
-def job_frame(subject: Subject, tab: str) -> dict[str, Any]:
+def job_frame(subject: Subject, tab: str) -> dict[str, object]:
     """Return the variables of the head of a job's page."""
     return {
         "subject": subject,

@@ -8,7 +8,6 @@ import hashlib
 import json
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -38,6 +37,7 @@ from scheduler.models import Queue, SpecTemplate
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.queues.saved import template_visible, templates_offered
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs.actions import job_check, job_submit
@@ -52,7 +52,6 @@ ORIGINS = {
     "skypilot": "SkyPilot task",
     "dstack": "dstack task",
 }
-Json = dict[str, Any]  # a spec, not yet parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

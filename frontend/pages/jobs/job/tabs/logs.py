@@ -1,12 +1,10 @@
 """Logs: the last thousand lines of an attempt, followed while it runs."""
 
-from typing import Any
-
 from frontend.pages.jobs.logs.log_view import LEVELS, full_log
 from frontend.pages.jobs.subject import Subject
 
 
-def context(subject: Subject) -> dict[str, Any]:
+def context(subject: Subject) -> dict[str, object]:
     """Return the variables of the template."""
     query = subject.request.GET
     return {

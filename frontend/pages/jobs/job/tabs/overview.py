@@ -1,7 +1,5 @@
 """Overview: how far it is, its curves, its course, what it holds, the end of its log."""
 
-from typing import Any
-
 from frontend.pages.jobs.charts.curves import loss_of, rate_of
 from frontend.pages.jobs.charts.progress import ends_words, outcome_of, tiles
 from frontend.pages.jobs.charts.timeline import timeline_of
@@ -14,7 +12,7 @@ from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.why import reason_context
 
 
-def context(subject: Subject) -> dict[str, Any]:
+def context(subject: Subject) -> dict[str, object]:
     """Return the variables of the template."""
     job = subject.job
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None

@@ -1,14 +1,13 @@
 """Placement: on which devices of which servers it runs or ran, among all the others."""
 
-from typing import Any
-
 from frontend.components.formats import joined, number
-from frontend.pages.jobs.job.locality import verdict_of
+from frontend.pages.jobs.job.locality import spread_cost_of
 from frontend.pages.jobs.job.next_gpu import next_gpu_of
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.jobs.rows import AttemptRow
 
 
-def context(subject: Subject) -> dict[str, Any]:
+def context(subject: Subject) -> dict[str, object]:
     """Return the variables of the template."""
     attempt = subject.detail["attempt"]
     held = {seat["server_id"]: set(seat["gpus"]) for seat in attempt["servers"]} if attempt else {}
@@ -25,12 +24,12 @@ def context(subject: Subject) -> dict[str, Any]:
         "servers": servers,
         "placement_title": _title(subject, attempt),
         "attempts": subject.attempts[::-1],
-        "verdict": verdict_of(subject),
+        "verdict": spread_cost_of(subject),
         "next_gpu": next_gpu_of(subject),
     }
 
 
-def _title(subject: Subject, attempt: dict[str, Any] | None) -> str:
+def _title(subject: Subject, attempt: AttemptRow | None) -> str:
     if attempt is None:
         return "It has not run on any server yet"
     names = joined([seat["server"] for seat in attempt["servers"]])

@@ -1,18 +1,17 @@
 """Why and when: the binding constraint, its evidence, the checks, who goes first, what held it back."""
 
-from typing import Any
-
 from frontend.pages.jobs.job.receipts import receipts_of
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.estimate import estimate_view
 from frontend.pages.jobs.waiting.offers import offers_of
 from frontend.pages.jobs.waiting.why import ahead_title, checks_title, pieces_of, reason_context
+from scheduler.selectors.jobs.reason_rows import CheckRow
 
 
-def context(subject: Subject) -> dict[str, Any]:
+def context(subject: Subject) -> dict[str, object]:
     """Return the variables of the template."""
     explain = subject.explain
-    checks = [
+    checks: list[CheckRow] = [
         {**check, "name": subject.words(check["name"]), "text": subject.words(check["text"])}
         for check in explain["checks"]
     ]
