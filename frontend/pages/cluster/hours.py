@@ -8,7 +8,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, digits_of, number, percent
 from frontend.components.times import Range, as_time
 from scheduler.core.operations.gpu_hours import KINDS
-from scheduler.selectors.cluster.rows import GpuHours
+from scheduler.selectors.cluster.rows import GpuHoursReport
 
 # Kind to its word, its colour, and what it means.
 LOOKS = {
@@ -34,7 +34,7 @@ class KindLine(TypedDict):
     means: str
 
 
-def hours_chart(found: GpuHours, *, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
+def hours_chart(found: GpuHoursReport, *, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
     """Return the stacked areas of all kinds over time, in devices; together they are the capacity."""
     times = [as_time(at) for at in found["at"]]
     figure = None
@@ -64,7 +64,7 @@ def hours_chart(found: GpuHours, *, range_: Range, zone: tzinfo, device: DeviceW
     )
 
 
-def hours_title(found: GpuHours, device: DeviceWord) -> str:
+def hours_title(found: GpuHoursReport, device: DeviceWord) -> str:
     """Return how much was useful, and where most of the rest went."""
     capacity = found["capacity"]
     if not capacity:
@@ -75,7 +75,7 @@ def hours_title(found: GpuHours, device: DeviceWord) -> str:
     return title + (f", {percent(parts[rest])} {LOOKS[rest][0].lower()}" if parts[rest] >= 0.005 else "")
 
 
-def hours_rows(found: GpuHours) -> list[KindLine]:
+def hours_rows(found: GpuHoursReport) -> list[KindLine]:
     """Return one row for each kind; none while nothing was measured."""
     capacity = found["capacity"]
     digits = digits_of(capacity)

@@ -34,7 +34,7 @@ def _traces(row: int, name: str, jobs: list[RatedJob]) -> list[Json]:
         "name": plain(name),
         "x": [round(max(LEAST_RHO, job["rho"]), 3) for job in jobs],
         # Spread by the job's number, so that a job keeps its height from one drawing to the next.
-        "y": [row + ((job["number"] * 7919) % 101 / 101 - 0.5) * 0.5 for job in jobs],
+        "y": [row + (((job["number"] or 0) * 7919) % 101 / 101 - 0.5) * 0.5 for job in jobs],
         "text": [plain(f"{job['name']} J-{job['number']}") for job in jobs],
         "hovertemplate": "%{text}<br>\u03c1 %{x}<extra></extra>",
         "marker": {"size": 6, "color": token(f"q{jobs[0].get('color_slot') or 0}"), "opacity": 0.75},

@@ -6,8 +6,9 @@ from django.db.models import Q, QuerySet
 
 from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Event
-from scheduler.selectors.accounts.rows import AuditRow, Json
+from scheduler.selectors.accounts.rows import AuditRow
 from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import Actor, is_admin
 
 # What people do, by kind of event; shown as the choices of the filter.

@@ -13,7 +13,7 @@ from scheduler.core.model.tables import FloatArray
 from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
 from scheduler.models import Lease, Round
 from scheduler.models.event import SampleScope
-from scheduler.selectors.cluster.rows import GpuHours
+from scheduler.selectors.cluster.rows import GpuHoursReport
 from scheduler.selectors.samples import series_mean
 from scheduler.selectors.visibility import Actor
 
@@ -22,7 +22,7 @@ ROUNDS_READ = 20_000
 _MEASURED = ("num_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "used_gpus")
 
 
-def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> GpuHours:
+def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> GpuHoursReport:
     """Return the GPU-hours of each kind over [since, until), in all and by part; unmeasured parts are left out."""
     if not (user.is_authenticated and user.is_active):
         return {

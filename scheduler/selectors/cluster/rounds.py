@@ -14,7 +14,6 @@ from scheduler.models import Job, Round, Server
 from scheduler.selectors.cluster.rows import (
     DecidedJob,
     GrantRow,
-    Json,
     OrderRow,
     PreemptionRow,
     RoundDetailRow,
@@ -24,6 +23,7 @@ from scheduler.selectors.cluster.rows import (
     WaitingRow,
 )
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
 
@@ -110,10 +110,8 @@ class _Reader:
         self._servers = dict(Server.objects.values_list("number", "name"))
         self._names: Names = names_of(access)
 
-    def job(self, number: int | None) -> DecidedJob | None:
+    def job(self, number: int) -> DecidedJob:
         """Return a job as the reader may see it."""
-        if number is None:
-            return None
         job = self._jobs.get(number)
         if job is None or not self._access.sees(job.queue_id):
             return {"id": None, "number": None, "name": ANOTHER_JOB, "queue": ANOTHER_QUEUE, "color_slot": 0}
@@ -136,7 +134,7 @@ class _Reader:
         return {
             "job": self.job(entry["job"]),
             "rule": entry["rule"],
-            "by_job": self.job(entry["by_job"]),
+            "by_job": None if entry["by_job"] is None else self.job(entry["by_job"]),
             "evidence": self._evidence(entry),
         }
 

@@ -1,17 +1,20 @@
-"""Rows of the cluster as REST answers, WebSocket frames and pages read them: servers, rounds, fairness, shadow.
+"""Rows of servers, rounds, the overview and the shadow policy: each field is named here once.
 
-The selectors of this folder make them. Times are ISO 8601 text in UTC. Names of other users' jobs and queues are left
-out or replaced where the reader may not see them.
+The selectors of this folder fill them; REST answers, WebSocket frames and pages read them, and the OpenAPI document is
+made of them. Names of jobs and queues that the reader may not see are replaced or left out.
 """
 
-from typing import Any, TypedDict
+from typing import Annotated, TypedDict
 
-# Settings, evidence and decisions as the database keeps them: their keys depend on the policy or on the reason.
-Json = dict[str, Any]
+from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.models.server import ServerState
+from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
+
+DEVICE_KINDS = ("gpu", "cpu_slot")
 
 
 class HolderRow(TypedDict):
-    """A job that holds a GPU."""
+    """Whose job holds a GPU."""
 
     id: str
     number: int
@@ -20,7 +23,7 @@ class HolderRow(TypedDict):
 
 
 class GpuRow(TypedDict):
-    """One GPU or CPU slot with the job that holds it; ``guest`` is a second job that shares it."""
+    """One GPU, or one CPU slot of a machine without GPUs."""
 
     index: int
     model: str
@@ -28,32 +31,32 @@ class GpuRow(TypedDict):
     healthy: bool
     health_reason: str
     allocated: bool
-    utilization_frac: float | None
+    utilization_frac: Annotated[float | None, "0 to 1."]
     used_memory_bytes: int | None
     temperature_c: float | None
-    job: HolderRow | None
-    guest: HolderRow | None
-    queue: str | None
+    job: Annotated[HolderRow | None, "null: free, or not yours to see."]
+    guest: Annotated[HolderRow | None, "The job that shares it; null: none, or not yours to see."]
+    queue: Annotated[str | None, '"another queue" when you may not see it.']
     color_slot: int | None
 
 
 class ServerRow(TypedDict):
-    """One server with its GPUs."""
+    """One server."""
 
     id: str
     number: int
     name: str
     rack: str
-    state: str
+    state: Annotated[str, one_of(ServerState)]
     state_reason: str
-    state_changed_at: str
-    device_kind: str
-    simulated: bool
-    num_cpus: float
+    state_changed_at: Moment
+    device_kind: Annotated[str, one_of(DEVICE_KINDS), "A CPU slot is no GPU and is never called one."]
+    simulated: Annotated[bool, "It has no machine: nothing on it is computed."]
+    num_cpus: int
     memory_bytes: int
-    isolation: str
+    isolation: Annotated[str, "How jobs are kept apart on it."]
     agent_version: str
-    last_report_at: str | None
+    last_report_at: Moment | None
     num_gpus: int
     allocated_gpus: int
     broken_gpus: int
@@ -61,14 +64,14 @@ class ServerRow(TypedDict):
 
 
 class ServerDetailRow(ServerRow):
-    """One server with what open leases hold on it."""
+    """One server with what is given on it."""
 
     allocated_cpus: float
     allocated_memory_bytes: int
-    generation: int
-    acked_generation: int
+    generation: Annotated[int, "Of its desired state."]
+    acked_generation: Annotated[int, "What its agent works on."]
     rejected_reports: int
-    created_at: str
+    created_at: Moment
 
 
 class GpuFrame(TypedDict):
@@ -81,39 +84,39 @@ class GpuFrame(TypedDict):
 
 
 class ServerFrame(TypedDict):
-    """One server without the holders of its GPUs."""
+    """One server without its holders."""
 
     id: str
     name: str
-    state: str
-    device_kind: str
-    simulated: bool
+    state: Annotated[str, one_of(ServerState)]
+    device_kind: Annotated[str, one_of(DEVICE_KINDS)]
+    simulated: Annotated[bool, "It has no machine: nothing on it is computed."]
     gpus: list[GpuFrame]
 
 
 class ClusterFrame(TypedDict):
-    """The cluster now, free of names of jobs and queues; also the WebSocket frame of kind ``cluster``."""
+    """What everybody may see; the frame of kind `cluster` on the WebSocket has the same shape."""
 
-    at: str
+    at: Moment
     round: int
-    round_finished_at: str | None
-    next_round_at: str | None
+    round_finished_at: Moment | None
+    next_round_at: Moment | None
     paused: bool
     policy: str
     locality: str
     mechanism: str
     num_gpus: int
-    busy_gpus: int
-    allocated_gpus: int
+    busy_gpus: Annotated[int, "Held and used."]
+    allocated_gpus: Annotated[int, "Held."]
     free_gpus: int
-    broken_gpus: int
+    broken_gpus: Annotated[int, "Not healthy, or on a server that is lost or has not joined."]
     waiting_jobs: int
     running_jobs: int
     servers: list[ServerFrame]
 
 
 class QueueShareRow(TypedDict):
-    """GPUs and jobs of a leaf queue; ``id`` is None for the sum of the queues that the reader may not see."""
+    """What a queue holds; the last may be "other queues", with id null."""
 
     id: int | None
     name: str
@@ -126,9 +129,9 @@ class QueueShareRow(TypedDict):
 
 
 class CompletionTimes(TypedDict):
-    """Completion and waiting times in seconds; ``jct_s`` and ``wait_s`` are sorted, the rest None without a job."""
+    """Completion and waiting times of jobs that you may see; null when none completed."""
 
-    since: str
+    since: Moment
     count: int
     mean_s: float | None
     p50_s: float | None
@@ -136,48 +139,44 @@ class CompletionTimes(TypedDict):
     p99_s: float | None
     wait_p50_s: float | None
     wait_p90_s: float | None
-    jct_s: list[float]
-    wait_s: list[float]
+    jct_s: Annotated[list[float], "All completion times, sorted."]
+    wait_s: Annotated[list[float], "All waiting times, sorted."]
 
 
-class RatedJob(TypedDict):
-    """Finish-time fairness rho of one job."""
+class RatedJob(NamedJob):
+    """Finish-time fairness of one job."""
 
-    id: str
-    number: int
-    name: str
-    queue: str
     color_slot: int
     num_gpus: int
     is_finished: bool
-    rho: float
+    rho: Annotated[float, "Above 1 the job is worse off than alone on an equal share."]
 
 
 class Fairness(TypedDict):
-    """Rho of jobs, and the Jain index over their queues."""
+    """Finish-time fairness of jobs that you may see."""
 
     jobs: list[RatedJob]
-    jain_index: float | None
+    jain_index: Annotated[float | None, "Over queues; 1 when all are equally well off."]
 
 
-class GpuHours(TypedDict):
-    """GPU-hours by kind: ``kinds`` for each part of ``part_s`` that begins at ``at``, ``totals`` for all parts."""
+class GpuHoursReport(TypedDict):
+    """GPU-hours by kind; the kinds of each part, and of all, add up to the capacity."""
 
-    at: list[str]
-    part_s: float
-    kinds: dict[str, list[float]]
-    totals: dict[str, float]
-    capacity: float
-    hours: float
+    at: Annotated[list[str], "Begin of each part. Times of which nothing was measured are left out."]
+    part_s: Annotated[float, "Length of a part."]
+    kinds: Annotated[dict[str, list[float]], "GPU-hours of each part, by kind."]
+    totals: Annotated[dict[str, float], "GPU-hours in all, by kind."]
+    capacity: Annotated[float, "GPU-hours that there were."]
+    hours: Annotated[float, "Hours of which something was measured."]
 
 
 class RoundRow(TypedDict):
-    """One round without its decisions."""
+    """One decision, without what it decided."""
 
     number: int
     epoch: int
-    trigger: str
-    started_at: str
+    trigger: Annotated[str, "beat, submit, end, server, settings, ..."]
+    started_at: Moment
     duration_s: float
     policy: str
     policy_options: Json
@@ -190,26 +189,22 @@ class RoundRow(TypedDict):
     num_waiting: int
     num_gpus: int
     num_gpus_granted: int
-    snapshot_hash: str
+    snapshot_hash: Annotated[str, "Equal snapshots give equal plans."]
     plan_hash: str
-    error: str
+    error: Annotated[str, "Set when the plan was refused."]
 
 
-class DecidedJob(TypedDict):
-    """The job of a decision; ``id`` and ``number`` are None where the reader may not see it."""
+class DecidedJob(NamedJob):
+    """The job of a decision."""
 
-    id: str | None
-    number: int | None
-    name: str
-    queue: str
     color_slot: int
 
 
 class SeatRow(TypedDict):
-    """GPUs, cores and memory on one server; ``server`` is empty when it has left the cluster."""
+    """What was given on one server."""
 
     server: str
-    gpus: int
+    gpus: Annotated[int, "How many."]
     cpus: float
     memory_bytes: int
 
@@ -218,58 +213,58 @@ class GrantRow(TypedDict):
     """A job that holds GPUs after the round."""
 
     job: DecidedJob | None
-    state: str
+    state: Annotated[str, one_of(["kept", "launched", "reconfiguring", "skipped"])]
     seats: list[SeatRow]
 
 
 class PreemptionRow(TypedDict):
-    """A job that must stop, by which rule and for which job."""
+    """A job that must stop."""
 
     job: DecidedJob | None
-    rule: str
+    rule: Annotated[str, one_of(PreemptRule)]
     by_job: DecidedJob | None
     evidence: Json
 
 
 class WaitingRow(TypedDict):
-    """A job that waits, and why; ``reason`` is empty where the reader may not see the job."""
+    """A job that waits."""
 
     job: DecidedJob | None
     position: int | None
-    reason: str
+    reason: Annotated[str, one_of(WaitReason, blank=True), "Empty for a job that you may not see."]
     evidence: Json
 
 
 class OrderRow(TypedDict):
-    """A job's place in the order of the policy; ``key`` is None where the reader may not see the job."""
+    """One place in the order of the policy."""
 
     job: DecidedJob | None
-    key: str | None
+    key: Annotated[str | None, "What the policy sorts by, smallest first; null for a job that you may not see."]
 
 
 class TrialRow(TypedDict):
-    """A change that introspection tried on running jobs, with their speeds before and after."""
+    """A change that introspection tried on running jobs, with the speeds before and after."""
 
-    kind: str
-    jobs: list[DecidedJob | None]
+    kind: Annotated[str, "pack, move or grow."]
+    jobs: list[DecidedJob]
     servers: list[str]
-    verdict: str
-    rates_before: list[float | None]
-    rates_after: list[float | None]
-    gain: float | None
+    verdict: Annotated[str, "trying, kept, undone or gone."]
+    rates_before: Annotated[list[float | None], "Mini-batches a second, by job."]
+    rates_after: Annotated[list[float | None], "Empty until it was measured."]
+    gain: Annotated[float | None, "Of a pair on shared GPUs: together, of one alone in turn."]
 
 
 class RoundDetailRow(RoundRow):
-    """One round with its decisions."""
+    """One decision with what it decided."""
 
-    same_as: int | None
+    same_as: Annotated[int | None, "The earlier round with the same decisions, word for word."]
     grants: list[GrantRow]
     preemptions: list[PreemptionRow]
     waiting: list[WaitingRow]
     waiting_by_reason: dict[str, int]
-    order: list[OrderRow]
+    order: Annotated[list[OrderRow], "The first ones."]
     trials: list[TrialRow]
-    is_shortened: bool
+    is_shortened: Annotated[bool, "Whether only the first decisions of a kind are shown."]
 
 
 class ScoreFigures(TypedDict):
@@ -282,38 +277,38 @@ class ScoreFigures(TypedDict):
 
 
 class ScoreRow(TypedDict):
-    """The live and the shadow configuration, both replayed on the jobs that had ended by ``at``."""
+    """Both configurations, replayed on the jobs that had ended by then."""
 
-    at: str
-    since: str
+    at: Moment
+    since: Moment
     num_jobs: int
     live: ScoreFigures
     shadow: ScoreFigures
 
 
 class ShadowReport(TypedDict):
-    """The shadow policy with its scores; ``chosen`` is None where there is none."""
+    """The shadow policy and how it compares."""
 
-    chosen: Json | None
-    since: str | None
+    chosen: Annotated[Json | None, "Fields as in /settings; null: there is no shadow."]
+    since: Moment | None
     chosen_by: str | None
-    version: int
-    planned_rounds: int
+    version: Annotated[int, "The number in the ETag."]
+    planned_rounds: Annotated[int, "Rounds that it has planned."]
     scores: list[ScoreRow]
 
 
 class ShadowRoundRow(TypedDict):
-    """What the shadow would have done in one round; the lists hold job number and GPUs."""
+    """What it would have done in one round."""
 
     round: int
-    at: str
-    planned_at: str | None
+    at: Moment
+    planned_at: Moment | None
     took_s: float | None
-    error: str
-    num_same: int | None
+    error: Annotated[str, "Set when its plan broke a rule."]
+    num_same: Annotated[int | None, "Jobs that run with as many GPUs under both."]
     num_only_live: int | None
     num_only_shadow: int | None
     num_other_gpus: int | None
-    only_live: list[list[int]]
-    only_shadow: list[list[int]]
-    other_gpus: list[list[int]]
+    only_live: Annotated[list[list[int]], "[job number, GPUs], the first ones."]
+    only_shadow: Annotated[list[list[int]], "[job number, GPUs], the first ones."]
+    other_gpus: Annotated[list[list[int]], "[job number, GPUs live, GPUs shadow], the first ones."]

@@ -100,7 +100,8 @@ def _branch(
     children = [child for child in queues.values() if child.parent_id == queue.pk]
     branches = [_branch(child, queues, counts, access, depth=depth + 1) for child in children]
     below, above = [branch[0] for branch in branches], queue.parent_id
-    parent = queues.get(above) if above is not None else None
+    parent, role = queues.get(above) if above is not None else None, access.role(queue.pk)
+    assert role is not None  # only visible queues have a row
     held_gpus = counts.held_gpus.get(queue.pk, 0) + sum(row["held_gpus"] for row in below)
     row: QueueRow = {
         "id": queue.pk,
@@ -116,7 +117,7 @@ def _branch(
         "idle_after_s": queue.idle_after_s,
         "idle_action": queue.idle_action,
         "version": queue.version,
-        "role": access.role(queue.pk),
+        "role": role,
         "may_submit": access.at_least(queue.pk, Role.MEMBER),
         "may_change_quota": access.is_admin or (above is not None and access.at_least(above, Role.LEAD)),
         "may_limit_users": access.at_least(queue.pk, Role.LEAD),
