@@ -23,9 +23,9 @@ from scheduler.services.queues.quotas import Move, Quota, quota_problems
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.estimates import submitted_lately
-from scheduler.whatif.live_base import ended_rows, owners_of
 from scheduler.whatif.rows import ForecastFigures, ForecastRow, QuotaForecast
+from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
+from scheduler.whatif.start_times.estimates import submitted_lately
 
 # How far to look, and the CPU time after which a shorter time is tried.
 HORIZONS = ((86_400.0, 8.0), (6 * 3_600.0, 4.0))

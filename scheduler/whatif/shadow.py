@@ -30,8 +30,8 @@ from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.children import Child, base_file
-from scheduler.whatif.past_base import past_base
+from scheduler.whatif.scenarios.children import Child, base_file
+from scheduler.whatif.scenarios.past_base import past_base
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import secrets
 import socket
 
 from scheduler.ports import live_ports
-from scheduler.whatif.estimates import Estimator
-from scheduler.whatif.runner import Runner
+from scheduler.whatif.scenarios.runner import Runner
 from scheduler.whatif.shadow import ShadowPlanner
+from scheduler.whatif.start_times.estimates import Estimator
 from scheduler.worker_step import RepeatingThreads, WorkerStep
 
 LOOK_EVERY_S = 0.1

@@ -15,7 +15,7 @@ from scheduler.ports import live_ports
 from scheduler.selectors.jobs.datasets import job_bad_items
 from scheduler.selectors.jobs.listing import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
 from scheduler.selectors.visibility import require_job
-from scheduler.whatif.unblock import job_unblockers
+from scheduler.whatif.one_job.unblock import job_unblockers
 
 OLDEST_FIRST = Order(name="number", column="number", tie="number")
 

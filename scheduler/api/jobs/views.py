@@ -32,7 +32,7 @@ from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import job_check_dry
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
-from scheduler.whatif.preview import job_preview
+from scheduler.whatif.one_job.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.
 COLUMNS = {

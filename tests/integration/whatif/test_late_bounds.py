@@ -12,8 +12,8 @@ from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row, ratios_lately
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.check import spec_check
-from scheduler.whatif.estimates import estimates_close, estimates_make
-from scheduler.whatif.preview import job_preview
+from scheduler.whatif.one_job.preview import job_preview
+from scheduler.whatif.start_times.estimates import estimates_close, estimates_make
 from tests.support.rows.factories import AT, attempt_make, full_cluster, job_make, job_move, server_make
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job
 from scheduler.selectors.times import iso
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif.unblock import job_unblockers
+from scheduler.whatif.one_job.unblock import job_unblockers
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db

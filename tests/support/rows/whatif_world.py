@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import psutil
 
 from scheduler.ports import Ports, SystemClock
-from scheduler.whatif.children import MODULE
-from scheduler.whatif.runner import Runner
+from scheduler.whatif.scenarios.children import MODULE
+from scheduler.whatif.scenarios.runner import Runner
 from tests.support.live.ports import MemoryTransport, RecordingFrames, SequentialIds
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from frontend.components.formats import duration, number, percent
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.reason_rows import ElasticJobRow
-from scheduler.whatif.next_gpu import next_gpu
+from scheduler.whatif.one_job.next_gpu import next_gpu
 
 WHY = {"shortness": "It is the shortest of them.", "efficiency": "It gains most by it."}
 

@@ -19,7 +19,7 @@ from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob
 from scheduler.selectors.rows import Json
 from scheduler.services.jobs.check import spec_check
-from scheduler.whatif.preview import job_preview
+from scheduler.whatif.one_job.preview import job_preview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from frontend.components.formats import joined
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.reason_rows import UnblockRow
-from scheduler.whatif.unblock import job_unblockers
+from scheduler.whatif.one_job.unblock import job_unblockers
 
 ICONS = {
     "queue": "layers",

@@ -20,7 +20,7 @@ from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif.present import look, present_read
+from scheduler.whatif.one_job.present import look, present_read
 from tests.integration.api.conftest import World, spec
 from tests.support.live.ports import memory_ports
 from tests.support.rows.factories import job_make, member_make, queue_make, server_make, user_make

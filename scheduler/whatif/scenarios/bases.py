@@ -20,8 +20,8 @@ from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json, servers_from
 from scheduler.simulator.study.variants import servers_with, variant_from
-from scheduler.whatif.live_base import live_base, servers_json
-from scheduler.whatif.past_base import past_base
+from scheduler.whatif.scenarios.live_base import live_base, servers_json
+from scheduler.whatif.scenarios.past_base import past_base
 
 Json = dict[str, Any]  # a JSON object
 

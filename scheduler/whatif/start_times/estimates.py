@@ -25,8 +25,8 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.late_bounds import outcomes_count, stretch_now
-from scheduler.whatif.live_base import ended_rows, owners_of
+from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
+from scheduler.whatif.start_times.late_bounds import outcomes_count, stretch_now
 
 log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import Checked
 from scheduler.services.jobs.profiles import profile_known
-from scheduler.whatif.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
-from scheduler.whatif.late_bounds import stretch_now
-from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read
+from scheduler.whatif.one_job.present import Look, Present, Values, look, new_values, present_read
+from scheduler.whatif.start_times.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
+from scheduler.whatif.start_times.late_bounds import stretch_now
 
 Row = dict[str, Any]  # JSON
 

@@ -17,9 +17,9 @@ from scheduler.models.scenario import AS_IT_WAS, RUN_OPEN, SCENARIO_OPEN, RunSta
 from scheduler.ports import Ports
 from scheduler.selectors.whatif import scenario_progress
 from scheduler.simulator.errors import BadInput
-from scheduler.whatif.bases import base_read, folder, packed, unpacked
-from scheduler.whatif.children import Child, base_file
-from scheduler.whatif.past_base import fidelity_rows
+from scheduler.whatif.scenarios.bases import base_read, folder, packed, unpacked
+from scheduler.whatif.scenarios.children import Child, base_file
+from scheduler.whatif.scenarios.past_base import fidelity_rows
 
 log = logging.getLogger(__name__)
 

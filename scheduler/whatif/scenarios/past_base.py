@@ -18,7 +18,7 @@ from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
-from scheduler.whatif.live_base import queues_json, servers_json
+from scheduler.whatif.scenarios.live_base import queues_json, servers_json
 
 MOST_JOBS = 200_000
 _LEAST_S = 1.0

@@ -1,4 +1,4 @@
-"""One run in a process of its own: ``python -m scheduler.whatif.child``, a task in, progress and a result out.
+"""One run in its own process, ``python -m scheduler.whatif.scenarios.child``: a task in, progress and a result out.
 
 The task is one line of JSON on standard input; lines of JSON come back. The process ends at once when its standard
 input is closed, so that it never outlives the worker, and when it has used more CPU time or memory than the task

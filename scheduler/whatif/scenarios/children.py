@@ -19,7 +19,7 @@ MOST_BYTES = 8 * 2**30
 END_WITHIN_S = 5.0
 
 Json = dict[str, Any]  # a task or a message
-MODULE = "scheduler.whatif.child"
+MODULE = "scheduler.whatif.scenarios.child"
 
 
 class Child:

@@ -19,9 +19,9 @@ from scheduler.models import Job
 from scheduler.selectors.jobs.reason_rows import PreemptedJob, UnblockRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
-from scheduler.whatif.present import Allowance, look, present_read
-from scheduler.whatif.preview import job_named
-from scheduler.whatif.ways import Option, Question, families
+from scheduler.whatif.one_job.present import Allowance, look, present_read
+from scheduler.whatif.one_job.preview import job_named
+from scheduler.whatif.one_job.ways import Option, Question, families
 
 MOST_SHOWN = 3
 PLAN_CPU_S = 1.0

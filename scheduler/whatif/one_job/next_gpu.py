@@ -17,8 +17,8 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.models import Job
 from scheduler.selectors.jobs.reason_rows import ElasticJobRow, NextGpu
 from scheduler.selectors.visibility import Actor, access_of
-from scheduler.whatif.present import Present, present_read
-from scheduler.whatif.preview import job_named
+from scheduler.whatif.one_job.present import Present, present_read
+from scheduler.whatif.one_job.preview import job_named
 
 MOST_ROWS = 8
 

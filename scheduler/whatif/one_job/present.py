@@ -26,8 +26,8 @@ from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.forecasts.futures import Outlook, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.estimates import HORIZON_S, LEAST_FUTURES, submitted_lately
-from scheduler.whatif.live_base import ended_rows, owners_of
+from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
+from scheduler.whatif.start_times.estimates import HORIZON_S, LEAST_FUTURES, submitted_lately
 
 Values = dict[str, Any]  # one row of the query that a round reads jobs by
 

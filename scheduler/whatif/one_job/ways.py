@@ -16,7 +16,7 @@ from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of, queues_submittable
 from scheduler.services.jobs.change import Change, spec_changed
-from scheduler.whatif.present import Present, asked_values, stored_values
+from scheduler.whatif.one_job.present import Present, asked_values, stored_values
 
 MOST_QUEUES = 4
 FEW_GPUS = 8
