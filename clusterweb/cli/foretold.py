@@ -1,4 +1,4 @@
-"""What would become of a job, as text: the preview of a submit."""
+"""The answer to ``submit --dry-run`` as text: what the next rounds would do with the job."""
 
 from clusterweb.cli.rows import DryRun, Estimate
 from clusterweb.cli.text import clock

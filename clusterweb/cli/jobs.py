@@ -132,7 +132,7 @@ def priority(given: Namespace) -> int:
 
 
 def act(given: Namespace) -> int:
-    """Cancel, pause, resume or restore jobs; what cannot be done does not keep the others from it."""
+    """Cancel, suspend, resume or restore jobs; one that refuses stops no other."""
     client = Client(read_account())
     answers, refused = [], 0
     for name in given.job:

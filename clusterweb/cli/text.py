@@ -1,4 +1,4 @@
-"""Rows as aligned text, times as people say them."""
+"""Tables, durations and times as text."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
