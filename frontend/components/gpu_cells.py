@@ -1,7 +1,7 @@
 """Cells of the GPU strip and the GPU map: what one device looks like, and the words that say the same.
 
-Takes the rows of ``selectors.overview.gpu_map``. A CPU slot is drawn by another outline and named; a template decides
-that by ``device_kind``.
+Takes the rows of ``selectors.cluster.overview.gpu_map``. Templates draw a CPU slot with another outline, by
+``device_kind``.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class ServerCells:
     Attributes:
         short: Name without what all names begin with.
         note: What stands beside the name in the map: mean utilization, or how many are free.
-        label: The server in words, for those who do not see the cells.
+        label: The server in words, for screen readers.
         columns: Columns of the strip.
     """
 
@@ -172,7 +172,7 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
 
 
 def free_by_server(rows: Sequence[ServerRow], *, state: str = "up") -> list[tuple[str, int]]:
-    """Return the servers in a state that have free devices now, most free first; those that are up offer theirs."""
+    """Return the servers in a state that have free devices now, most free first."""
     free = [(row["name"], sum(is_free(gpu) for gpu in row["gpus"])) for row in rows if row["state"] == state]
     return sorted([pair for pair in free if pair[1]], key=lambda pair: (-pair[1], pair[0]))
 

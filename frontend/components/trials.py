@@ -1,4 +1,4 @@
-"""Changes tried on running jobs, in words: what was done, the speeds before and after, the verdict."""
+"""Trials of introspection (packing, migration, growth) in words: what was done, speeds before and after, verdict."""
 
 from frontend.components.formats import joined, number
 from scheduler.selectors.rows import Json

@@ -1,4 +1,4 @@
-"""Why a job waits, in words that its reader may see: the one place where evidence of the core gets names.
+"""Why a job waits, in words that its reader may see.
 
 The core knows queues by number alone (``queue_id``, ``other_queue_id``). Here they become names; a queue that the
 reader may not see is "another queue", or "a queue above vision". Times become texts.

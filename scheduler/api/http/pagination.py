@@ -98,7 +98,7 @@ def _beyond(order: Order, position: _Position, *, forward: bool) -> Q:
 
 
 class Page(Generic[Row]):
-    """One page of a list: its rows and the ways on from it."""
+    """One page of a list: its rows and the cursors of the pages beside it."""
 
     def __init__(self, *, rows: QuerySet[Row], order: Order, params: Mapping[str, Any]) -> None:  # parsed parameters
         self.order = order

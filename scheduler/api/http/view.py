@@ -1,4 +1,4 @@
-"""The base of every view of the API: deny by default, strict parameters, one error shape, one OpenAPI shape."""
+"""Base class of every view of the API: denies by default, parses query parameters strictly, counts requests."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace

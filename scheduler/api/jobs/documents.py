@@ -1,4 +1,4 @@
-"""Shapes of jobs in the OpenAPI document. Nothing here runs in a request: selectors make the data."""
+"""Documents of jobs and attempts, derived from their rows. Nothing here runs in a request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What happened to one job: events, attempts, why it waits, measured values, where it ran."""
+"""``/jobs/{id}/...``: events, attempts, why the job waits, measured values, where it ran."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request

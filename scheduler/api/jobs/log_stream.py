@@ -1,7 +1,7 @@
-"""Follows the log of a job and says what is new, as server-sent events.
+"""New lines of a job's log as server-sent events.
 
-One follower is one coroutine. It looks for new text in a thread of the loop's pool, a millisecond at a time, and holds
-no thread while it waits. Its right to read is checked again while it runs.
+A follower is a coroutine that reads in a pool thread for about a millisecond at a time and holds no thread while it
+waits. The reader's right is checked again while it runs.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ def event(kind: str, place: object, data: dict[str, Any]) -> bytes:  # JSON of t
 
 
 def present_user(request: Request) -> Actor:
-    """Return who the caller is now: nobody when the token or the session has ended since."""
+    """Return the caller as of now; an anonymous user when the token or the session has ended since."""
     text = bearer_text(request.headers.get("Authorization", ""))
     if text is None:
         session = request._request.session
@@ -80,7 +80,7 @@ def in_pool(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 def give_back_thread() -> None:
-    """End the thread that Django keeps for this request: its answer may take hours and needs it no more.
+    """End the thread that Django keeps for this request: a stream may last hours and does not need it.
 
     Django does the same once an answer is sent (``asgiref.sync.ThreadSensitiveContext``).
     """

@@ -97,7 +97,7 @@ class JobLogs(ApiView):
 class JobLogStream(ApiView):
     """A log as it grows."""
 
-    http_method_names = ["get"]  # a HEAD would follow the log for nobody
+    http_method_names = ["get"]  # a HEAD would follow the log without sending it
     rules = {"GET": READ}
     query = {"GET": (TAIL, ATTEMPT, RANK, OFFSET)}
     renderer_classes = [EventStream, JSONRenderer]

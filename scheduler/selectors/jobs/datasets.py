@@ -1,7 +1,7 @@
-"""Reads of what jobs found out about datasets: items that could not be read, and were left out.
+"""Items of datasets that jobs could not read and left out.
 
-Jobs write these files (``<dataset>/bad.jsonl``, below a folder of their user where they have one), so nothing in them
-is believed to be more than text, and of a file only its end is read.
+Jobs write these files (``<dataset>/bad.jsonl``, below a folder of their user where they have one), so their content is
+taken as plain text, and only the end of a file is read.
 """
 
 import json

@@ -59,7 +59,7 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 
 
 def _last_leases(attempt: Attempt) -> list[Any]:
-    """Return what an attempt holds now, or held when it ended: leases of before its GPUs changed are history."""
+    """Return what an attempt holds now, or held when it ended: without leases from before its GPUs changed."""
     return [
         lease
         for lease in sorted(attempt.leases.all(), key=lambda lease: lease.pk)
@@ -106,7 +106,7 @@ def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> 
 
 
 def _receipt(job: Job, attempt: Attempt, access: Access) -> Receipt | None:
-    """Return by whom and by which rule the attempt was preempted, and what was lost; None when it was not."""
+    """Return by which job and rule the attempt was preempted, and what was lost; None when it was not."""
     if not attempt.preempt_rule or attempt.preempt_rule in ENDS_BY_RULE:
         return None
     by = attempt.preempted_by

@@ -1,4 +1,4 @@
-"""The charts of a job out of its measured values."""
+"""The charts of one job: reads its measured values and passes them to ``figures``."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""How far a job is and how it does: when it ends, small tiles, the outcome. An estimate rests on what was measured."""
+"""Progress of a job: estimated end from measured rates, small tiles, the outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What being spread over servers costs a job, as far as that was measured or follows from its largest tensor."""
+"""How much speed a job loses when spread over several servers: measured, or modelled from its largest tensor."""
 
 from dataclasses import dataclass
 

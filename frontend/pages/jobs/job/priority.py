@@ -1,4 +1,4 @@
-"""The priority of a job: the question for a new one, and the change."""
+"""Change the priority of a job: a form, then the change."""
 
 from django import forms
 from django.contrib import messages

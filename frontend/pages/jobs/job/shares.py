@@ -1,4 +1,4 @@
-"""What a job holds against its even share of the servers it runs on, or what it asks for while it holds nothing."""
+"""Cores and memory of a job against its GPU-proportional share of its servers; or what it asks for while it waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One change of what a waiting job asks for: the question before it, and the change."""
+"""Change what a waiting job asks for: a confirmation page, then the change."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict

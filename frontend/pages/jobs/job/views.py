@@ -1,4 +1,4 @@
-"""A job's page: head and one tab. Everything on it is rendered here; scripts only keep it fresh."""
+"""A job's page: head and one tab, rendered whole on the server; scripts only refresh it."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -103,7 +103,7 @@ def act(request: HttpRequest, job: Job, action: str) -> bool:
 
 
 def undo_tags(cancelled: Sequence[Job]) -> str:
-    """Return what lets a message offer to take cancels back: those of jobs that waited, which are over at once."""
+    """Return what lets a message offer to take cancels back: of jobs that waited, which end at once."""
     return " ".join(f"J-{job.number}" for job in cancelled if job.state == JobState.CANCELLED)
 
 

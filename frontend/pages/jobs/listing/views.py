@@ -1,4 +1,4 @@
-"""The job list: filters in the URL, one row a job, and what can be done with several at once."""
+"""The job list: filters in the URL, one row a job, actions on several jobs at once."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -269,7 +269,7 @@ def _detail(job: Job, row: JobRow, device: DeviceWord, now: datetime) -> str:
 
 @require_POST
 def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
-    """Do the same with the chosen jobs; without scripts a question comes as a page first where it cannot be undone."""
+    """Do the same with the chosen jobs; suspend, resume and cancel are confirmed on a page first."""
     keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_JOBS]
     back = "/jobs?" + request.POST.get("back", "").lstrip("?")[:500]
     chosen = [found_job(request, key) for key in keys]
@@ -302,7 +302,7 @@ PLURALS = (("is ", "are "), ("has ", "have "), ("waits ", "wait "), ("goes ", "g
 
 
 def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:
-    """Leave one message for all jobs of which the same came, and one for each that refused."""
+    """Leave one message for all jobs with the same outcome, and one for each refusal."""
     done: dict[str, list[Job]] = {}
     for outcome in outcomes:
         if outcome.refused or outcome.job is None:

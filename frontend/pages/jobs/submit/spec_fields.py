@@ -1,6 +1,6 @@
-"""Between a spec as plain data and the texts of the form's fields, both ways. Checks nothing: the parser does that.
+"""Convert a spec to the texts of the form's fields and back, without checks: the parser does those.
 
-What is empty is left out, so that the parser fills in its defaults and a form and a REST call store equal specs.
+Empty fields are left out, so that the parser fills in its defaults and a form and a REST call store equal specs.
 """
 
 import shlex
@@ -45,7 +45,7 @@ def field_of(pointer: str) -> str | None:
 
 
 def unix_lines(text: str) -> str:
-    """Return text with the line ends of a file; a browser sends a text area with those of a mail."""
+    """Return text with the line ends of a file; a browser sends a text area with CRLF."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

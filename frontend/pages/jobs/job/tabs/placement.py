@@ -1,4 +1,4 @@
-"""Placement: on which devices of which servers it runs or ran, among all the others."""
+"""Placement: the servers and devices on which the job runs or ran, among all servers."""
 
 from frontend.components.formats import joined, number
 from frontend.pages.jobs.job.locality import spread_cost_of

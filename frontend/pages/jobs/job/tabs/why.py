@@ -1,4 +1,4 @@
-"""Why and when: the binding constraint, its evidence, the checks, who goes first, what held it back."""
+"""Why and when: the binding constraint, its evidence, the checks, jobs ahead, what held it back."""
 
 from frontend.pages.jobs.job.receipts import receipts_of
 from frontend.pages.jobs.subject import Subject
