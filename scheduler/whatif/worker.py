@@ -1,4 +1,4 @@
-"""Runs what-if, the estimates of starts and the shadow in every worker that consumes the queue ``simulations``."""
+"""Worker step of the Celery queue ``simulations``: threads for what-if runs, start estimates and the shadow policy."""
 
 import os
 import secrets

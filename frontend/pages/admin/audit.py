@@ -1,4 +1,4 @@
-"""The audit list: filters that stand in the URL, before and after of each entry, and the same as a file."""
+"""The audit list: filters in the URL, each entry with the values before and after, and the list as a file."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""The shadow policy: what it is, what it would have done in the last rounds, how it compares on ended jobs."""
+"""The shadow policy: its settings, what it would have done in the last rounds, how it compares on ended jobs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict

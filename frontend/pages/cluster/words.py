@@ -53,7 +53,7 @@ def finding(servers: list[ServerRow]) -> tuple[str, str]:
 
 
 def state_line(servers: list[ServerRow]) -> str:
-    """Return the grey line: how many servers in what state, and what is broken."""
+    """Return the grey line: servers by state, and where devices sit idle."""
     if not servers:
         return "Jobs may be submitted already; they start when a server has joined."
     racks = {server["rack"] for server in servers if server["rack"]}

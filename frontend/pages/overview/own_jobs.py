@@ -1,4 +1,4 @@
-"""The reader's own jobs on the overview: those that are not over first, then what ended last."""
+"""The user's own jobs on the overview: open jobs first, then the jobs that ended last."""
 
 from datetime import datetime, timedelta, tzinfo
 

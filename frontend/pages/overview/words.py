@@ -1,4 +1,4 @@
-"""The sentences and tiles of the overview, made from the same numbers as its charts."""
+"""Sentences and tiles of the overview, from the same numbers as its charts."""
 
 from typing import NotRequired, TypedDict
 
@@ -67,7 +67,7 @@ def _mean_utilization(frame: ClusterFrame) -> float | None:
 def tiles(
     *, frame: ClusterFrame, series: Series, summary: CompletionTimes, span: str, began: str, device: DeviceWord
 ) -> list[Tile]:
-    """Return the stat tiles, left to right; each has a baseline in words: the beginning of the range or of the data."""
+    """Return the stat tiles, left to right; each compares with the beginning of the range or of the data."""
     over, then = (f"since {began}", f"at {began}") if began else (f"in {span}", f"{span} ago")
     usable = frame["allocated_gpus"] + frame["free_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]

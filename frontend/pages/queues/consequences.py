@@ -56,7 +56,7 @@ class Consequences:
 
 
 def consequences(found: QuotaForecast, name: str) -> Consequences:
-    """Return what the card says; ``name`` is the queue whose quota is changed."""
+    """Return the card; ``name`` is the queue whose quota is changed."""
     hours, sums = round(found["horizon_s"] / 3_600), found["sums"]
     if not found["known"]:
         return Consequences(title="No forecast", sentence=found["sentence"], lines=[], axis="", hours=hours, sums=sums)

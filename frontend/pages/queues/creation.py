@@ -1,4 +1,4 @@
-"""A new queue: the form below the list, for admins alone."""
+"""The form for a new queue below the list of queues, for admins alone."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -104,7 +104,7 @@ class IdleForm(ReasonedForm):
 
 
 class MemberForm(forms.Form):
-    """Give somebody a role."""
+    """Give a user a role."""
 
     username = forms.CharField(max_length=150, label="User name")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.MEMBER)

@@ -42,7 +42,7 @@ def _device(request: HttpRequest) -> DeviceWord:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def queues(request: HttpRequest) -> HttpResponseBase:
-    """Show every queue in which the reader has a role; POST makes one, for admins alone."""
+    """Show every queue in which the user has a role; POST creates one, for admins alone."""
     device = _device(request)
     sent = queue_sent(request, device) if request.method == "POST" else Sent(context={"form": queue_form(request)})
     if sent.to:

@@ -75,7 +75,7 @@ def _cores(cores: float) -> str:
 
 
 def preemption_words(entry: PreemptionRow) -> str:
-    """Return why a job had to stop, and for whom."""
+    """Return why a job had to stop, and for which job."""
     by = entry["by_job"]
     rule = str(RULES.get(entry["rule"], entry["rule"]))
     return f"{rule[0].upper()}{rule[1:]}" + (f", for {by['name']}." if by else ".")

@@ -17,7 +17,7 @@ from scheduler.simulator.report.figures import Figures, figures_from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class VariantCell:
     """One metric of one variant. ``tone`` is ``ok``, ``bad`` or empty."""
 
     title: str
@@ -34,7 +34,7 @@ class VariantRow:
     """One variant."""
 
     name: str
-    cells: list[Cell]
+    cells: list[VariantCell]
     unfinished: int
     stroke: str
     chosen: bool
@@ -55,7 +55,7 @@ class VariantPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class FinishedScenario:
     """Everything a page needs of a finished scenario."""
 
     title: str
@@ -76,7 +76,9 @@ def figures_read(scenario: Scenario, names: Sequence[str]) -> list[Figures]:
     return [figures_from_json(found[variant]) for variant in sorted(found)] if len(found) == len(names) else []
 
 
-def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[MetricRow], names: Sequence[str]) -> Shown:
+def shown(
+    scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[MetricRow], names: Sequence[str]
+) -> FinishedScenario:
     """Return the page of a scenario whose runs have ended.
 
     Args:
@@ -90,7 +92,7 @@ def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Metr
     chosen = best_variant(by_key["avg_jct_s"])
     drawn = strokes(len(figures), chosen)
     by_queue = queue_waits_chart(figures, names, drawn)
-    return Shown(
+    return FinishedScenario(
         title=title_of(by_key["avg_jct_s"], figures, names, chosen),
         heads=list(TITLES.values()),
         rows=_rows(by_key, names, drawn, chosen),
@@ -130,11 +132,11 @@ def _rows(
     return rows
 
 
-def _cell(metric: MetricRow, title: str, at: int) -> Cell:
+def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
     own, own_mean, base_mean = metric["variants"][at], metric["variants"][at]["mean"], metric["variants"][0]["mean"]
     wins = metric["winner"] == at
     if own_mean is None:
-        return Cell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
+        return VariantCell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
     change, tone = "", ""
     if at and base_mean is not None:
         change, tone = change_said(own_mean, base_mean, kind=metric["kind"], best=metric["best"])
@@ -142,7 +144,7 @@ def _cell(metric: MetricRow, title: str, at: int) -> Cell:
     digits = digits_of(max(one["mean"] for one in metric["variants"] if one["mean"] is not None))
     half_width = own["half_width"] if own["seeds"] > 1 else None
     spread = f"\u00b1{NBSP}{_text(metric, half_width, digits)}" if half_width else ""
-    return Cell(
+    return VariantCell(
         title=title,
         text=_text(metric, own_mean, digits),
         spread=spread,

@@ -96,7 +96,7 @@ class UserDetail(ApiView):
 
 
 class UserTokens(ApiView):
-    """Somebody's tokens."""
+    """The tokens of a user."""
 
     rules = {"GET": ADMIN}
     query = {"GET": PAGE}
@@ -109,7 +109,7 @@ class UserTokens(ApiView):
 
 
 class UserToken(ApiView):
-    """One of somebody's tokens."""
+    """One token of a user."""
 
     rules = {"DELETE": ADMIN}
 

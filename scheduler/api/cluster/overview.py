@@ -1,4 +1,4 @@
-"""``/overview``: what a live page reads when it connects; ``/events``: what happened; ``/me``: who is asking."""
+"""``/overview``: what a live page reads when it connects; ``/events``: the feed; ``/me``: the caller."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""``/servers``: the machines, what they offer, and taking one out of use."""
+"""``/servers``: servers with their GPUs; drain and undrain."""
 
 from typing import Any
 

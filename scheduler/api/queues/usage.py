@@ -1,4 +1,4 @@
-"""``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; and ``/loans``: who lent what to whom."""
+"""``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; ``/loans``: GPU-hours lent and borrowed."""
 
 from datetime import datetime, timedelta
 from typing import Literal
@@ -76,7 +76,7 @@ class Usage(_OfRange):
 
 
 class Loans(_OfRange):
-    """Who lent what to whom."""
+    """What a queue lent and borrowed."""
 
     @extend_schema(operation_id="queue_loans", summary="Read the loans of a queue", responses={200: LoansDocument})
     def get(self, request: Request, name: str) -> Response:

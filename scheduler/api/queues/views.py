@@ -1,4 +1,4 @@
-"""``/queues``: who owns which quota, and who belongs to a queue."""
+"""``/queues``: quotas, limits, idle jobs and members of queues, and the forecast of another quota."""
 
 from dataclasses import asdict, fields
 from typing import Any
@@ -301,7 +301,7 @@ class IdleJobs(ApiView):
 
 
 class Members(ApiView):
-    """Who has a role in a queue itself (roles given above it hold here as well)."""
+    """Users with a role in the queue itself; roles given above it hold here as well."""
 
     rules = {"GET": READ}
 

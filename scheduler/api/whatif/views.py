@@ -1,4 +1,4 @@
-"""``/whatif``: scenarios, what they found, and how far they are."""
+"""``/whatif``: scenarios with their progress and results."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -32,7 +32,7 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 
 HOUR_S = 3600.0
-NOBODY = "no queue's quota"
+NO_LENDER = "no queue's quota"
 ANOTHER = "another queue"
 
 
@@ -171,7 +171,7 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
             times = 0 if lender_pk is None else recalls.get((lender_pk, borrower_pk), 0)
             if (lender_pk in inside) == (borrower_pk in inside) or not (gpu_s or times):
                 continue
-            key = (NOBODY if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
+            key = (NO_LENDER if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
             before, now = sums[key], float(found.now_gpus[lender, borrower])
             sums[key] = (before[0] + gpu_s, before[1] + now, before[2] + times)
     ends = _last_ends([row.pk for row in queues if names[row.pk] != ANOTHER], until)

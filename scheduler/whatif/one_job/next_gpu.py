@@ -1,4 +1,4 @@
-"""Who would get the next free GPU: one GPU more on the server of an elastic job, and what the next round then does.
+"""Which elastic job would get the next free GPU: plans a round with one GPU more on the server of a job.
 
 Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning" (AFS), NSDI 2021: a GPU goes to the job
 that gains most by it, or to the shorter one where the gains are close.

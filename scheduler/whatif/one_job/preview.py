@@ -1,7 +1,7 @@
-"""What would become of a job that is not submitted yet: where and when it starts, and who would make room for it.
+"""Preview of a job that is not submitted yet: where and when it starts, and which jobs would make room for it.
 
-Nothing is stored. The answer is that of ``plan_round`` on the cluster as it is now, and of the futures that the
-estimates of waiting jobs come from.
+Nothing is stored. ``plan_round`` gives the answer on the present cluster; when a job would wait, its start time comes
+from simulated futures, as in ``start_times.estimates``.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import Checked
 from scheduler.services.jobs.profiles import profile_known
-from scheduler.whatif.one_job.present import Look, Present, Values, look, new_values, present_read
+from scheduler.whatif.one_job.present import Present, SimulatedStarts, Values, new_values, present_read, simulate_starts
 from scheduler.whatif.start_times.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
 from scheduler.whatif.start_times.late_bounds import stretch_now
 
@@ -57,12 +57,12 @@ class _Asked:
 
     @property
     def gpus(self) -> int:
-        """Return what it asks for."""
+        """Return the GPUs that the job asks for."""
         return self.checked.spec.resources.gpus
 
     @property
     def is_smoke_due(self) -> bool:
-        """Return whether its first run is one on one GPU."""
+        """Return whether its first run is a smoke run on one GPU."""
         return self.present.cluster.smoke_run_s > 0 and self.gpus > 1
 
     def tables(self) -> Snapshot:
@@ -131,7 +131,9 @@ def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
     assert said.waiting is not None
     evidence = asked.names.named(said.waiting.evidence, own_queue=asked.checked.queue)
     owner_pk = asked.checked.owner.pk
-    seen = look(present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S)
+    seen = simulate_starts(
+        present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S
+    )
     estimate = estimate_looked(seen, present.at)
     place = {"position": said.waiting.position, "waiting_jobs": said.num_waiting}
     return _waits(said.waiting.reason, evidence) | place | {"estimate": estimate}
@@ -181,13 +183,13 @@ def _placed(present: Present, seat: Seat) -> Row:
 
 
 def _preempted(asked: _Asked, preemption: Preemption) -> PreemptedJob:
-    """Return a job that would have to leave; of one that the asker may not see only its size."""
+    """Return a job that would be preempted; only its size where the user may not see it."""
     pk = asked.present.live.job_pks[preemption.job]
     return {**job_named(pk, access_of(asked.checked.owner)), "rule": preemption.rule.value}
 
 
 def job_named(job_pk: str, access: Access) -> SizedJob:
-    """Return a job by name where it may be seen, else by its size alone."""
+    """Return a job by name where the user may see it, else by its size alone."""
     job = Job.objects.select_related("queue").defer("spec").get(pk=job_pk)
     is_seen = access.sees(job.queue_id)
     return {
@@ -204,8 +206,8 @@ def _waits(reason: WaitReason, evidence: Row) -> Row:
     return {"reason": reason.value, "evidence": evidence, "sentence": sentence(reason, evidence)}
 
 
-def estimate_looked(seen: Look, at: datetime) -> Row:
-    """Return when a job starts as plain JSON data, as of stored estimates."""
+def estimate_looked(seen: SimulatedStarts, at: datetime) -> Row:
+    """Return when a job starts, in the shape of stored estimates."""
     if seen.reason:
         return estimate_told(seen.reason) | {"futures": len(seen.starts_s)}
     simulated_s = seen.after_s(0.9)

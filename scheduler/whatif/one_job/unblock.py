@@ -1,4 +1,4 @@
-"""What would start a waiting job, or start it sooner: a few changes, each tried on the cluster before it is told.
+"""Changes that would start a waiting job now or sooner, each tried on the cluster before it is offered.
 
 A change that starts the job now was planned by ``plan_round``; one that starts it sooner was simulated forward beside
 the job as it is, by the same chance.
@@ -19,7 +19,7 @@ from scheduler.models import Job
 from scheduler.selectors.jobs.reason_rows import PreemptedJob, UnblockRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
-from scheduler.whatif.one_job.present import Allowance, look, present_read
+from scheduler.whatif.one_job.present import CpuAllowance, present_read, simulate_starts
 from scheduler.whatif.one_job.preview import job_named
 from scheduler.whatif.one_job.ways import Option, Question, families
 
@@ -53,7 +53,7 @@ def job_unblockers(user: Actor, job: Job, at: datetime) -> list[UnblockRow]:
 
 
 def _found(question: Question) -> list[UnblockRow]:
-    allowance = Allowance(PLAN_CPU_S)
+    allowance = CpuAllowance(PLAN_CPU_S)
     found: list[UnblockRow] = []
     later: list[list[Option]] = []
     for family in filter(None, families(question)):
@@ -94,14 +94,14 @@ def _starting(question: Question, option: Option, said: Said) -> UnblockRow:
 
 def _sooner(question: Question, rest: list[list[Option]]) -> list[UnblockRow]:
     """Return changes with which the job starts clearly sooner over the same simulated futures, best first."""
-    allowance = Allowance(LOOK_CPU_S)
+    allowance = CpuAllowance(LOOK_CPU_S)
     present, row = question.present, question.row
 
     def starts_s(one: JobTable | None) -> tuple[float, ...]:
         tables = present.tables if one is None else with_job_as(present.tables, row, one)
         cpu_s = min(ONE_LOOK_CPU_S, allowance.left_s)
         owner_pk = question.job.owner_id
-        seen = look(present, tables, row, owner_pk=owner_pk, futures=FUTURES, cpu_s=cpu_s, most_cpu_s=cpu_s)
+        seen = simulate_starts(present, tables, row, owner_pk=owner_pk, futures=FUTURES, cpu_s=cpu_s, most_cpu_s=cpu_s)
         return seen.starts_s
 
     as_it_is = starts_s(None)

@@ -1,6 +1,6 @@
-"""Reads where a scenario starts, once, so that all its runs start from the same: servers, queues, jobs.
+"""Reads the starting point of a scenario once, so that all its runs start from the same servers, queues and jobs.
 
-A generator and a trace file are only named here; their jobs are read in the processes of the runs, which have limits.
+A generator or a trace file is only named here; its jobs are read in the processes of the runs, which have limits.
 """
 
 import gzip
@@ -27,19 +27,19 @@ Json = dict[str, Any]  # a JSON object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class StartingPoint:
     """A starting point.
 
     Attributes:
         content: What every run reads.
-        about: What pages say of it.
+        about: What pages show of it: text, warnings, and for a past window what happened.
     """
 
     content: Json
     about: Json = field(default_factory=dict)
 
 
-def base_read(scenario: Scenario, *, at: datetime) -> Base:
+def base_read(scenario: Scenario, *, at: datetime) -> StartingPoint:
     """Return where ``scenario`` starts.
 
     Raises:
@@ -67,8 +67,8 @@ def base_read(scenario: Scenario, *, at: datetime) -> Base:
     return _base(scenario, content, {"text": text})
 
 
-def _base(scenario: Scenario, content: Json, about: Json) -> Base:
-    return Base(content={**content, "least_gpus": _least_gpus(scenario, content["servers"])}, about=about)
+def _base(scenario: Scenario, content: Json, about: Json) -> StartingPoint:
+    return StartingPoint(content={**content, "least_gpus": _least_gpus(scenario, content["servers"])}, about=about)
 
 
 def _servers(start: Json, *, at: datetime) -> Json:

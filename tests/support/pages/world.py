@@ -24,7 +24,7 @@ LOG = (
 )
 
 
-class Silent(child.Told):
+class Silent(child.ProgressWriter):
     """Tells nobody."""
 
     def say(self, message: dict[str, Any]) -> None:
