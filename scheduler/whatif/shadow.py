@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
@@ -26,6 +25,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.live.rounds.handover import snapshot_unpack
 from scheduler.models import Job, Round, Shadow, ShadowRound, ShadowScore
 from scheduler.ports import Ports
+from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.variants import ARM_FIELDS
@@ -138,7 +138,7 @@ def _note(row: ShadowRound, *, live: Gpus, shadow: Gpus) -> None:
 class _Scoring:
     """Two replays in processes of their own, one after the other."""
 
-    def __init__(self, row: ShadowScore, base: Path, arms: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, row: ShadowScore, base: Path, arms: Mapping[str, Json]) -> None:
         self._row, self._base, self._arms = row, base, dict(arms)
         self._found: dict[str, dict[str, float]] = {}
         self._child: Child | None = None

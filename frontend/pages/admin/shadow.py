@@ -1,7 +1,7 @@
 """The shadow policy: its settings, what it would have done in the last rounds, how it compares on ended jobs."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable
+from typing import Literal, TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -21,6 +21,7 @@ from scheduler.models import Cluster, Job, Shadow, ShadowRound
 from scheduler.selectors.cluster.rows import ScoreRow
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.cluster.shadow import job_names, shadow_document, shadow_rounds
+from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 from scheduler.simulator.study.variants import ARM_FIELDS
@@ -95,7 +96,7 @@ def end(request: HttpRequest) -> HttpResponseBase:
     return redirect("admin-shadow")
 
 
-def _name(chosen: Mapping[str, Any]) -> str:  # settings as the database keeps them
+def _name(chosen: Json) -> str:
     parts = [chosen["policy"], chosen["locality"], chosen["mechanism"], *chosen.get("introspection", [])]
     return " · ".join(parts)
 

@@ -1,6 +1,7 @@
 """Pages of the cluster: the map of all servers, one server, drain and undrain."""
 
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -54,7 +55,14 @@ POINTS = 120
 PARTS = 48
 
 
-def _racks(cells: list[ServerCells]) -> list[dict[str, object]]:
+class Rack(TypedDict):
+    """The servers of one rack; ``name`` is empty for servers without a rack."""
+
+    name: str
+    servers: list[ServerCells]
+
+
+def _racks(cells: list[ServerCells]) -> list[Rack]:
     """Return the servers by rack; servers without a rack come last."""
     names = sorted({server.rack for server in cells}, key=lambda name: (not name, name))
     return [{"name": name, "servers": [server for server in cells if server.rack == name]} for name in names]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frontend.components.option_fields import OptionField, option_fields, options_sent
-from frontend.pages.whatif.ready import Json
 from scheduler.choices import Kind, choices
 from scheduler.core.model.errors import FieldError
+from scheduler.selectors.rows import Json
 from scheduler.services.whatif.checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S, VARIANTS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
 

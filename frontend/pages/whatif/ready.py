@@ -1,12 +1,13 @@
-"""Ready-made scenarios, offered where a user has none yet; and the live settings as a variant."""
+"""Ready-made scenarios, offered where a user has none yet; and the live settings as a variant.
+
+A scenario is plain JSON here: ``scheduler.services.whatif`` checks it, and refuses text that should be a number.
+"""
 
 from dataclasses import dataclass
-from typing import Any
 
 from scheduler.models import Cluster, Queue
+from scheduler.selectors.rows import Json
 
-# A scenario or a part of it, as ``scenario_create`` takes it: text that is no number stays text.
-Json = dict[str, Any]
 POLICIES = ("srtf", "ftf", "fifo")
 
 

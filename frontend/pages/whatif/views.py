@@ -11,12 +11,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
-from frontend.pages.whatif.ready import Json, ReadyScenario, live_variant, quota_scenario, ready_scenarios
+from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown
 from frontend.pages.whatif.words import fidelity_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
     names_of,

@@ -1,12 +1,11 @@
 """Sentences of the what-if pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from frontend.components.formats import duration, percent
-from frontend.pages.whatif.ready import Json
+from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.simulator.workloads import PREFIX
 
 # The title is about these. Mean wait is left out: of a very short wait even a large relative error is no news.
@@ -46,7 +45,7 @@ class FidelityView:
     rows: list[tuple[str, str, str, str]]
 
 
-def fidelity_view(rows: Sequence[Mapping[str, Any]] | None) -> FidelityView | None:
+def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
     """Return the fidelity card; None where there is nothing to compare with."""
     if not rows:
         return None
@@ -66,5 +65,5 @@ def fidelity_view(rows: Sequence[Mapping[str, Any]] | None) -> FidelityView | No
     )
 
 
-def _text(row: Mapping[str, Any], value: float) -> str:
+def _text(row: FidelityRow, value: float) -> str:
     return duration(value) if row["kind"] == "time" else percent(value, 1)

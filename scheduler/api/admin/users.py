@@ -1,7 +1,5 @@
 """``/users``: users who may sign in, with their roles and tokens. For admins."""
 
-from typing import Any
-
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
@@ -86,7 +84,7 @@ class UserDetail(ApiView):
     )
     def patch(self, request: Request, username: str) -> Response:
         """Keep a user out or let one in again, or change the address for mails."""
-        body: dict[str, Any] = read_body(request, UserChangeBody)
+        body = read_body(request, UserChangeBody)
         user, at = require_user(request.user, username), live_ports().clock.now()
         if "email" in body:
             user_change(actor=request.user, user=user, email=body["email"], at=at)

@@ -8,12 +8,12 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Scenario
+from scheduler.selectors.rows import Json
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
@@ -22,8 +22,6 @@ from scheduler.simulator.study.starting_points import columns_to_json, servers_f
 from scheduler.simulator.study.variants import servers_with, variant_from
 from scheduler.whatif.scenarios.live_base import live_base, servers_json
 from scheduler.whatif.scenarios.past_base import past_base
-
-Json = dict[str, Any]  # a JSON object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
 """The live cluster now as a starting point: the snapshot that a round would read, and the jobs that ended before."""
 
 from datetime import datetime
-from typing import Any
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
+from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.report.narrowed import unnamed
@@ -14,8 +14,6 @@ from scheduler.simulator.study.starting_points import columns_to_json, snapshot_
 
 # The newest ended jobs: from them remaining run times are estimated.
 MOST_ENDED = 2_000
-
-Json = dict[str, Any]  # a JSON object
 
 
 def live_base(*, at: datetime, for_queue: Queue | None = None) -> tuple[Json, str]:

@@ -9,21 +9,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Count, Q
 
 from scheduler.core.operations.metrics import percentile
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
+from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.whatif.scenarios.live_base import queues_json, servers_json
 
 MOST_JOBS = 200_000
 _LEAST_S = 1.0
-
-Json = dict[str, Any]  # a JSON object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +177,7 @@ def _held(since: datetime, until: datetime) -> Json:
     return held
 
 
-def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> list[Json]:
+def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> list[FidelityRow]:
     """Return each figure as it happened and as it was replayed, with the difference over what happened."""
     return [
         {
