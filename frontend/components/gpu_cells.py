@@ -18,7 +18,7 @@ GpuRow = Mapping[str, Any]  # one device of a server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class DeviceCell:
     """One device.
 
     Attributes:
@@ -53,7 +53,7 @@ class ServerCells:
     href: str
     rack: str
     device_kind: str
-    gpus: list[Cell]
+    gpus: list[DeviceCell]
     state: str
     note: str
     label: str
@@ -91,35 +91,35 @@ def _title(gpu: GpuRow, word: str) -> str:
     return f"{word} {gpu['index']}: {_holder(gpu)}{measured}"
 
 
-def strip_cell(gpu: GpuRow, word: str) -> Cell:
+def strip_cell(gpu: GpuRow, word: str) -> DeviceCell:
     """Return a cell of the strip: the colour says which queue holds it."""
     css = "broken" if not gpu["healthy"] else "free" if not gpu["allocated"] else f"q{gpu.get('color_slot') or 0}"
-    return Cell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
+    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
 
 
-def map_cell(gpu: GpuRow, word: str, view: str) -> Cell:
+def map_cell(gpu: GpuRow, word: str, view: str) -> DeviceCell:
     """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
     base = {"index": gpu["index"], "healthy": gpu["healthy"], "title": _title(gpu, word)}
     if not gpu["healthy"]:
-        return Cell(css="broken", icon="x", **base)
+        return DeviceCell(css="broken", icon="x", **base)
     idle = " idle" if is_idle(gpu) else ""
     utilization, heat = gpu["utilization_frac"], gpu.get("temperature_c")
     if view == "temperature":
         text = "" if heat is None else number(heat)
         tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
-        return Cell(css=tint, text=text, **base)
+        return DeviceCell(css=tint, text=text, **base)
     if not gpu["allocated"]:
-        return Cell(css="free", **base)
+        return DeviceCell(css="free", **base)
     if view in {"queue", "job"}:
         job = gpu.get("job")
-        return Cell(
+        return DeviceCell(
             css=f"q{gpu.get('color_slot') or 0} on-q{idle}",
             text=str(job["number"])[-3:] if job and view == "job" else "",
             **base,
         )
     if utilization is None:
-        return Cell(css="u0", text="?", **base)
-    return Cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100), **base)
+        return DeviceCell(css="u0", text="?", **base)
+    return DeviceCell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100), **base)
 
 
 def _note(gpus: Sequence[GpuRow]) -> str:
