@@ -17,7 +17,7 @@ IDLE_BELOW_FRAC = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class DeviceCell:
     """One device.
 
     Attributes:
@@ -52,7 +52,7 @@ class ServerCells:
     href: str
     rack: str
     device_kind: str
-    gpus: list[Cell]
+    gpus: list[DeviceCell]
     state: str
     note: str
     label: str
@@ -90,15 +90,15 @@ def _title(gpu: GpuRow, word: str) -> str:
     return f"{word} {gpu['index']}: {_holder(gpu)}{measured}"
 
 
-def strip_cell(gpu: GpuRow, word: str) -> Cell:
+def strip_cell(gpu: GpuRow, word: str) -> DeviceCell:
     """Return a cell of the strip: the colour says which queue holds it."""
     css = "broken" if not gpu["healthy"] else "free" if not gpu["allocated"] else f"q{gpu.get('color_slot') or 0}"
-    return Cell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
+    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
 
 
-def map_cell(gpu: GpuRow, word: str, view: str) -> Cell:
+def map_cell(gpu: GpuRow, word: str, view: str) -> DeviceCell:
     """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
-    cell = partial(Cell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word))
+    cell = partial(DeviceCell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word))
     if not gpu["healthy"]:
         return cell(css="broken", icon="x")
     idle = " idle" if is_idle(gpu) else ""

@@ -37,7 +37,7 @@ class Names:
 
 
 # For frames that many readers get: none of them is assumed to see more than the job's own queue.
-NOBODY = Names(queues={})
+ANY_READER = Names(queues={})
 
 
 def names_of(access: Access) -> Names:

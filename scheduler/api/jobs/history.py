@@ -14,6 +14,7 @@ from scheduler.api.jobs.reason_documents import ExplainDocument
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.datasets import job_bad_items
 from scheduler.selectors.jobs.listing import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
+from scheduler.selectors.jobs.reason_rows import ExplanationWithChanges
 from scheduler.selectors.visibility import require_job
 from scheduler.whatif.one_job.unblock import job_unblockers
 
@@ -67,7 +68,11 @@ class JobExplain(ApiView):
     def get(self, request: Request, job: str) -> Response:
         """Return the binding constraint with its numbers, who is ahead, which checks pass, and what would start it."""
         found, at = require_job(request.user, job), live_ports().clock.now()
-        return Response({**job_explain(request.user, found, at), "unblock": job_unblockers(request.user, found, at)})
+        answer: ExplanationWithChanges = {
+            **job_explain(request.user, found, at),
+            "unblock": job_unblockers(request.user, found, at),
+        }
+        return Response(answer)
 
 
 class JobSeries(ApiView):

@@ -6,7 +6,8 @@ from rest_framework import serializers
 from scheduler.api.http.documents import Moments, NamedJob, Numbers, Shape, document_of, page_of
 from scheduler.api.http.pagination import PageFields
 from scheduler.api.jobs.documents import AttemptDocument, SeatDocument
-from scheduler.selectors.jobs.rows import BadItemRow, GapRow, Receipt, RunRow
+from scheduler.selectors.jobs.history import JOB_VALUES
+from scheduler.selectors.jobs.rows import BadItemRow, GapRow, ReceiptRow, RunRow
 from scheduler.selectors.rows import EventRow
 
 BadItemDocument = document_of(BadItemRow, "BadItemDocument")
@@ -15,21 +16,19 @@ AttemptPage = page_of(AttemptDocument, "AttemptPage", "A page of attempts.")
 EventDocument = document_of(EventRow, "EventDocument", id=serializers.CharField)
 EventPage = page_of(EventDocument, "EventPage", "A page of events.")
 GapDocument = document_of(GapRow, "GapDocument")
-ReceiptDocument = document_of(Receipt, "ReceiptDocument", by_job=NamedJob)
+ReceiptDocument = document_of(ReceiptRow, "ReceiptDocument", by_job=NamedJob)
 PlacedDocument = document_of(RunRow, "PlacedDocument", servers=SeatDocument, receipt=ReceiptDocument)
 
 
-class SeriesDocument(Shape):
-    """Measured values of a job as lists of one length."""
-
-    at = Moments()
-    step = Numbers()
-    loss = Numbers()
-    steps_per_s = Numbers()
-    cpu_frac = Numbers()
-    memory_bytes = Numbers()
-    gpu_frac = Numbers()
-    cached_frac = Numbers()
+SeriesDocument = type(
+    "SeriesDocument",
+    (Shape,),
+    {
+        "__doc__": "Measured values of a job as lists of one length.",
+        "at": Moments(),
+        **{name: Numbers() for name in JOB_VALUES},
+    },
+)
 
 
 @extend_schema_field(

@@ -17,7 +17,7 @@ from scheduler.models.server import ServerState
 from scheduler.selectors.evidence import (
     ANOTHER_JOB,
     ANOTHER_QUEUE,
-    NOBODY,
+    ANY_READER,
     Names,
     clock_text,
     names_of,
@@ -140,7 +140,7 @@ def _ahead_row(other: Job, access: Access) -> JobAhead:
         "queue": other.queue.name if is_seen else ANOTHER_QUEUE,
         "color_slot": other.queue.color_slot if is_seen else 0,
         "reason": other.wait_reason if is_seen else "",
-        "sentence": wait_sentence(other, NOBODY) if is_seen else "",
+        "sentence": wait_sentence(other, ANY_READER) if is_seen else "",
     }
 
 

@@ -11,7 +11,7 @@ from scheduler.models import Attempt, Event, Job
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import events_joined
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE
-from scheduler.selectors.jobs.rows import AttemptRow, GapRow, Receipt, RunRow, SeatRow, TimelineRow
+from scheduler.selectors.jobs.rows import AttemptRow, GapRow, ReceiptRow, RunRow, SeatRow, TimelineRow
 from scheduler.selectors.samples import Series, series_thinned
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Access, Actor, access_of
@@ -105,7 +105,7 @@ def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> 
     }
 
 
-def _receipt(job: Job, attempt: Attempt, access: Access) -> Receipt | None:
+def _receipt(job: Job, attempt: Attempt, access: Access) -> ReceiptRow | None:
     """Return by which job and rule the attempt was preempted, and what was lost; None when it was not."""
     if not attempt.preempt_rule or attempt.preempt_rule in ENDS_BY_RULE:
         return None

@@ -10,7 +10,7 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job, Queue
 from scheduler.selectors.events import event_row
-from scheduler.selectors.evidence import NOBODY, names_of, wait_evidence, wait_sentence
+from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wait_sentence
 from scheduler.selectors.jobs.explain import job_explain
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.restoring import restored_state
@@ -113,7 +113,7 @@ def job_row(job: Job) -> JobRow:
         "steps_per_s": job.steps_per_s,
         "idle_since": iso(job.idle_since),
         "wait_reason": job.wait_reason,
-        "wait_sentence": wait_sentence(job, NOBODY),
+        "wait_sentence": wait_sentence(job, ANY_READER),
         "wait_position": job.wait_position,
         "submitted_at": iso(job.submitted_at),
         "first_started_at": iso(job.first_started_at),

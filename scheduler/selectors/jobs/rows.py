@@ -54,7 +54,7 @@ class AttemptRow(TypedDict):
     servers: list[SeatRow]
 
 
-class Receipt(TypedDict):
+class ReceiptRow(TypedDict):
     """By whom and by which rule an attempt was preempted."""
 
     rule: Annotated[str, one_of(PreemptRule)]
@@ -70,7 +70,7 @@ class RunRow(AttemptRow):
     start: Moment
     end: Annotated[Moment | None, "null: until now."]
     duration_s: float
-    receipt: Receipt | None
+    receipt: ReceiptRow | None
 
 
 class GapRow(TypedDict):

@@ -9,7 +9,7 @@ from frontend.components.formats import clock, counted, duration, joined, number
 from frontend.pages.jobs.charts.figures import Gap
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.selectors.jobs.rows import AttemptRow, Receipt, RunRow, TimelineRow
+from scheduler.selectors.jobs.rows import AttemptRow, ReceiptRow, RunRow, TimelineRow
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
 NARROW_FRAC = 0.03
@@ -193,7 +193,7 @@ def gaps_of(subject: Subject) -> tuple[Gap, ...]:
     return tuple(gaps)
 
 
-def _short_receipt(receipt: Receipt, lost_s: float | None, subject: Subject) -> str:
+def _short_receipt(receipt: ReceiptRow, lost_s: float | None, subject: Subject) -> str:
     at = subject.time(receipt["at"])
     when = f"{clock(at, subject.at, subject.zone)} " if at else ""
     by = f" by {receipt['by_job']['name']}" if receipt["by_job"] else ""

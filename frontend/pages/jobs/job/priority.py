@@ -38,7 +38,7 @@ def job_reprioritise(request: HttpRequest, job: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         _make(request, subject, form.cleaned_data["priority"])
         return HttpResponseRedirect(subject.path)
-    context = job_frame(subject, "overview") | {"form": form, "policy": _policy_words()}
+    context = {**job_frame(subject, "overview"), "form": form, "policy": _policy_words()}
     return render(request, "jobs/priority.html", context, status=422 if form.errors else 200)
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from frontend.components.formats import clock, duration, number
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import PreemptRule
-from scheduler.selectors.jobs.rows import Receipt as ReceiptRow
-from scheduler.selectors.jobs.rows import RunRow
+from scheduler.selectors.jobs.rows import ReceiptRow, RunRow
 from scheduler.selectors.rows import NamedJob
 
 MOST_RECEIPTS = 5

@@ -41,7 +41,7 @@ def job_unblock(request: HttpRequest, job: str) -> HttpResponse:
     if not change or "cancel" not in subject.detail["actions"]:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to change.")
         return HttpResponseRedirect(f"{subject.path}/why")
-    return render(request, "jobs/confirm.html", job_frame(subject, "why") | {"asked": _question(subject, change)})
+    return render(request, "jobs/confirm.html", {**job_frame(subject, "why"), "asked": _question(subject, change)})
 
 
 def _question(subject: Subject, change: Change) -> Action:

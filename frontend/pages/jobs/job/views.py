@@ -1,6 +1,7 @@
 """A job's page: head and one tab, rendered whole on the server; scripts only refresh it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -8,8 +9,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from frontend.pages.jobs.head import actions, moment, place_words
-from frontend.pages.jobs.job.tabs import TABS
+from frontend.components.devices import DeviceWord
+from frontend.pages.jobs.head import Action, Moment, actions, moment, place_words
+from frontend.pages.jobs.job.tabs import TABS, Tab
 from frontend.pages.jobs.logs.log_view import download_headers
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
@@ -17,6 +19,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.logs import log_open
+from scheduler.selectors.jobs.rows import JobDetail
 from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.profiles import profile_measure_again
 from scheduler.services.jobs.restore import job_restore
@@ -37,10 +40,26 @@ def job_page(request: HttpRequest, job: str, tab: str = "overview") -> HttpRespo
     if tab not in TABS:
         raise Http404(f"A job has no tab {tab[:40]}.")
     subject = subject_of(request, job)
-    return render(request, f"jobs/tab_{tab}.html", job_frame(subject, tab) | TABS[tab].context(subject))
+    return render(request, f"jobs/tab_{tab}.html", {**job_frame(subject, tab), **TABS[tab].context(subject)})
 
 
-def job_frame(subject: Subject, tab: str) -> dict[str, object]:
+class JobFrame(TypedDict):
+    """The variables of the head of a job's page."""
+
+    subject: Subject
+    job: Job
+    detail: JobDetail
+    device: DeviceWord
+    place: str
+    moment: Moment
+    actions: list[Action]
+    may_reprioritise: bool
+    tab: str
+    tabs: list[tuple[Tab, int | None]]
+    log_url: str
+
+
+def job_frame(subject: Subject, tab: str) -> JobFrame:
     """Return the variables of the head of a job's page."""
     return {
         "subject": subject,
@@ -69,7 +88,7 @@ def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
     if asked is None:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
         return HttpResponseRedirect(subject.path)
-    return render(request, "jobs/confirm.html", job_frame(subject, "overview") | {"asked": asked})
+    return render(request, "jobs/confirm.html", {**job_frame(subject, "overview"), "asked": asked})
 
 
 @require_POST

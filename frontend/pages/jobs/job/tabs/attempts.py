@@ -1,6 +1,7 @@
 """Attempts: each run from its launch to its one end."""
 
 from datetime import datetime
+from typing import TypedDict
 
 from frontend.pages.jobs.charts.timeline import QUIET_CAUSES, cause_words
 from frontend.pages.jobs.job.failure_words import failure_words
@@ -28,7 +29,13 @@ def count(subject: Subject) -> int | None:
     return attempt["number"] if attempt else 0
 
 
-def context(subject: Subject) -> dict[str, object]:
+class AttemptsTab(TypedDict):
+    """The variables of its template."""
+
+    attempts: list[AttemptLine]
+
+
+def context(subject: Subject) -> AttemptsTab:
     """Return the variables of the template."""
     return {"attempts": [_line(subject, entry) for entry in reversed(subject.attempts)]}
 

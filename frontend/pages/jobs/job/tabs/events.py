@@ -1,6 +1,8 @@
 """Events: everything that happened to the job, newest first."""
 
-from frontend.pages.jobs.job.event_words import event_line
+from typing import TypedDict
+
+from frontend.pages.jobs.job.event_words import EventLine, event_line
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.listing import event_row, job_events
 
@@ -12,7 +14,14 @@ def count(subject: Subject) -> int | None:
     return subject.detail["num_events"]
 
 
-def context(subject: Subject) -> dict[str, object]:
+class EventsTab(TypedDict):
+    """The variables of its template."""
+
+    happenings: list[EventLine]
+    older_href: str
+
+
+def context(subject: Subject) -> EventsTab:
     """Return the variables of the template; ``?before=`` is the number of the event that the page begins before."""
     before = subject.request.GET.get("before", "")
     events = job_events(subject.job)

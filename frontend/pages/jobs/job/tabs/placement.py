@@ -1,13 +1,25 @@
 """Placement: the servers and devices on which the job runs or ran, among all servers."""
 
+from typing import TypedDict
+
 from frontend.components.formats import joined, number
-from frontend.pages.jobs.job.locality import spread_cost_of
-from frontend.pages.jobs.job.next_gpu import next_gpu_of
+from frontend.pages.jobs.job.locality import SpreadCost, spread_cost_of
+from frontend.pages.jobs.job.next_gpu import NextGpuCard, next_gpu_of
 from frontend.pages.jobs.subject import Subject
-from scheduler.selectors.jobs.rows import AttemptRow
+from scheduler.selectors.jobs.rows import AttemptRow, RunRow
 
 
-def context(subject: Subject) -> dict[str, object]:
+class PlacementTab(TypedDict):
+    """The variables of its template."""
+
+    servers: list[dict[str, object]]
+    placement_title: str
+    attempts: list[RunRow]
+    verdict: SpreadCost | None
+    next_gpu: NextGpuCard | None
+
+
+def context(subject: Subject) -> PlacementTab:
     """Return the variables of the template."""
     attempt = subject.detail["attempt"]
     held = {seat["server_id"]: set(seat["gpus"]) for seat in attempt["servers"]} if attempt else {}

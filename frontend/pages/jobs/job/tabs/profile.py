@@ -1,5 +1,7 @@
 """Profile: how the job reacts to cores and memory, what that is known from, and what it cost to find out."""
 
+from typing import TypedDict
+
 from frontend.components.charts import Chart, Json, layout, token
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import number
@@ -10,7 +12,17 @@ from scheduler.selectors.jobs.profile_rows import ProfileDetail
 HEIGHT = 240
 
 
-def context(subject: Subject) -> dict[str, object]:
+class ProfileTab(TypedDict):
+    """The variables of its template."""
+
+    profile: ProfileDetail | None
+    curve: Chart | None
+    asks_auto: bool
+    asked_cpus: float | str
+    is_admin: bool
+
+
+def context(subject: Subject) -> ProfileTab:
     """Return the variables of the template."""
     profile = subject.profile
     known = profile if profile is not None and profile["is_measured"] else None
