@@ -20,10 +20,10 @@ from scheduler.selectors.accounts.rows import AuditRow
 
 ON_A_PAGE = 50
 EXPORTED_MOST = 100_000
-Column = Literal[
+AuditColumn = Literal[
     "at", "who", "kind", "did", "job", "queue", "server", "before", "after", "why", "data", "request_id",
 ]  # fmt: skip
-COLUMNS: tuple[Column, ...] = get_args(Column)
+COLUMNS: tuple[AuditColumn, ...] = get_args(AuditColumn)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 

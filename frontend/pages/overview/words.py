@@ -11,7 +11,7 @@ from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, Queu
 SPANS = {"1h": ("1 h", 3600), "6h": ("6 h", 21600), "24h": ("24 h", 86400), "7d": ("7 d", 604800)}
 
 
-class Tile(TypedDict):
+class StatTile(TypedDict):
     """One stat tile. ``course`` is its sparkline; ``missing`` is shown in place of an empty value."""
 
     id: str
@@ -66,7 +66,7 @@ def _mean_utilization(frame: ClusterFrame) -> float | None:
 
 def tiles(
     *, frame: ClusterFrame, series: Series, summary: CompletionTimes, span: str, began: str, device: DeviceWord
-) -> list[Tile]:
+) -> list[StatTile]:
     """Return the stat tiles, left to right; each compares with the beginning of the range or of the data."""
     over, then = (f"since {began}", f"at {began}") if began else (f"in {span}", f"{span} ago")
     usable = frame["allocated_gpus"] + frame["free_gpus"]
@@ -129,7 +129,7 @@ def _fewer(change: float, then: str) -> str:
     return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {then}"
 
 
-def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> Tile:
+def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> StatTile:
     """Return a tile of a time: the median, with p90 and the number of jobs behind it."""
     value, unit = rough(median_s) if median_s is not None else ("", "")
     return {

@@ -29,7 +29,7 @@ TRIGGERS = {
 }
 
 
-class Tile(TypedDict):
+class RoundTile(TypedDict):
     """One number over the list; ``course`` is its sparkline, oldest round first."""
 
     label: str
@@ -88,7 +88,7 @@ def wait_words(entry: WaitingRow, device: DeviceWord) -> str:
     return device.said(sentence(entry["reason"], entry["evidence"]))
 
 
-def pace(rows: list[RoundRow]) -> list[Tile]:
+def pace(rows: list[RoundRow]) -> list[RoundTile]:
     """Return the tiles over the list: how long rounds took, what they did."""
     taken = sorted(row["duration_s"] for row in rows)
     if not taken:
@@ -113,7 +113,7 @@ def pace(rows: list[RoundRow]) -> list[Tile]:
     ]
 
 
-def _tile(rows: list[RoundRow], label: str, name: Literal["num_launched", "num_preempted"]) -> Tile:
+def _tile(rows: list[RoundRow], label: str, name: Literal["num_launched", "num_preempted"]) -> RoundTile:
     return {
         "label": label,
         "value": number(sum(row[name] for row in rows)),

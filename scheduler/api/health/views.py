@@ -32,7 +32,7 @@ class Unready(Exception):
     """A part that requests need does not work; the text says why."""
 
 
-class Part(TypedDict):
+class ReadyPart(TypedDict):
     """The state of one part in the answer of ``/readyz``."""
 
     ok: bool
@@ -99,7 +99,7 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def _look(part: Callable[[], str]) -> Part:
+def _look(part: Callable[[], str]) -> ReadyPart:
     try:
         return {"ok": True, "detail": part()}
     except Unready as error:

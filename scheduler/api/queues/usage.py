@@ -22,8 +22,8 @@ from scheduler.selectors.visibility import require_queue
 
 LATELY = timedelta(days=7)
 LONGEST = timedelta(days=366)
-Column = Literal["queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours"]
-COLUMNS: tuple[Column, ...] = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
+UsageColumn = Literal["queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours"]
+COLUMNS: tuple[UsageColumn, ...] = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
 RANGE = (
     instant("since", "Begin of the range; 7 days before its end without."),
     instant("until", "End of the range; now without."),
