@@ -7,7 +7,6 @@ from simulated futures, as in ``start_times.estimates``.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, cast
 
 from scheduler.core.model.errors import FieldError
 from scheduler.core.model.plan import Preemption, WaitReason
@@ -19,7 +18,8 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
-from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob, SizedJob
+from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeat, PreemptedJob, SimulatedStart, SizedJob
+from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import Checked
@@ -28,9 +28,7 @@ from scheduler.whatif.one_job.present import Present, SimulatedStarts, Values, n
 from scheduler.whatif.start_times.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
 from scheduler.whatif.start_times.late_bounds import stretch_now
 
-Row = dict[str, Any]  # JSON
-
-_ESTIMATE: Row = {
+_ESTIMATE: SimulatedStart = {
     "known": False,
     "p50_at": None,
     "simulated_p90_at": None,
@@ -87,7 +85,7 @@ class _Asked:
 
 
 def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> JobPreview:
-    """Return what the next round would do with a job, as plain JSON data.
+    """Return what the next round would do with a job.
 
     Args:
         checked: The spec, its owner and its queue.
@@ -98,32 +96,19 @@ def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: dateti
     profile = checked.profile or profile_known(checked.spec)
     names = names_of(access_of(checked.owner))
     asked = _Asked(present=present, checked=checked, profile_pk=profile.pk if profile else None, names=names)
-    blank: Row = {
-        "feasible": True,
-        "starts": "later",
-        "sentence": "",
-        "largest_gpus": None,
-        "round": present.live.round_number,
-        "reason": "",
-        "evidence": {},
-        "position": None,
-        "waiting_jobs": None,
-        "placement": [],
-        "preempts": [],
-        "estimate": None,
-    }
-    return cast(JobPreview, blank | _answer(asked, too_large))  # each answer fills some keys of the blank one
+    return _answer(asked, too_large)
 
 
-def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
+def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> JobPreview:
     present = asked.present
     if not len(present.tables.servers):
-        return _waits(WaitReason.NO_SERVER, {}) | {"feasible": None, "starts": "unknown"}
+        return {**_waits(asked, WaitReason.NO_SERVER, {}), "feasible": None, "starts": "unknown"}
     alone = with_job(present.tables, asked.whole())
     if too_large or not could_run(alone, present.config, asked.row):
         return _never(asked, alone, too_large)
     if present.cluster.paused:
-        return _waits(WaitReason.POLICY_PAUSED, {}) | {"starts": "unknown", "estimate": estimate_told("paused")}
+        waits = _waits(asked, WaitReason.POLICY_PAUSED, {})
+        return {**waits, "starts": "unknown", "estimate": estimate_told("paused")}
     tables = asked.tables()
     said = said_of(tables, present.config, asked.row, without=present.tables)
     if said.starts:
@@ -134,35 +119,57 @@ def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
     seen = simulate_starts(
         present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S
     )
-    estimate = estimate_looked(seen, present.at)
-    place = {"position": said.waiting.position, "waiting_jobs": said.num_waiting}
-    return _waits(said.waiting.reason, evidence) | place | {"estimate": estimate}
+    return {
+        **_waits(asked, said.waiting.reason, evidence),
+        "position": said.waiting.position,
+        "waiting_jobs": said.num_waiting,
+        "estimate": estimate_looked(seen, present.at),
+    }
 
 
-def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> Row:
+def _blank(asked: _Asked) -> JobPreview:
+    """Return the answer that all others fill in."""
+    return {
+        "feasible": True,
+        "starts": "later",
+        "sentence": "",
+        "largest_gpus": None,
+        "round": asked.present.live.round_number,
+        "reason": "",
+        "evidence": {},
+        "position": None,
+        "waiting_jobs": None,
+        "placement": [],
+        "preempts": [],
+        "estimate": None,
+    }
+
+
+def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> JobPreview:
     largest = most_gpus(alone, asked.present.config, asked.row, below=asked.gpus, sized=asked.whole)
     text = " ".join(error.detail for error in too_large)
     if not text:
         name = asked.checked.queue.name
         text = f"A job of {name} with {_gpus(asked.gpus)} would never start, even if all else were empty."
     text += f" The largest that can start has {_gpus(largest)}." if largest else ""
-    return {"feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
+    return {**_blank(asked), "feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
 
 
-def _starts(asked: _Asked, said: Said) -> Row:
+def _starts(asked: _Asked, said: Said) -> JobPreview:
     now = iso(asked.present.at)
     placement = [_placed(asked.present, seat) for seat in said.seats]
     preempts = [_preempted(asked, preemption) for preemption in said.preemptions]
     return {
+        **_blank(asked),
         "starts": "after_others_leave" if preempts else "now",
         "sentence": _starts_words(asked, placement, len(preempts)),
         "placement": placement,
         "preempts": preempts,
-        "estimate": _ESTIMATE | {"known": True, "p50_at": now, "simulated_p90_at": now, "p90_at": now},
+        "estimate": {**_ESTIMATE, "known": True, "p50_at": now, "simulated_p90_at": now, "p90_at": now},
     }
 
 
-def _starts_words(asked: _Asked, placement: Sequence[Row], num_preempted: int) -> str:
+def _starts_words(asked: _Asked, placement: Sequence[PlannedSeat], num_preempted: int) -> str:
     where = " and ".join(f"{_gpus(seat['num_gpus'])} of {seat['server']}" for seat in placement)
     text = f"It starts with the next round on {where}"
     if num_preempted:
@@ -171,7 +178,7 @@ def _starts_words(asked: _Asked, placement: Sequence[Row], num_preempted: int) -
     return f"{text}.{smoke}"
 
 
-def _placed(present: Present, seat: Seat) -> Row:
+def _placed(present: Present, seat: Seat) -> PlannedSeat:
     server_pk = present.live.server_pks[seat.server]
     return {
         "server_id": server_pk,
@@ -202,24 +209,34 @@ def job_named(job_pk: str, access: Access) -> SizedJob:
     }
 
 
-def _waits(reason: WaitReason, evidence: Row) -> Row:
-    return {"reason": reason.value, "evidence": evidence, "sentence": sentence(reason, evidence)}
+def _waits(asked: _Asked, reason: WaitReason, evidence: Json) -> JobPreview:
+    return {
+        **_blank(asked),
+        "reason": reason.value,
+        "evidence": evidence,
+        "sentence": sentence(reason, evidence),
+    }
 
 
-def estimate_looked(seen: SimulatedStarts, at: datetime) -> Row:
+def estimate_looked(seen: SimulatedStarts, at: datetime) -> SimulatedStart:
     """Return when a job starts, in the shape of stored estimates."""
     if seen.reason:
-        return estimate_told(seen.reason) | {"futures": len(seen.starts_s)}
+        return {**estimate_told(seen.reason), "futures": len(seen.starts_s)}
     simulated_s = seen.after_s(0.9)
     told_s = bound_s(simulated_s, stretch_now(), horizon_s=HORIZON_S)
-    after_s = {"p50_at": seen.after_s(0.5), "simulated_p90_at": simulated_s, "p90_at": told_s}
-    moments = {name: iso(moment_after(at, seconds)) for name, seconds in after_s.items()}
-    return _ESTIMATE | {"known": True, "futures": len(seen.starts_s)} | moments
+    return {
+        **_ESTIMATE,
+        "known": True,
+        "futures": len(seen.starts_s),
+        "p50_at": iso(moment_after(at, seen.after_s(0.5))),
+        "simulated_p90_at": iso(moment_after(at, simulated_s)),
+        "p90_at": iso(moment_after(at, told_s)),
+    }
 
 
-def estimate_told(reason: str) -> Row:
-    """Return that nothing is known, and why."""
-    return _ESTIMATE | {"reason": reason, "sentence": WHY_UNKNOWN[reason]}
+def estimate_told(reason: str) -> SimulatedStart:
+    """Return an estimate without times, and why nothing is known."""
+    return {**_ESTIMATE, "reason": reason, "sentence": WHY_UNKNOWN[reason]}
 
 
 def _gpus(count: int) -> str:
