@@ -10,7 +10,7 @@ from clusterweb.cli.account import read_account
 from clusterweb.cli.client import Client
 from clusterweb.cli.errors import CommandError, ServerRefused
 from clusterweb.cli.foretold import preview_text, when_lines
-from clusterweb.cli.rows import Change, DryRun, Explanation, Job, JobAhead, JobLine
+from clusterweb.cli.rows import Change, DryRun, Explanation, JobAhead, JobAnswer, JobLine
 from clusterweb.cli.text import progress, since, table
 
 TERMINAL = {"completed", "failed", "cancelled"}
@@ -37,7 +37,7 @@ def submit(given: Namespace) -> int:
         tried: DryRun = answer
         show(given, tried, preview_text(tried))
         return 0 if tried["preview"]["feasible"] is not False else 1
-    job: Job = answer
+    job: JobAnswer = answer
     if not given.wait:
         show(given, job, f"J-{job['number']}  {job['id']}")
         return 0
@@ -67,7 +67,7 @@ def ls(given: Namespace) -> int:
 
 def get(given: Namespace) -> int:
     """Show one job."""
-    job: Job = Client(read_account()).get(f"jobs/{given.job}")
+    job: JobAnswer = Client(read_account()).get(f"jobs/{given.job}")
     show(given, job, _card(job))
     return 0
 
@@ -118,7 +118,7 @@ def _apply(client: Client, given: Namespace, ways: list[Change]) -> int:
     if not 1 <= given.apply <= len(ways):
         raise CommandError(f"There is no change {given.apply} now. Run clusterweb explain {given.job} to see them.")
     way = ways[given.apply - 1]
-    job: Job = client.post(f"jobs/{given.job}/unblock", json.dumps(way["change"]).encode())
+    job: JobAnswer = client.post(f"jobs/{given.job}/unblock", json.dumps(way["change"]).encode())
     show(given, job, f"J-{job['number']}  {way['title']}: done. The next round looks at it again.")
     return 0
 
@@ -126,7 +126,7 @@ def _apply(client: Client, given: Namespace, ways: list[Change]) -> int:
 def priority(given: Namespace) -> int:
     """Make a job more or less urgent."""
     body = json.dumps({"priority": given.priority}).encode()
-    job: Job = Client(read_account()).post(f"jobs/{given.job}/reprioritise", body)
+    job: JobAnswer = Client(read_account()).post(f"jobs/{given.job}/reprioritise", body)
     show(given, job, f"J-{job['number']}  priority {job['spec']['schedule']['priority']} from the next round on")
     return 0
 
@@ -137,7 +137,7 @@ def act(given: Namespace) -> int:
     answers, refused = [], 0
     for name in given.job:
         try:
-            job: Job = client.post(f"jobs/{name}/{given.action}")
+            job: JobAnswer = client.post(f"jobs/{name}/{given.action}")
         except ServerRefused as error:
             refused += 1
             print(f"{name}: {error}", file=sys.stderr)
@@ -184,7 +184,7 @@ def _follow(client: Client, job: str, *, since_place: str) -> None:
             sys.stdout.flush()
 
 
-def _status_of(job: Job) -> int:
+def _status_of(job: JobAnswer) -> int:
     """Return the exit status that stands for how a job ended: its own where it has one."""
     print(f"J-{job['number']} {job['state']}. {job['end_detail']}".strip(), file=sys.stderr)
     if job["state"] == "completed":
@@ -195,7 +195,7 @@ def _status_of(job: Job) -> int:
     return (attempt and attempt["exit_code"]) or 1
 
 
-def _card(job: Job) -> str:
+def _card(job: JobAnswer) -> str:
     rows = [
         ("job", f"J-{job['number']}  {job['id']}"),
         ("name", job["name"]),

@@ -17,7 +17,7 @@ class Check(TypedDict):
     text: str
 
 
-class Attempt(TypedDict):
+class AttemptAnswer(TypedDict):
     """The newest run of a job."""
 
     number: int
@@ -46,11 +46,11 @@ class JobLine(TypedDict):
     end_detail: str
 
 
-class Job(JobLine):
+class JobAnswer(JobLine):
     """One job in full."""
 
     spec: JsonObject
-    attempt: Attempt | None
+    attempt: AttemptAnswer | None
     max_attempts: int
     preemptions: int
     actions: list[str]

@@ -43,17 +43,17 @@ _PLACE = re.compile(r"^(\d{1,9})-(\d{1,18})$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LogPlace:
     """A byte of the log of one attempt; also the id of an event."""
 
     attempt: int
     offset: int
 
     @staticmethod
-    def parse(text: str) -> "Place | None":
+    def parse(text: str) -> "LogPlace | None":
         """Return the place in a ``Last-Event-ID``, or None when it is none of ours."""
         found = _PLACE.match(text)
-        return Place(attempt=int(found[1]), offset=int(found[2])) if found else None
+        return LogPlace(attempt=int(found[1]), offset=int(found[2])) if found else None
 
     def __str__(self) -> str:
         return f"{self.attempt}-{self.offset}"
@@ -94,7 +94,7 @@ def give_back_thread() -> None:
 class Follower:
     """One reader of the log of one job: where it is, and what comes next."""
 
-    def __init__(self, *, request: Request, job: Job, place: Place, only_attempt: int | None) -> None:
+    def __init__(self, *, request: Request, job: Job, place: LogPlace, only_attempt: int | None) -> None:
         self._request = request
         self._job_id, self._state = job.pk, JobState(job.state)
         self._attempt: Attempt | None = None
@@ -158,11 +158,11 @@ class Follower:
         following = later.order_by("number").first()
         if following is None:
             return self._end() if over else (b"", False)
-        self._attempt, self._place = following, Place(attempt=following.number, offset=0)
+        self._attempt, self._place = following, LogPlace(attempt=following.number, offset=0)
         return self._next()
 
     def _log(self, attempt: Attempt, chunk: LogChunk) -> bytes:
-        self._place = Place(attempt=attempt.number, offset=chunk.end_offset)
+        self._place = LogPlace(attempt=attempt.number, offset=chunk.end_offset)
         data = {
             "attempt": attempt.number,
             "start_offset": chunk.start_offset,

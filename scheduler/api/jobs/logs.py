@@ -15,7 +15,7 @@ from scheduler.api.http.documents import document_of
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.renderers import EventStream, PlainText
 from scheduler.api.http.view import ApiView
-from scheduler.api.jobs.log_stream import END, Follower, Place
+from scheduler.api.jobs.log_stream import END, Follower, LogPlace
 from scheduler.models import Attempt, Job
 from scheduler.selectors.jobs.logs import log_from, log_tail
 from scheduler.selectors.visibility import require_job
@@ -138,14 +138,14 @@ class JobLogStream(ApiView):
         last = request.headers.get("Last-Event-ID", "")
         if last == END:
             return HttpResponse(status=204)
-        place = Place.parse(last)
+        place = LogPlace.parse(last)
         only = self.params["attempt"]
         if place is None or only not in {None, place.attempt}:
             attempt = require_attempt(found, only)
             offset = self.params["offset"]
             if attempt is not None and offset is None:
                 offset = log_tail(attempt, lines=self.params["tail"]).start_offset
-            place = Place(attempt=attempt.number if attempt else 1, offset=offset or 0)
+            place = LogPlace(attempt=attempt.number if attempt else 1, offset=offset or 0)
         follower = Follower(request=request, job=found, place=place, only_attempt=only)
         return StreamingHttpResponse(
             follower.events(),

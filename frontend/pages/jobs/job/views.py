@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from frontend.components.devices import DeviceWord
-from frontend.pages.jobs.head import Action, Moment, actions, moment, place_words
+from frontend.pages.jobs.head import Action, TimePhrase, actions, moment, place_words
 from frontend.pages.jobs.job.tabs import TABS, Tab
 from frontend.pages.jobs.logs.log_view import download_headers
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
@@ -51,7 +51,7 @@ class JobFrame(TypedDict):
     detail: JobDetail
     device: DeviceWord
     place: str
-    moment: Moment
+    moment: TimePhrase
     actions: list[Action]
     may_reprioritise: bool
     tab: str

@@ -200,8 +200,8 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
     ("read", "sent"),
     [
         (rows.JobLine, job_rows.JobRow),
-        (rows.Job, job_rows.JobDetail),
-        (rows.Attempt, job_rows.AttemptRow),
+        (rows.JobAnswer, job_rows.JobDetail),
+        (rows.AttemptAnswer, job_rows.AttemptRow),
         (rows.Check, reason_rows.CheckRow),
         (rows.Explanation, reason_rows.ExplanationWithChanges),
         (rows.JobAhead, reason_rows.JobAhead),
