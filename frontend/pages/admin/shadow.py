@@ -20,7 +20,7 @@ from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Job, Shadow, ShadowRound
 from scheduler.selectors.cluster.rows import ScoreRow
 from scheduler.selectors.cluster.servers import device_kinds
-from scheduler.selectors.cluster.shadow import job_names, shadow_document, shadow_rounds
+from scheduler.selectors.cluster.shadow import job_names, shadow_report, shadow_rounds
 from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
@@ -105,7 +105,7 @@ def _show(
     request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
 ) -> HttpResponse:
     row, cluster = shadow_row(), cluster_row()
-    document = shadow_document(row)
+    document = shadow_report(row)
     rounds = list(shadow_rounds(row).filter(planned_at__isnull=False)[:ROUNDS_SHOWN])
     post = request.POST.dict() if request.method == "POST" else None
     # The form begins with the present shadow, or with what decides now.

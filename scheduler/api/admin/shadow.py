@@ -14,7 +14,7 @@ from scheduler.api.http.view import ApiView
 from scheduler.models import Shadow
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.rows import ScoreRow, ShadowReport, ShadowRoundRow
-from scheduler.selectors.cluster.shadow import shadow_document, shadow_round_row, shadow_rounds
+from scheduler.selectors.cluster.shadow import shadow_report, shadow_round_row, shadow_rounds
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 
 NEWEST_FIRST = Order(name="-number", column="number", tie="number")
@@ -47,7 +47,7 @@ ShadowRoundPage = page_of(ShadowRoundDocument, "ShadowRoundPage", "A page of rou
 
 
 def _answer(shadow: Shadow) -> Response:
-    return Response(shadow_document(shadow), headers={"ETag": etag(shadow.version)})
+    return Response(shadow_report(shadow), headers={"ETag": etag(shadow.version)})
 
 
 class ShadowPolicy(ApiView):

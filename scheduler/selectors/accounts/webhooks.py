@@ -65,7 +65,7 @@ def delivery_row(delivery: Delivery) -> DeliveryRow:
 
 
 def delivery_counts(webhooks: list[Webhook]) -> dict[int, DeliveryCounts]:
-    """Return the messages of each webhook by state, and when the newest was delivered; without messages left out."""
+    """Return the messages of each webhook by state and its newest delivery; none for webhooks without messages."""
     rows = Delivery.objects.filter(webhook__in=webhooks).order_by().values("webhook_id")
     counted = rows.annotate(
         waiting=Count("pk", filter=Q(state=DeliveryState.WAITING)),

@@ -1,4 +1,4 @@
-"""How long jobs took, and how fair that was.
+"""Completion times of jobs, and finish-time fairness of jobs and queues.
 
 Finish-time fairness rho of a job is its completion time over the time it would have taken alone on an equal share of
 the cluster. Source: Mahajan et al., "Themis", NSDI 2020. Differs: the number of sharers is the mean number of

@@ -1,4 +1,4 @@
-"""The cluster at a glance, now and over time: GPUs, queues, and the door to the other parts of the overview."""
+"""The cluster at a glance, now and over time; also exports the other reads of the overview page."""
 
 from collections import Counter
 from datetime import datetime, timedelta

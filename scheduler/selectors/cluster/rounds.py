@@ -37,7 +37,7 @@ def round_list(user: Actor) -> QuerySet[Round]:
 
 
 def round_row(round_: Round) -> RoundRow:
-    """Return one line of the list as plain JSON data."""
+    """Return one round without its decisions."""
     return {
         "number": round_.number,
         "epoch": round_.epoch,

@@ -9,7 +9,7 @@ from scheduler.selectors.times import iso
 MOST_SCORES = 500
 
 
-def shadow_document(shadow: Shadow) -> ShadowReport:
+def shadow_report(shadow: Shadow) -> ShadowReport:
     """Return the shadow with its scores, oldest score first."""
     scores = list(ShadowScore.objects.filter(version=shadow.version)[:MOST_SCORES])[::-1]
     rounds = shadow_rounds(shadow)
