@@ -1,4 +1,4 @@
-"""Where the command talks to, and as whom: the environment first, then what ``clusterweb login`` stored."""
+"""The server and the token that the command uses: from the environment, else as ``clusterweb login`` stored them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Speaks to the REST API: JSON in, JSON out, problems as exceptions, lists page by page, logs as they grow."""
+"""HTTP client of the REST API: JSON, lists page by page, logs as they grow; a problem becomes an exception."""
 
 import json
 import time
@@ -23,7 +23,7 @@ class Client:
     """One account on one server."""
 
     def __init__(self, account: Account) -> None:
-        """Nothing is sent before the first call."""
+        """Keep the account; nothing is sent yet."""
         self.account = account
 
     def get(self, path: str, **query: object) -> Json:

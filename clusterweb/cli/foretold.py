@@ -1,13 +1,10 @@
-"""What would become of a job, as text: the preview of a submit."""
+"""The answer to ``submit --dry-run`` as text: what the next rounds would do with the job."""
 
-from typing import Any
-
+from clusterweb.cli.rows import DryRun, Estimate
 from clusterweb.cli.text import clock
 
-Row = dict[str, Any]  # one JSON object of the API
 
-
-def preview_text(answer: Row) -> str:
+def preview_text(answer: DryRun) -> str:
     """Return what a dry run found, a line each."""
     preview = answer["preview"]
     lines = [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in answer["checks"]]
@@ -20,7 +17,7 @@ def preview_text(answer: Row) -> str:
     return "\n".join([*lines, "Nothing is stored."])
 
 
-def when_lines(estimate: Row | None) -> list[str]:
+def when_lines(estimate: Estimate | None) -> list[str]:
     """Return when a job starts in a line; nothing for one that does not wait."""
     if not estimate:
         return []

@@ -7,9 +7,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client, Json
+from clusterweb.cli.client import Client
 from clusterweb.cli.errors import CommandError, ServerRefused
 from clusterweb.cli.foretold import preview_text, when_lines
+from clusterweb.cli.rows import Change, DryRun, Explanation, JobAhead, JobAnswer, JobLine
 from clusterweb.cli.text import progress, since, table
 
 TERMINAL = {"completed", "failed", "cancelled"}
@@ -21,7 +22,7 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def show(given: Namespace, data: Json, text: str) -> None:
+def show(given: Namespace, data: object, text: str) -> None:
     """Print JSON or text, as asked."""
     say(json.dumps(data, indent=2) if given.output == "json" else text)
 
@@ -33,14 +34,16 @@ def submit(given: Namespace) -> int:
     body, content_type = _form(spec, given.file) if given.file else (spec, "application/yaml")
     answer = client.post("jobs", body, content_type=content_type, dry_run="true" if given.dry_run else None)
     if given.dry_run:
-        show(given, answer, preview_text(answer))
-        return 0 if answer["preview"]["feasible"] is not False else 1
+        tried: DryRun = answer
+        show(given, tried, preview_text(tried))
+        return 0 if tried["preview"]["feasible"] is not False else 1
+    job: JobAnswer = answer
     if not given.wait:
-        show(given, answer, f"J-{answer['number']}  {answer['id']}")
+        show(given, job, f"J-{job['number']}  {job['id']}")
         return 0
-    say(f"J-{answer['number']}  {answer['id']}")
-    _follow(client, answer["id"], since_place="1-0")
-    return _status_of(client.get(f"jobs/{answer['id']}"))
+    say(f"J-{job['number']}  {job['id']}")
+    _follow(client, job["id"], since_place="1-0")
+    return _status_of(client.get(f"jobs/{job['id']}"))
 
 
 def ls(given: Namespace) -> int:
@@ -49,7 +52,7 @@ def ls(given: Namespace) -> int:
         raise CommandError(f"--limit is 1 to {_MOST_ROWS}.")
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
     filters |= {"idle": "true" if given.idle else None}
-    rows = Client(read_account()).all("jobs", most=given.limit, **filters)
+    rows: list[JobLine] = Client(read_account()).all("jobs", most=given.limit, **filters)
     heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "FOR", "WHY IT WAITS")
     cells = [
         (
@@ -64,7 +67,7 @@ def ls(given: Namespace) -> int:
 
 def get(given: Namespace) -> int:
     """Show one job."""
-    job = Client(read_account()).get(f"jobs/{given.job}")
+    job: JobAnswer = Client(read_account()).get(f"jobs/{given.job}")
     show(given, job, _card(job))
     return 0
 
@@ -85,9 +88,9 @@ def logs(given: Namespace) -> int:
 
 
 def explain(given: Namespace) -> int:
-    """Say why a job waits, and who is before it."""
+    """Say why a job waits, and which jobs are ahead of it."""
     client = Client(read_account())
-    found = client.get(f"jobs/{given.job}/explain")
+    found: Explanation = client.get(f"jobs/{given.job}/explain")
     if given.apply is not None:
         return _apply(client, given, found["unblock"])
     lines = [found["sentence"] or f"It does not wait: it is {found['state']}."]
@@ -110,12 +113,12 @@ def explain(given: Namespace) -> int:
     return 0
 
 
-def _apply(client: Client, given: Namespace, ways: list[Json]) -> int:
+def _apply(client: Client, given: Namespace, ways: list[Change]) -> int:
     """Make one of the changes that would start a job."""
     if not 1 <= given.apply <= len(ways):
         raise CommandError(f"There is no change {given.apply} now. Run clusterweb explain {given.job} to see them.")
     way = ways[given.apply - 1]
-    job = client.post(f"jobs/{given.job}/unblock", json.dumps(way["change"]).encode())
+    job: JobAnswer = client.post(f"jobs/{given.job}/unblock", json.dumps(way["change"]).encode())
     show(given, job, f"J-{job['number']}  {way['title']}: done. The next round looks at it again.")
     return 0
 
@@ -123,18 +126,18 @@ def _apply(client: Client, given: Namespace, ways: list[Json]) -> int:
 def priority(given: Namespace) -> int:
     """Make a job more or less urgent."""
     body = json.dumps({"priority": given.priority}).encode()
-    job = Client(read_account()).post(f"jobs/{given.job}/reprioritise", body)
+    job: JobAnswer = Client(read_account()).post(f"jobs/{given.job}/reprioritise", body)
     show(given, job, f"J-{job['number']}  priority {job['spec']['schedule']['priority']} from the next round on")
     return 0
 
 
 def act(given: Namespace) -> int:
-    """Cancel, pause, resume or restore jobs; what cannot be done does not keep the others from it."""
+    """Cancel, suspend, resume or restore jobs; one that refuses stops no other."""
     client = Client(read_account())
     answers, refused = [], 0
     for name in given.job:
         try:
-            job = client.post(f"jobs/{name}/{given.action}")
+            job: JobAnswer = client.post(f"jobs/{name}/{given.action}")
         except ServerRefused as error:
             refused += 1
             print(f"{name}: {error}", file=sys.stderr)
@@ -181,18 +184,18 @@ def _follow(client: Client, job: str, *, since_place: str) -> None:
             sys.stdout.flush()
 
 
-def _status_of(job: Json) -> int:
+def _status_of(job: JobAnswer) -> int:
     """Return the exit status that stands for how a job ended: its own where it has one."""
     print(f"J-{job['number']} {job['state']}. {job['end_detail']}".strip(), file=sys.stderr)
     if job["state"] == "completed":
         return 0
-    attempt = job["attempt"] or {}
-    if attempt.get("exit_signal"):
-        return 128 + int(attempt["exit_signal"])
-    return int(attempt.get("exit_code") or 1)
+    attempt = job["attempt"]
+    if attempt and attempt["exit_signal"]:
+        return 128 + attempt["exit_signal"]
+    return (attempt and attempt["exit_code"]) or 1
 
 
-def _card(job: Json) -> str:
+def _card(job: JobAnswer) -> str:
     rows = [
         ("job", f"J-{job['number']}  {job['id']}"),
         ("name", job["name"]),
@@ -211,5 +214,5 @@ def _card(job: Json) -> str:
     return "\n".join(f"{name:<10}{value}" for name, value in rows if value not in ("", None))
 
 
-def _name(job: Json) -> str:
-    return f"J-{job['number']} {job['name']}" if job.get("number") else "a job of another queue"
+def _name(job: JobAhead) -> str:
+    return f"J-{job['number']} {job['name']}" if job["number"] else "a job of another queue"

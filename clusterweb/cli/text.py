@@ -1,10 +1,9 @@
-"""Rows as aligned text, times as people say them."""
+"""Tables, durations and times as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-Row = Mapping[str, Any]  # one JSON object of the API
+from clusterweb.cli.rows import JobLine
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -49,7 +48,7 @@ def since(moment: str | None, now: datetime | None = None) -> str:
     return duration(max(0.0, ((now or datetime.now(UTC)) - at).total_seconds()))
 
 
-def progress(job: Row) -> str:
+def progress(job: JobLine) -> str:
     """Return ``120/1000`` steps, ``120`` when the end is not known, or nothing."""
     if job["step"] is None:
         return ""

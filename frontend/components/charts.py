@@ -7,12 +7,9 @@ when the theme changes, so one figure serves light and dark. Text from users goe
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from typing import Any
 
 from frontend.components.formats import THIN, number
-
-Json = dict[str, Any]  # a piece of a Plotly figure; Plotly's schema is its type
-
+from scheduler.selectors.rows import Json as Json  # a piece of a Plotly figure; pages with figures import it from here
 
 EMPTY_HEIGHT = 56
 STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 604800)  # between ticks of a time axis

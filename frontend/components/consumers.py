@@ -1,7 +1,7 @@
-"""The one WebSocket consumer: checks who may listen to what, forwards frames, decides nothing.
+"""The one WebSocket consumer: checks that the user may listen to the groups, then forwards frames.
 
 ``/ws/live?groups=cluster,queue.3,job.<ulid>``. Without a sign-in, or with a group that the user may not see, the
-handshake is refused. Rights are checked again every few seconds: who loses one is disconnected with code 4403.
+handshake is refused. Rights are checked again every few seconds: a user who loses one is disconnected with code 4403.
 """
 
 import asyncio

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -57,7 +56,7 @@ def _nav(request: HttpRequest, access: Access, counts: dict[str, int]) -> list[N
     ]
 
 
-def _frame(request: HttpRequest) -> dict[str, Any]:  # template variables
+def _frame(request: HttpRequest) -> dict[str, object]:
     user = request.user
     cluster = cluster_row()
     servers = servers_in_short(user)

@@ -1,4 +1,4 @@
-"""What pages do with errors: not found and not allowed become the pages of that name, a failure names its request."""
+"""Error pages: NotFound becomes 404, NotAllowed 403; a failure shows the id of its request, as the logs do."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,4 +1,4 @@
-"""How numbers, times and sizes are written on pages. Pure functions; no page writes a number in another way."""
+"""How numbers, times and sizes are written on all pages. Pure functions."""
 
 from datetime import UTC, datetime, tzinfo
 

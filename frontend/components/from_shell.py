@@ -1,4 +1,4 @@
-"""What a page shows, asked for from a shell: by curl, by the ``clusterweb`` command, by Python."""
+"""The commands that read from a shell what a page shows: curl, ``clusterweb`` and Python."""
 
 import shlex
 from collections.abc import Mapping

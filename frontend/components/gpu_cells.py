@@ -1,22 +1,23 @@
 """Cells of the GPU strip and the GPU map: what one device looks like, and the words that say the same.
 
-Takes the rows of ``selectors.overview.gpu_map``. A CPU slot is drawn by another outline and named; a template decides
-that by ``device_kind``.
+Takes the rows of ``selectors.cluster.overview.gpu_map``. Templates draw a CPU slot with another outline, by
+``device_kind``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
-from typing import Any
 
 from frontend.components.devices import device_word
 from frontend.components.formats import joined, number, percent
+from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
 IDLE_BELOW_FRAC = 0.05
-Row = dict[str, Any]  # one server or one device of gpu_map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class DeviceCell:
     """One device.
 
     Attributes:
@@ -41,7 +42,7 @@ class ServerCells:
     Attributes:
         short: Name without what all names begin with.
         note: What stands beside the name in the map: mean utilization, or how many are free.
-        label: The server in words, for those who do not see the cells.
+        label: The server in words, for screen readers.
         columns: Columns of the strip.
     """
 
@@ -51,7 +52,7 @@ class ServerCells:
     href: str
     rack: str
     device_kind: str
-    gpus: list[Cell]
+    gpus: list[DeviceCell]
     state: str
     note: str
     label: str
@@ -59,12 +60,12 @@ class ServerCells:
     selected: bool = False
 
 
-def is_free(gpu: Row) -> bool:
+def is_free(gpu: GpuRow) -> bool:
     """Return whether a device may be given away now."""
     return bool(gpu["healthy"]) and not gpu["allocated"]
 
 
-def is_idle(gpu: Row) -> bool:
+def is_idle(gpu: GpuRow) -> bool:
     """Return whether a device is held and (almost) unused."""
     utilization = gpu["utilization_frac"]
     return bool(gpu["healthy"] and gpu["allocated"]) and utilization is not None and utilization < IDLE_BELOW_FRAC
@@ -75,12 +76,12 @@ def utilization_step(frac: float) -> int:
     return min(6, max(0, int(frac * 7)))
 
 
-def _holder(gpu: Row) -> str:
+def _holder(gpu: GpuRow) -> str:
     job = gpu.get("job")
     return f"{job['name']} (J-{job['number']}, {gpu['queue']})" if job else "another queue"
 
 
-def _title(gpu: Row, word: str) -> str:
+def _title(gpu: GpuRow, word: str) -> str:
     if not gpu["healthy"]:
         return f"{word} {gpu['index']} is broken{': ' + gpu['health_reason'] if gpu.get('health_reason') else ''}"
     if not gpu["allocated"]:
@@ -89,38 +90,37 @@ def _title(gpu: Row, word: str) -> str:
     return f"{word} {gpu['index']}: {_holder(gpu)}{measured}"
 
 
-def strip_cell(gpu: Row, word: str) -> Cell:
+def strip_cell(gpu: GpuRow, word: str) -> DeviceCell:
     """Return a cell of the strip: the colour says which queue holds it."""
     css = "broken" if not gpu["healthy"] else "free" if not gpu["allocated"] else f"q{gpu.get('color_slot') or 0}"
-    return Cell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
+    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
 
 
-def map_cell(gpu: Row, word: str, view: str) -> Cell:
+def map_cell(gpu: GpuRow, word: str, view: str) -> DeviceCell:
     """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
-    base = {"index": gpu["index"], "healthy": gpu["healthy"], "title": _title(gpu, word)}
+    cell = partial(DeviceCell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word))
     if not gpu["healthy"]:
-        return Cell(css="broken", icon="x", **base)
+        return cell(css="broken", icon="x")
     idle = " idle" if is_idle(gpu) else ""
     utilization, heat = gpu["utilization_frac"], gpu.get("temperature_c")
     if view == "temperature":
         text = "" if heat is None else number(heat)
         tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
-        return Cell(css=tint, text=text, **base)
+        return cell(css=tint, text=text)
     if not gpu["allocated"]:
-        return Cell(css="free", **base)
+        return cell(css="free")
     if view in {"queue", "job"}:
         job = gpu.get("job")
-        return Cell(
+        return cell(
             css=f"q{gpu.get('color_slot') or 0} on-q{idle}",
             text=str(job["number"])[-3:] if job and view == "job" else "",
-            **base,
         )
     if utilization is None:
-        return Cell(css="u0", text="?", **base)
-    return Cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100), **base)
+        return cell(css="u0", text="?")
+    return cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100))
 
 
-def _note(gpus: list[Row]) -> str:
+def _note(gpus: Sequence[GpuRow]) -> str:
     values = [gpu["utilization_frac"] for gpu in gpus if gpu["allocated"] and gpu["utilization_frac"] is not None]
     if values:
         return percent(sum(values) / len(values))
@@ -128,7 +128,7 @@ def _note(gpus: list[Row]) -> str:
     return f"{number(free)} free" if free else ""
 
 
-def _label(row: Row) -> str:
+def _label(row: ServerRow) -> str:
     gpus, word = row["gpus"], device_word([row["device_kind"]])
     free = sum(is_free(gpu) for gpu in gpus)
     broken = sum(not gpu["healthy"] for gpu in gpus)
@@ -145,7 +145,7 @@ def _prefix_length(names: list[str]) -> int:
     return max(shared.rfind(mark) + 1 for mark in "-_.")
 
 
-def server_cells(rows: list[Row], *, view: str = "", selected: str = "") -> list[ServerCells]:
+def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "") -> list[ServerCells]:
     """Return the servers with their cells, for the strip (no ``view``) or for the map."""
     cut = _prefix_length([row["name"] for row in rows])
     made = []
@@ -171,13 +171,13 @@ def server_cells(rows: list[Row], *, view: str = "", selected: str = "") -> list
     return made
 
 
-def free_by_server(rows: list[Row], *, state: str = "up") -> list[tuple[str, int]]:
-    """Return the servers in a state that have free devices now, most free first; those that are up offer theirs."""
+def free_by_server(rows: Sequence[ServerRow], *, state: str = "up") -> list[tuple[str, int]]:
+    """Return the servers in a state that have free devices now, most free first."""
     free = [(row["name"], sum(is_free(gpu) for gpu in row["gpus"])) for row in rows if row["state"] == state]
     return sorted([pair for pair in free if pair[1]], key=lambda pair: (-pair[1], pair[0]))
 
 
-def free_words(rows: list[Row], *, most: int = 3) -> str:
+def free_words(rows: Sequence[ServerRow], *, most: int = 3) -> str:
     """Return where the free devices are that may be given away: ``7 on gpu-16, 2 on gpu-07``."""
     free = free_by_server(rows)
     named = [f"{number(count)} on {name}" for name, count in free[:most]]
@@ -185,7 +185,7 @@ def free_words(rows: list[Row], *, most: int = 3) -> str:
     return ", ".join(named + ([f"{number(rest)} elsewhere"] if rest else []))
 
 
-def draining_words(rows: list[Row]) -> str:
+def draining_words(rows: Sequence[ServerRow]) -> str:
     """Return where devices are free that may not be given away: ``8 on gpu-03, which takes no jobs``."""
     draining = free_by_server(rows, state="draining")
     if len(draining) == 1:
@@ -194,7 +194,7 @@ def draining_words(rows: list[Row]) -> str:
     return f"{number(free)} on {len(draining)} servers that take no jobs" if draining else ""
 
 
-def idle_words(rows: list[Row]) -> str:
+def idle_words(rows: Sequence[ServerRow]) -> str:
     """Return which servers hold idle devices."""
     names = [row["name"] for row in rows if any(is_idle(gpu) for gpu in row["gpus"])]
     return joined(names[:3])

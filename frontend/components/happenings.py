@@ -1,9 +1,8 @@
 """The feed: events as icon, colour, subject and sentence. Takes the rows of ``selectors.events.event_row``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from frontend.components.formats import duration
 from frontend.components.states import look
@@ -11,8 +10,7 @@ from frontend.components.times import as_time
 from frontend.components.trials import trial_words
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule
-
-Row = dict[str, Any]  # one event
+from scheduler.selectors.rows import EventRow
 
 CAUSES: dict[str, str] = {
     EndCause.EXIT_CODE: "its command ended with an error",
@@ -49,15 +47,15 @@ class Happening:
     at: datetime
 
 
-def happenings(rows: list[Row]) -> list[Happening]:
+def happenings(rows: Sequence[EventRow]) -> list[Happening]:
     """Return the lines of a feed."""
     return [_happening(row) for row in rows]
 
 
-def _happening(row: Row) -> Happening:
+def _happening(row: EventRow) -> Happening:
     tone, icon, words = _WORDS.get(row["kind"], _other)(row)
     if row["job_number"] is not None:
-        subject, href = row["job_name"], f"/jobs/J-{row['job_number']}"
+        subject, href = row["job_name"] or "", f"/jobs/J-{row['job_number']}"
     elif row["server"]:
         subject, href = row["server"], f"/cluster/{row['server']}"
     elif row["queue"]:
@@ -70,13 +68,13 @@ def _happening(row: Row) -> Happening:
 Said = tuple[str, str, str]  # tone, icon, sentence without its subject
 
 
-def _job_state(row: Row) -> Said:
+def _job_state(row: EventRow) -> Said:
     state = look(row["new_state"])
     move = _MOVES.get(row["new_state"])
     return state.tone, state.icon, move(row) if move else f"is {state.word.lower()}."
 
 
-def _queued(row: Row) -> str:
+def _queued(row: EventRow) -> str:
     reason, lost_s = row["reason"], row["data"].get("lost_s")
     lost = f", {duration(lost_s)} of work lost" if lost_s else ""
     if not row["old_state"]:
@@ -92,18 +90,18 @@ def _queued(row: Row) -> str:
     return f"was resumed by {row['actor']}." if row["old_state"] == JobState.SUSPENDED else f"waits again{lost}."
 
 
-def _completed(row: Row) -> str:
+def _completed(row: EventRow) -> str:
     run_s = row["data"].get("run_s")
     return f"completed after {duration(run_s)}." if run_s else "completed."
 
 
-def _failed(row: Row) -> str:
+def _failed(row: EventRow) -> str:
     code = row["data"].get("exit_code")
     cause = f"exit code {code}" if row["reason"] == EndCause.EXIT_CODE and code is not None else ""
     return f"failed: {cause or CAUSES.get(row['reason'], row['reason'])}."
 
 
-_MOVES: dict[str, Callable[[Row], str]] = {
+_MOVES: dict[str, Callable[[EventRow], str]] = {
     JobState.QUEUED: _queued,
     JobState.LAUNCHING: lambda row: "launches.",
     JobState.RUNNING: lambda row: "has its turn." if row["reason"] == "turn" else "runs.",
@@ -117,20 +115,20 @@ _MOVES: dict[str, Callable[[Row], str]] = {
 }
 
 
-def _job_wanted(row: Row) -> Said:
+def _job_wanted(row: EventRow) -> Said:
     verbs = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
     icons = {"cancel": "ban", "suspend": "pause", "resume": "play"}
     reason = row["reason"]
     return "mute", icons.get(reason, "user"), f"is to be {verbs.get(reason, reason)}, says {row['actor']}."
 
 
-def _quota(row: Row) -> Said:
+def _quota(row: EventRow) -> Said:
     after, why = row["data"].get("after", {}), row["data"].get("reason", "")
     told = f": {why}" if why else ""
     return "info", "arrow-left-right", f"has a quota of {after.get('quota_gpus', '')}, set by {row['actor']}{told}."
 
 
-def _user_limits(row: Row) -> Said:
+def _user_limits(row: EventRow) -> Said:
     after, why = row["data"].get("after", {}), row["data"].get("reason", "")
     gpus, queued = after.get("user_max_gpus"), after.get("user_max_queued")
     parts = [*([f"hold {gpus} GPUs"] if gpus else []), *([f"have {queued} queued"] if queued else [])]
@@ -139,7 +137,7 @@ def _user_limits(row: Row) -> Said:
     return "info", "users", f"{what}, set by {row['actor']}{told}."
 
 
-def _idle_rule(row: Row) -> Said:
+def _idle_rule(row: EventRow) -> Said:
     after, why = row["data"].get("after", {}), row["data"].get("reason", "")
     told = f": {why}" if why else ""
     after_s = after.get("idle_after_s")
@@ -148,13 +146,13 @@ def _idle_rule(row: Row) -> Said:
     return "info", "hourglass", f"{what}, set by {row['actor']}{told}."
 
 
-def _fairness_over(row: Row) -> Said:
+def _fairness_over(row: EventRow) -> Said:
     rho, limit = row["data"].get("rho"), row["data"].get("limit")
     words = f"fares worse than it may: its jobs take {rho:.3g} times as long as on an equal share, limit {limit:g}."
     return "warn", "triangle-alert", words
 
 
-def _job_idle(row: Row) -> Said:
+def _job_idle(row: EventRow) -> Said:
     gpus, idle_s = row["data"].get("num_gpus", 0), row["data"].get("idle_s")
     verb = {"suspend": "suspended", "cancel": "cancelled"}.get(row["reason"])
     then = f" It is {verb} in {duration(row['data'].get('grace_s'))} unless it goes on." if verb else ""
@@ -166,14 +164,14 @@ def _job_idle(row: Row) -> Said:
     )
 
 
-def _membership(row: Row) -> Said:
+def _membership(row: EventRow) -> Said:
     user, after = row["data"].get("user", ""), row["data"].get("after")
     if after is None:
         return "mute", "users", f"no longer has {user} as {row['data'].get('before', 'member')}, says {row['actor']}."
     return "mute", "users", f"has {user} as {after}, says {row['actor']}."
 
 
-def _settings(row: Row) -> Said:
+def _settings(row: EventRow) -> Said:
     before, after = row["data"].get("before", {}), row["data"].get("after", {})
     if "paused" in after:
         if after["paused"]:
@@ -185,24 +183,24 @@ def _settings(row: Row) -> Said:
     return "info", "settings", f"{row['actor']} changed {', '.join(parts)}{why}"
 
 
-def _shadow(row: Row) -> Said:
+def _shadow(row: EventRow) -> Said:
     policy = row["data"].get("after", {}).get("policy")
     words = f"let {policy} plan as a shadow" if policy else "ended the shadow policy"
     return "info", "eye", f"{row['actor']} {words}."
 
 
-def _webhook(row: Row) -> Said:
+def _webhook(row: EventRow) -> Said:
     verbs = {"create": "made", "revoke": "revoked", "test": "tested", "new_secret": "gave another secret to"}
     name = row["data"].get("name", "")
     return "mute", "bell", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} the webhook {name}."
 
 
-def _user(row: Row) -> Said:
+def _user(row: EventRow) -> Said:
     verbs = {"create": "made", "change": "changed", "deactivate": "keeps out", "activate": "lets in again"}
     return "mute", "user", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} {row['data'].get('user', '')}."
 
 
-def _server_state(row: Row) -> Said:
+def _server_state(row: EventRow) -> Said:
     state, detail = look(row["new_state"]), row["data"].get("detail", "")
     if row["reason"] == "register":
         return "mute", "server", f"was added by {row['actor']}."
@@ -214,38 +212,38 @@ def _server_state(row: Row) -> Said:
     return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
 
 
-def _token(row: Row) -> Said:
+def _token(row: EventRow) -> Said:
     verb = "created" if row["reason"] == "create" else "revoked"
     return "mute", "key-round", f"{row['actor']} {verb} the token {row['data'].get('name', '')}."
 
 
-def _other(row: Row) -> Said:
+def _other(row: EventRow) -> Said:
     return "mute", "info", f"{row['kind'].replace('_', ' ')}: {row['reason'].replace('_', ' ')}, {row['actor']}."
 
 
-def _sign_in(row: Row) -> Said:
+def _sign_in(row: EventRow) -> Said:
     user = row["data"].get("user") or row["actor"]
     return "mute", "user", f"{user} signed in."
 
 
-def _search(row: Row) -> Said:
+def _search(row: EventRow) -> Said:
     verdicts = {"promising": "is promising: it gets a GPU of its own.", "poor": "is given up: it heads too high."}
     return "mute", "gauge", verdicts.get(row["reason"], "takes turns on what is left of its search.")
 
 
-def _whatif(row: Row) -> Said:
+def _whatif(row: EventRow) -> Said:
     verbs = {"create": "asked", "cancel": "stopped asking", "delete": "deleted"}
     name = row["data"].get("name", "")
     return "mute", "flask-conical", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} what-if {name}."
 
 
-def _job_changed(row: Row) -> Said:
+def _job_changed(row: EventRow) -> Said:
     if row["reason"] == "reprioritise":
         return "mute", "pencil", f"has priority {row['data']['priority']['after']} now, says {row['actor']}."
     return "mute", "pencil", f"asks for something else, says {row['actor']}."
 
 
-_WORDS: dict[str, Callable[[Row], Said]] = {
+_WORDS: dict[str, Callable[[EventRow], Said]] = {
     "job_state": _job_state,
     "trial": lambda row: trial_words(row["data"]),
     "job_wanted": _job_wanted,

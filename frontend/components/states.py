@@ -1,4 +1,4 @@
-"""Tone, icon and word of each state, the same on every page and in the scripts."""
+"""Colour, icon and word of each state, the same on every page and in the scripts."""
 
 from dataclasses import asdict, dataclass
 

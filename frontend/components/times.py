@@ -1,4 +1,4 @@
-"""Times as selectors hand them over, and the range that a chart shows."""
+"""Times out of selectors' rows, and the time range that a chart shows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

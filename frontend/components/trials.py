@@ -1,10 +1,8 @@
-"""Changes tried on running jobs, in words: what was done, the speeds before and after, the verdict."""
-
-from typing import Any
+"""Trials of introspection (packing, migration, growth) in words: what was done, speeds before and after, verdict."""
 
 from frontend.components.formats import joined, number
+from scheduler.selectors.rows import Json
 
-Row = dict[str, Any]  # JSON of ``scheduler.models.round.TriedChange``
 DONE = {"pack": "shares its GPUs", "move": "was moved", "grow": "was given idle GPUs"}
 VERDICTS = {
     "trying": ("info", "hourglass", "it is being measured"),
@@ -14,8 +12,12 @@ VERDICTS = {
 }
 
 
-def trial_words(data: Row) -> tuple[str, str, str]:
-    """Return tone, icon and the end of a sentence that begins with the job."""
+def trial_words(data: Json) -> tuple[str, str, str]:
+    """Return tone, icon and the end of a sentence that begins with the job.
+
+    Args:
+        data: Of an event of kind ``trial``: ``scheduler.live.rounds.trials.Tried`` as JSON.
+    """
     tone, icon, verdict = VERDICTS.get(data.get("verdict", ""), ("mute", "info", ""))
     done = DONE.get(data.get("kind", ""), str(data.get("kind", "")))
     if data.get("kind") == "pack":
@@ -25,7 +27,7 @@ def trial_words(data: Row) -> tuple[str, str, str]:
     return tone, icon, f"{done}: {_speeds(data)}{worth}; {verdict}."
 
 
-def _speeds(data: Row) -> str:
+def _speeds(data: Json) -> str:
     before, after = _listed(data.get("rates_before", [])), _listed(data.get("rates_after", []))
     return f"{before} mini-batches/s before" + (f", {after} now" if after else "")
 

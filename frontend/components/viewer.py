@@ -1,4 +1,4 @@
-"""What the reader's browser told about itself: theme and time zone, each in a cookie that holds no secret."""
+"""The reader's theme, time zone and chosen queue, from cookies that hold no secret."""
 
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

@@ -1,7 +1,8 @@
 """Template tags of the components: icons, badges, bars, and numbers and times as ``formats`` writes them."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 from django import template
 from django.templatetags.static import static
@@ -41,7 +42,7 @@ def middle(name: str, most: int) -> str:
 
 
 @register.filter
-def key(values: dict[str, Any], name: str) -> Any:  # a template's own lookup with a variable as key
+def key(values: Mapping[str, object], name: str) -> object:
     """Return ``values[name]`` or None."""
     return values.get(name)
 
@@ -58,7 +59,7 @@ def icon(name: str, label: str = "") -> SafeString:
 
 
 @register.inclusion_tag("components/badge.html")
-def badge(state: str) -> dict[str, Any]:  # template variables, here and below
+def badge(state: str) -> dict[str, object]:
     """Show a job's or server's state as icon and word in its colour."""
     return {"state": state, "look": look(str(state))}
 
@@ -66,14 +67,21 @@ def badge(state: str) -> dict[str, Any]:  # template variables, here and below
 @register.inclusion_tag("components/progress.html")
 def progress(
     step: int | None, total_steps: int | None, steps_per_s: float | None = None, tall: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Show how far a job is; no bar when it has not said how far it goes."""
     frac = min(1.0, step / total_steps) if step is not None and total_steps else None
     return {"frac": frac, "step": step, "total_steps": total_steps, "steps_per_s": steps_per_s, "tall": tall}
 
 
+class QuotaShare(TypedDict):
+    """What a quota bar shows of a queue; its row has more."""
+
+    held_gpus: int
+    quota_gpus: int | None
+
+
 @register.inclusion_tag("components/quota_bar.html", takes_context=True)
-def quota_bar(context: template.Context, share: dict[str, Any], scale_gpus: int) -> dict[str, Any]:
+def quota_bar(context: template.Context, share: QuotaShare, scale_gpus: int) -> dict[str, object]:
     """Show what a queue holds against its quota; all bars of a page share ``scale_gpus``."""
     held, quota = int(share["held_gpus"]), share["quota_gpus"]
     borrowed = max(0, held - quota) if quota is not None else 0
@@ -94,19 +102,19 @@ def quota_bar(context: template.Context, share: dict[str, Any], scale_gpus: int)
 
 
 @register.inclusion_tag("components/swatch.html")
-def queue_swatch(name: str, color_slot: int | None, link: bool = True) -> dict[str, Any]:
+def queue_swatch(name: str, color_slot: int | None, link: bool = True) -> dict[str, object]:
     """Show a queue: its colour with its name beside it."""
     return {"name": name, "slot": color_slot or 0, "link": link and bool(color_slot)}
 
 
 @register.inclusion_tag("components/from_shell.html", takes_context=True)
-def shell_ways(context: template.Context) -> dict[str, Any]:
+def shell_ways(context: template.Context) -> dict[str, object]:
     """Show how to ask for the page from a shell; nothing where REST does not tell it at one path."""
     return {"ways": from_shell(context["request"], context.get("rest_filters") or {})}
 
 
 @register.inclusion_tag("components/sparkline.html")
-def sparkline(values: list[float | None]) -> dict[str, Any]:
+def sparkline(values: list[float | None]) -> dict[str, object]:
     """Draw a course of values as a line of 64 x 22 with a dot at now; nothing for fewer than two."""
     known = [value for value in values if value is not None]
     if len(known) < 2:

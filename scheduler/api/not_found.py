@@ -1,4 +1,4 @@
-"""The answer for every path below ``/api/`` that is no route: a problem like any other, never a page."""
+"""404 for every unknown path below ``/api/``: a problem (RFC 9457), never an HTML page."""
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import Resolver404, resolve

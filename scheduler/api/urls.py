@@ -1,4 +1,4 @@
-"""Routes of the REST API. Everything else below it is answered by a problem, never by a page."""
+"""Routes of the REST API; any other path below it gets a 404 problem, never an HTML page."""
 
 from django.urls import path, re_path
 
@@ -36,7 +36,7 @@ urlpatterns = [
     path("jobs/<str:job>/logs", job_logs.JobLogs.as_view(), name="api-job-logs"),
     path("jobs/<str:job>/logs/stream", job_logs.JobLogStream.as_view(), name="api-job-log-stream"),
     path("queues", queues.Queues.as_view(), name="api-queues"),
-    # Names of queues hold slashes, so what ends in a word of ours comes first.
+    # Names of queues hold slashes, so routes with a fixed last word come first.
     path("queues/<path:name>/members", queues.Members.as_view(), name="api-members"),
     path("queues/<path:name>/members/<str:username>", queues.Member.as_view(), name="api-member"),
     path("queues/<path:name>/usage", usage.Usage.as_view(), name="api-queue-usage"),
@@ -53,7 +53,7 @@ urlpatterns = [
     path("profiles/<str:fingerprint>", profiles.ProfileDetail.as_view(), name="api-profile"),
     path("profiles/<str:fingerprint>/measure", profiles.ProfileMeasure.as_view(), name="api-profile-measure"),
     path("experiments", experiments.Experiments.as_view(), name="api-experiments"),
-    path("experiments/<str:experiment>", experiments.ExperimentDetail.as_view(), name="api-experiment"),
+    path("experiments/<str:experiment>", experiments.ExperimentRead.as_view(), name="api-experiment"),
     path("experiments/<str:experiment>/cancel", experiments.ExperimentCancel.as_view(), name="api-experiment-cancel"),
     path("templates", templates.Templates.as_view(), name="api-templates"),
     path("templates/<int:template>", templates.TemplateDetail.as_view(), name="api-template"),

@@ -1,1 +1,1 @@
-"""Reads. What a person may see comes from here and from nowhere else."""
+"""All reads of the database that are limited to what one user may see."""

@@ -1,25 +1,22 @@
-"""Reads of events: one event as data, the feed of what happened."""
-
-from typing import Any
+"""Events as rows, and the feed: the newest events that a user may see. Hides what names other jobs and queues."""
 
 from django.db.models import Q, QuerySet
 
 from scheduler.models import Event
+from scheduler.selectors.rows import EventRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 
-# Who preempted whom, and which queue was let in before, is told in receipts and explanations, to those who may know.
+# Names of other jobs and queues: receipts and explanations tell them, to users who may see these.
 HIDDEN_DATA = frozenset({"by_job", "job_id", "queue_id", "other_queue_id", "by_queue", "job", "other_queue"})
-# Of no queue and no job, and of interest to everybody who is signed in.
+# Of no queue and no job; every user who is signed in may see them.
 PUBLIC_KINDS = ("server_state", "settings")
 # Too many to be news: every new reason to wait.
 NOT_NEWS = ("job_wait",)
 
-Row = dict[str, Any]  # JSON
 
-
-def event_row(event: Event) -> Row:
-    """Return one event as plain JSON data that everybody who sees its queue may read."""
+def event_row(event: Event) -> EventRow:
+    """Return one event as plain JSON data that every user who sees its queue may read."""
     job, queue, server = event.job, event.queue, event.server
     return {
         "id": event.pk,
@@ -45,7 +42,7 @@ def events_joined(events: QuerySet[Event]) -> QuerySet[Event]:
     return events.select_related("job", "queue", "server").defer("job__spec", "server__key_hex")
 
 
-def feed(user: Actor, limit: int) -> list[Row]:
+def feed(user: Actor, limit: int) -> list[EventRow]:
     """Return the newest events that ``user`` may see, newest first; an admin sees all of them."""
     if not (user.is_authenticated and user.is_active):
         return []

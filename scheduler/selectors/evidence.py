@@ -1,4 +1,4 @@
-"""Why a job waits, in words that its reader may know.
+"""Why a job waits, in words that its reader may see.
 
 The core knows queues by number alone (``queue_id``, ``other_queue_id``). Here they become names; a queue that the
 reader may not see is "another queue", or "a queue above vision". Times become texts.
@@ -7,16 +7,14 @@ reader may not see is "another queue", or "a queue above vision". Times become t
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from scheduler.core.operations.reasons import sentence
 from scheduler.models import Job, Queue
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import Access
 
 ANOTHER_JOB = "another job"
 ANOTHER_QUEUE = "another queue"
-
-Row = dict[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +23,7 @@ class Names:
 
     queues: Mapping[int, str]
 
-    def named(self, evidence: Mapping[str, Any], *, own_queue: Queue) -> Row:
+    def named(self, evidence: Json, *, own_queue: Queue) -> Json:
         """Return the evidence of a job of ``own_queue`` with names in place of ids."""
         known = {own_queue.pk: own_queue.name, **self.queues}
         named = {key: value for key, value in evidence.items() if not key.endswith("_id")}
@@ -38,8 +36,8 @@ class Names:
         return named
 
 
-# For frames that many readers get: nobody is assumed to see more than the job's own queue.
-NOBODY = Names(queues={})
+# For frames that many readers get: none of them is assumed to see more than the job's own queue.
+ANY_READER = Names(queues={})
 
 
 def names_of(access: Access) -> Names:
@@ -48,7 +46,7 @@ def names_of(access: Access) -> Names:
     return Names(queues={pk: name for pk, name in queues if access.sees(pk)})
 
 
-def wait_evidence(job: Job, names: Names) -> Row:
+def wait_evidence(job: Job, names: Names) -> Json:
     """Return the numbers of why ``job`` waits; empty when it does not."""
     evidence = names.named(job.wait_evidence, own_queue=job.queue)
     if job.wait_reason and job.retry_after is not None:

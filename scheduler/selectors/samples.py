@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.models import Sample
 
-ROWS_READ = 20_000  # of one series; a chart of more would be read by nobody
+ROWS_READ = 20_000  # of one series; more than a chart can show
 POINTS = 2_000
 
 Series = dict[str, list[Any]]  # JSON: "at" and one list for each name, of one length
@@ -64,7 +64,7 @@ def series_thinned_each(
 
 
 def newest_of_each(*, scope: str, scope_ids: Sequence[str], name: str, since: datetime) -> dict[str, float]:
-    """Return the newest value of one name after ``since`` by id; who told none is left out."""
+    """Return the newest value of one name after ``since`` by id; ids without one are left out."""
     rows = Sample.objects.filter(scope=scope, scope_id__in=scope_ids, at__gt=since).order_by("at")
     found = rows.values_list("scope_id", "values")[:ROWS_READ]
     return {scope_id: float(values[name]) for scope_id, values in found if values.get(name) is not None}

@@ -1,7 +1,7 @@
-"""Who sees and may do what: the one place that pages, REST, sockets, logs and counts ask.
+"""What a user may see and do: pages, REST, sockets, logs and counts all ask here.
 
-A role in a queue holds in the whole subtree below it. Whoever has no role in a queue sees nothing of it, not even that
-it exists. Admins (superusers) are leads everywhere. Who is not signed in, or no longer active, has no role anywhere.
+A role in a queue holds in the whole subtree below it. A user without a role in a queue sees nothing of it, not even
+that it exists. Admins (superusers) are leads everywhere. Users who are not signed in or not active have no role.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def _inherited(pk: int, parents: Mapping[int, int | None], given: Mapping[int, R
 
 
 def role_in(user: Actor, queue: Queue) -> Role | None:
-    """Return the highest role of ``user`` in ``queue`` or above it; None is: it does not exist for them."""
+    """Return the highest role of ``user`` in ``queue`` or above it; None where the user may not know that it exists."""
     return access_of(user).role(queue.pk)
 
 
@@ -167,8 +167,8 @@ def may_ask_what_if(user: Actor) -> bool:
 def scenarios_visible(user: Actor) -> QuerySet[Scenario]:
     """Return the what-if scenarios that ``user`` may see, without their large columns.
 
-    An admin sees all. A lead sees the own ones; of those that tell about the whole cluster only such as were made for a
-    queue that is still theirs.
+    An admin sees all. A lead sees their own; a scenario about the whole cluster only while they lead the queue it was
+    made for.
     """
     scenarios = Scenario.objects.select_related("owner", "for_queue", "trace_file").defer("base")
     if is_admin(user):

@@ -1,15 +1,25 @@
-"""Who sees which what-if scenarios, and what they show."""
+"""What-if scenarios and uploaded traces as rows: progress, runs, and each metric with its winner."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, QuerySet
 
 from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
+from scheduler.selectors.rows import (
+    Json,
+    MetricCell,
+    MetricRow,
+    ScenarioDetail,
+    ScenarioProgress,
+    ScenarioRow,
+    ScenarioRunDetail,
+    ScenarioRunRow,
+    TraceFileRow,
+)
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if
 from scheduler.simulator.report.summary_text import METRICS, Metric, mean_of
@@ -17,8 +27,6 @@ from scheduler.simulator.study.variants import variant_from, variant_names
 
 # A worker says every second that it works on a scenario.
 SILENT_AFTER_S = 15.0
-
-Row = dict[str, Any]  # JSON
 
 
 def trace_files_visible(user: Actor) -> QuerySet[TraceFile]:
@@ -34,7 +42,7 @@ def trace_file_path(file: TraceFile) -> Path:
     return Path(settings.TRACES_DIR) / f"{file.pk}.trace"
 
 
-def trace_file_row(file: TraceFile) -> Row:
+def trace_file_row(file: TraceFile) -> TraceFileRow:
     """Return one uploaded trace as plain JSON data."""
     return {
         "id": file.pk,
@@ -46,7 +54,7 @@ def trace_file_row(file: TraceFile) -> Row:
     }
 
 
-def scenario_row(scenario: Scenario) -> Row:
+def scenario_row(scenario: Scenario) -> ScenarioRow:
     """Return one line of the list as plain JSON data."""
     return {
         "id": scenario.pk,
@@ -69,12 +77,12 @@ def names_of(scenario: Scenario) -> list[str]:
     return variant_names([variant_from(variant) for variant in scenario.variants])
 
 
-def scenario_progress(scenario: Scenario, at: datetime) -> Row:
+def scenario_progress(scenario: Scenario, at: datetime) -> ScenarioProgress:
     """Return how far it is: each run, and all of them as a share from 0 to 1."""
     return scenarios_progress([scenario], at)[scenario.pk]
 
 
-def scenarios_progress(scenarios: Sequence[Scenario], at: datetime) -> dict[str, Row]:
+def scenarios_progress(scenarios: Sequence[Scenario], at: datetime) -> dict[str, ScenarioProgress]:
     """Return ``scenario_progress`` of several by one query, by their ids."""
     runs: dict[str, list[ScenarioRun]] = {scenario.pk: [] for scenario in scenarios}
     for run in ScenarioRun.objects.filter(scenario__in=runs).defer("figures", "summary").order_by("seed", "variant"):
@@ -82,7 +90,7 @@ def scenarios_progress(scenarios: Sequence[Scenario], at: datetime) -> dict[str,
     return {scenario.pk: _progress(scenario, runs[scenario.pk], at) for scenario in scenarios}
 
 
-def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> Row:
+def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> ScenarioProgress:
     shares = [1.0 if run.state == RunState.COMPLETED else _share(run) for run in runs]
     beats = [run.heartbeat_at for run in runs if run.heartbeat_at] + [scenario.heartbeat_at or scenario.created_at]
     is_open = scenario.state in SCENARIO_OPEN
@@ -103,7 +111,7 @@ def _share(run: ScenarioRun) -> float:
     return run.done_jobs / run.num_jobs if run.num_jobs else 0.0
 
 
-def _run_row(run: ScenarioRun, share: float) -> Row:
+def _run_row(run: ScenarioRun, share: float) -> ScenarioRunRow:
     return {
         "variant": run.variant,
         "seed": run.seed,
@@ -117,7 +125,7 @@ def _run_row(run: ScenarioRun, share: float) -> Row:
     }
 
 
-def scenario_detail(scenario: Scenario, at: datetime) -> Row:
+def scenario_detail(scenario: Scenario, at: datetime) -> ScenarioDetail:
     """Return one scenario with its progress and, for each metric, mean, uncertainty and winner."""
     return {
         **scenario_row(scenario),
@@ -129,7 +137,7 @@ def scenario_detail(scenario: Scenario, at: datetime) -> Row:
     }
 
 
-def run_detail(scenario: Scenario, *, variant: int, seed: int) -> Row | None:
+def run_detail(scenario: Scenario, *, variant: int, seed: int) -> ScenarioRunDetail | None:
     """Return one run with its figures and curves; None when there is none."""
     run = ScenarioRun.objects.filter(scenario=scenario, variant=min(variant, 2**15), seed=min(seed, 2**62)).first()
     if run is None:
@@ -138,22 +146,21 @@ def run_detail(scenario: Scenario, *, variant: int, seed: int) -> Row | None:
     return {**_run_row(run, share), "summary": run.summary, "figures": run.figures, "costs": run.costs}
 
 
-def scenario_metrics(scenario: Scenario) -> list[Row]:
-    """Return for each metric a mean and the half width of its 95 % interval over seeds, by variant, and who wins.
+def scenario_metrics(scenario: Scenario) -> list[MetricRow]:
+    """Return for each metric a mean and the half width of its 95 % interval over seeds, by variant, and the best.
 
-    A winner is told from the others only where the paired difference over seeds cannot be chance, or where there is
-    one seed and so nothing to know the chance by (``sure`` is null then).
+    ``sure`` says whether the paired difference over seeds is beyond chance; null with one seed.
     """
-    summaries: dict[int, dict[int, Row]] = {}
+    summaries: dict[int, dict[int, Json]] = {}
     runs = ScenarioRun.objects.filter(scenario=scenario, state=RunState.COMPLETED).exclude(variant=AS_IT_WAS)
     for variant, seed, summary in runs.values_list("variant", "seed", "summary"):
         summaries.setdefault(variant, {})[seed] = summary or {}
     return [_metric(metric, len(scenario.variants), summaries) for metric in METRICS]
 
 
-def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, Row]]) -> Row:
+def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, Json]]) -> MetricRow:
     key, best = metric.key, metric.best
-    cells: list[Row] = []
+    cells: list[MetricCell] = []
     for variant in range(variants):
         values = [
             float(summary[key]) for summary in summaries.get(variant, {}).values() if summary.get(key) is not None
@@ -166,7 +173,7 @@ def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, 
                 "seeds": len(values),
             }
         )
-    means = {variant: cell["mean"] for variant, cell in enumerate(cells) if cell["seeds"]}
+    means = {variant: cell["mean"] for variant, cell in enumerate(cells) if cell["mean"] is not None}
     winner = None
     if best and len(means) == variants and len(set(means.values())) > 1:
         winner = (min if best == "min" else max)(means, key=lambda variant: means[variant])
@@ -180,7 +187,9 @@ def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, 
     }
 
 
-def _sure(key: str, winner: int, means: Mapping[int, float], summaries: Mapping[int, Mapping[int, Row]]) -> bool | None:
+def _sure(
+    key: str, winner: int, means: Mapping[int, float], summaries: Mapping[int, Mapping[int, Json]]
+) -> bool | None:
     """Return whether the winner beats every other variant beyond chance, seed by seed; None with one seed."""
     common = set.intersection(*(set(found) for found in summaries.values()))
     if len(common) < 2:

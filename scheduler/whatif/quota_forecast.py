@@ -1,13 +1,12 @@
-"""What another quota would do in the next hours, asked before it is saved: the live state replayed with and without it.
+"""Forecast of another quota before it is saved: the live state simulated ahead with and without the change.
 
-Nothing is stored. Figures are of queues as wholes; no job is named.
+Nothing is stored. Figures are of whole queues; no job is named.
 """
 
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
@@ -24,23 +23,24 @@ from scheduler.services.queues.quotas import Move, Quota, quota_problems
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.estimates import submitted_lately
-from scheduler.whatif.live_base import ended_rows, owners_of
+from scheduler.whatif.rows import ForecastFigures, ForecastRow, QuotaForecast
+from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
+from scheduler.whatif.start_times.estimates import submitted_lately
 
-# How far, and the CPU time after which that is given up; a cluster that is too large for a day is asked about less.
+# How far to look, and the CPU time after which a shorter time is tried.
 HORIZONS = ((86_400.0, 8.0), (6 * 3_600.0, 4.0))
 FUTURES = 20
 CPU_S = 1.2
 WAIT_S = 20.0
 
-Row = dict[str, Any]  # JSON
-
-# One at a time in each web process: they take a core each.
+# One forecast at a time in each web process: each takes a core.
 _turn = threading.Lock()
 
 
-def quota_forecast(*, actor: Actor, queue: Queue, after: Quota, moves: Sequence[Move] = (), at: datetime) -> Row:
-    """Return what every queue is to expect in the next hours, now and after the change, as plain JSON data.
+def quota_forecast(
+    *, actor: Actor, queue: Queue, after: Quota, moves: Sequence[Move] = (), at: datetime
+) -> QuotaForecast:
+    """Return the waits and preemptions of every queue in the next hours, with the present quotas and after the change.
 
     Raises:
         NotFound: ``actor`` may not see the queue.
@@ -68,7 +68,7 @@ def quota_forecast(*, actor: Actor, queue: Queue, after: Quota, moves: Sequence[
         reason = "no_history" if found.unknown_jobs else "" if found.futures else "too_large"
     elif not reason:
         reason = "busy"
-    return _answer(live, changed, found, at, reason=reason, horizon_s=horizon_s) | {"sums": sums}
+    return _answer(live, changed, found, at, reason=reason, horizon_s=horizon_s, sums=sums)
 
 
 def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime) -> tuple[Forecast, float]:
@@ -121,14 +121,21 @@ _SENTENCES = {
 
 
 def _answer(
-    live: LiveSnapshot, changed: QueueTable, found: Forecast | None, at: datetime, *, reason: str, horizon_s: float
-) -> Row:
+    live: LiveSnapshot,
+    changed: QueueTable,
+    found: Forecast | None,
+    at: datetime,
+    *,
+    reason: str,
+    horizon_s: float,
+    sums: list[str],
+) -> QuotaForecast:
     queues = live.tables.queues
     rows = {row.pk: row for row in Queue.objects.filter(pk__in=queues.queue_id.tolist())}
     inner = set(queues.parent.tolist())
     now, then = (found.now, found.changed) if found and not reason else ((), ())
     numbers = {"jobs": f"{len(live.tables.jobs):,}", "hours": f"{horizon_s / 3_600:.0f}"}
-    listed = [
+    listed: list[ForecastRow] = [
         {
             "name": rows[pk].name,
             "color_slot": rows[pk].color_slot,
@@ -148,10 +155,11 @@ def _answer(
         "horizon_s": horizon_s,
         "futures": found.futures if found else 0,
         "queues": sorted(listed, key=lambda row: row["name"]),
+        "sums": sums,
     }
 
 
-def _figures(figures: QueueFigures) -> Row:
+def _figures(figures: QueueFigures) -> ForecastFigures:
     return {
         "jobs": round(figures.jobs, 1),
         "wait_p50_s": None if figures.wait_p50_s is None else round(figures.wait_p50_s, 1),

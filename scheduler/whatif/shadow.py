@@ -1,11 +1,10 @@
-"""The shadow policy: plans every round again with the other configuration, and now and then replays what has ended.
+"""The shadow policy: plans every round again with another configuration, and replays ended jobs every 15 minutes.
 
-Of a round: the shadow looks at the very snapshot that the live round decided on, so the difference is what it would
-have done *next*, from where the live policy had brought the cluster.
+For a round, the shadow plans the same snapshot as the live round, so the difference is what it would have done *next*,
+from the state that the live policy had reached.
 
-Of the whole: both configurations replay, from an empty cluster, the jobs that ended since the shadow was chosen, at
-their real arrivals and with their real run times. The live side is replayed as well, not taken from what happened, so
-that what the simulator gets wrong is wrong on both sides.
+For a score, both configurations replay, from an empty cluster, the jobs that ended since the shadow was chosen, with
+their real arrivals and run times. The live side is replayed too, so that errors of the simulator affect both sides.
 """
 
 import json
@@ -15,7 +14,6 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
@@ -27,11 +25,12 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.live.rounds.shadow_handover import snapshot_unpack
 from scheduler.models import Job, Round, Shadow, ShadowRound, ShadowScore
 from scheduler.ports import Ports
+from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.children import Child, base_file
-from scheduler.whatif.past_base import past_base
+from scheduler.whatif.scenarios.children import Child, base_file
+from scheduler.whatif.scenarios.past_base import past_base
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ Gpus = dict[int, int]  # job number to GPUs
 
 
 class ShadowPlanner:
-    """Does what the shadow has to do. One thread calls ``tick``."""
+    """Plans rounds and makes scores for the shadow. One thread calls ``tick``."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -68,7 +67,7 @@ class ShadowPlanner:
         if now_s >= self._next_s:
             began_s = time.thread_time()
             rounds_plan(shadow, at=self._ports.clock.now())
-            # Pages and other work of this process have their turn: never more than half of a core.
+            # Rest as long as it took, so that planning never takes more than half of a core.
             self._next_s = self._ports.clock.mono_s() + (time.thread_time() - began_s)
         self._replay(shadow, now_s)
 
@@ -80,7 +79,7 @@ class ShadowPlanner:
             self._score = None
 
     def stop(self) -> None:
-        """End what is being replayed."""
+        """End the replay that is running."""
         if self._score is not None:
             self._score.stop()
             self._score = None
@@ -122,7 +121,7 @@ def _live_gpus(number: int) -> Gpus:
 
 
 def _note(row: ShadowRound, *, live: Gpus, shadow: Gpus) -> None:
-    """Write down who runs under one and not under the other, and whose GPUs differ."""
+    """Keep the jobs that run under one configuration only, and the jobs whose GPUs differ."""
     only_live = sorted(live.keys() - shadow.keys())
     only_shadow = sorted(shadow.keys() - live.keys())
     both = sorted(live.keys() & shadow.keys())
@@ -139,7 +138,7 @@ def _note(row: ShadowRound, *, live: Gpus, shadow: Gpus) -> None:
 class _Scoring:
     """Two replays in processes of their own, one after the other."""
 
-    def __init__(self, row: ShadowScore, base: Path, arms: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, row: ShadowScore, base: Path, arms: Mapping[str, Json]) -> None:
         self._row, self._base, self._arms = row, base, dict(arms)
         self._found: dict[str, dict[str, float]] = {}
         self._child: Child | None = None

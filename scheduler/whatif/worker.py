@@ -1,13 +1,13 @@
-"""Runs what-if, the estimates of starts and the shadow in every worker that consumes the queue ``simulations``."""
+"""Worker step of the Celery queue ``simulations``: threads for what-if runs, start estimates and the shadow policy."""
 
 import os
 import secrets
 import socket
 
 from scheduler.ports import live_ports
-from scheduler.whatif.estimates import Estimator
-from scheduler.whatif.runner import Runner
+from scheduler.whatif.scenarios.runner import Runner
 from scheduler.whatif.shadow import ShadowPlanner
+from scheduler.whatif.start_times.estimates import Estimator
 from scheduler.worker_step import RepeatingThreads, WorkerStep
 
 LOOK_EVERY_S = 0.1

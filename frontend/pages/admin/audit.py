@@ -1,10 +1,10 @@
-"""The audit list: filters that stand in the URL, before and after of each entry, and the same as a file."""
+"""The audit list: filters in the URL, each entry with the values before and after, and the list as a file."""
 
 import csv
 import json
 from collections.abc import Iterator
-from datetime import datetime, time, timedelta
-from typing import Any
+from datetime import datetime, time, timedelta, tzinfo
+from typing import Literal, NotRequired, TypedDict, get_args
 
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
@@ -16,31 +16,61 @@ from frontend.components.viewer import viewer_zone
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import NotFound
 from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
+from scheduler.selectors.accounts.rows import AuditRow
 
 ON_A_PAGE = 50
 EXPORTED_MOST = 100_000
-COLUMNS = (
+AuditColumn = Literal[
     "at", "who", "kind", "did", "job", "queue", "server", "before", "after", "why", "data", "request_id",
-)  # fmt: skip
+]  # fmt: skip
+COLUMNS: tuple[AuditColumn, ...] = get_args(AuditColumn)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def _filters(request: HttpRequest) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return what stands in the form, and what it asks the selector for; what cannot be read is left out."""
+class AuditLine(AuditRow):
+    """One entry of the page; ``changes`` are name, before and after."""
+
+    changes: list[tuple[str, str, str]]
+    words: str
+
+
+class Asked(TypedDict):
+    """Arguments of ``audit_list``."""
+
+    who: str
+    what: str
+    request_id: str
+    kind: str
+    since: NotRequired[datetime]
+    until: NotRequired[datetime]
+
+
+def _filters(request: HttpRequest) -> tuple[dict[str, str], Asked]:
+    """Return the form as typed, and the filters that it asks for; values that cannot be read are left out."""
     sent = {name: request.GET.get(name, "").strip()[:150] for name in ("who", "kind", "what", "request_id")}
     sent |= {name: request.GET.get(name, "")[:10] for name in ("since", "until")}
     sent = {name: value.replace("\x00", "") for name, value in sent.items()}
-    asked: dict[str, Any] = {name: sent[name] for name in ("who", "what", "request_id")}
-    asked["kind"] = sent["kind"] if sent["kind"] in KINDS else ""
+    asked: Asked = {
+        "who": sent["who"],
+        "what": sent["what"],
+        "request_id": sent["request_id"],
+        "kind": sent["kind"] if sent["kind"] in KINDS else "",
+    }
     zone = viewer_zone(request)
-    for name, days in (("since", 0), ("until", 1)):
-        try:
-            day = parse_date(sent[name])
-        except ValueError:
-            day = None
-        if day is not None:
-            asked[name] = datetime.combine(day, time.min, tzinfo=zone) + timedelta(days=days)
+    if (since := _midnight(sent["since"], zone)) is not None:
+        asked["since"] = since
+    if (until := _midnight(sent["until"], zone)) is not None:
+        asked["until"] = until + timedelta(days=1)
     return sent, asked
+
+
+def _midnight(text: str, zone: tzinfo) -> datetime | None:
+    """Return when a day begins; None where the text is no date."""
+    try:
+        day = parse_date(text)
+    except ValueError:
+        return None
+    return None if day is None else datetime.combine(day, time.min, tzinfo=zone)
 
 
 @page
@@ -55,8 +85,9 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         rows = rows.filter(pk__lt=int(before))
     found = [audit_row(event) for event in rows[: ON_A_PAGE + 1]]
     shown = found[:ON_A_PAGE]
+    lines: list[AuditLine] = [{**row, "changes": _changes(row), "words": _did(row)} for row in shown]
     context = {
-        "rows": [{**row, "changes": _changes(row), "words": _did(row)} for row in shown],
+        "rows": lines,
         "sent": sent,
         "is_filtered": any(sent.values()),
         "kinds": KINDS.items(),
@@ -66,12 +97,12 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     return render(request, "admin/audit.html", context)
 
 
-def _did(row: dict[str, Any]) -> str:
+def _did(row: AuditRow) -> str:
     """Return what was done, as ``job state: submit``."""
     return f"{row['kind']}: {row['did']}".replace("_", " ")
 
 
-def _changes(row: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _changes(row: AuditRow) -> list[tuple[str, str, str]]:
     """Return name, before and after of all that changed."""
     before, after = row["before"], row["after"]
     if not (isinstance(before, dict) or isinstance(after, dict)):
@@ -85,7 +116,8 @@ def _changes(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _said(value: Any) -> str:  # any JSON value of an event
+def _said(value: object) -> str:
+    """Return a JSON value of an event as text."""
     if value is None or value == "":
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -107,13 +139,13 @@ def audit_file(request: HttpRequest, kind: str) -> HttpResponseBase:
 
 
 class _Line:
-    """A file that hands back what is written to it."""
+    """A file whose ``write`` returns the text: a line of the CSV."""
 
     def write(self, text: str) -> str:
         return text
 
 
-def _csv(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _csv(rows: Iterator[AuditRow]) -> Iterator[str]:
     writer = csv.writer(_Line())
     yield writer.writerow(COLUMNS)
     for row in rows:
@@ -125,7 +157,7 @@ def _cell(text: str) -> str:
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def _json(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _json(rows: Iterator[AuditRow]) -> Iterator[str]:
     yield "["
     for place, row in enumerate(rows):
         yield (",\n" if place else "\n") + json.dumps(row, ensure_ascii=False)

@@ -1,25 +1,26 @@
-"""The settings form, made from the registries' own descriptions: one section a kind, one block a choice.
+"""The settings form, made from the registries' own descriptions: one section for each kind, one block for each choice.
 
 Nothing here knows the name of a policy.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal
 
 from frontend.components.devices import DeviceWord
 from frontend.components.option_fields import OptionField, option_fields, options_sent
-from scheduler.choices import Choice, choices
+from scheduler.choices import Choice, Kind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.models import Cluster
 
-SECTIONS = (
+Plural = Literal["policies", "localities", "mechanisms", "introspections"]
+SECTIONS: tuple[tuple[Kind, str, Plural], ...] = (
     ("policy", "Policy", "policies"),
     ("locality", "Locality", "localities"),
     ("mechanism", "Mechanism", "mechanisms"),
     ("introspection", "Introspection", "introspections"),
 )
-# Of these any number may be chosen; their options are kept by name.
+# Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})
 QUESTIONS = {
     "policy": "Who runs, and with how many devices.",
@@ -30,7 +31,7 @@ QUESTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceView:
+class SettingChoice:
     """One policy, locality or mechanism with its options."""
 
     name: str
@@ -40,7 +41,7 @@ class ChoiceView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SectionView:
+class SettingSection:
     """All choices of one kind, of which one or many may be chosen."""
 
     kind: str
@@ -48,18 +49,18 @@ class SectionView:
     label: str
     question: str
     error: str
-    choices: list[ChoiceView]
+    choices: list[SettingChoice]
 
 
-def changes_from(post: Mapping[str, str]) -> dict[str, Any]:
+def changes_from(post: Mapping[str, str]) -> dict[str, object]:
     """Return what a sent form asks for, as ``settings_change`` takes it."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if "smoke_run_s" in post:
         changes["smoke_run_s"] = _number(post["smoke_run_s"])
     every = choices()
     for kind, _, plural in SECTIONS:
         names = _chosen(kind, post)
-        found = [choice for choice in every[plural] if choice["name"] in names]  # type: ignore[literal-required]
+        found = [choice for choice in every[plural] if choice["name"] in names]
         options = {choice["name"]: options_sent(choice, post, kind) for choice in found}
         if kind in MANY:
             changes[kind] = names
@@ -91,7 +92,7 @@ def sections(
     *,
     post: Mapping[str, str] | None = None,
     errors: list[FieldError] | None = None,
-) -> list[SectionView]:
+) -> list[SettingSection]:
     """Return the form with the present settings, or with what was sent and what is wrong with it."""
     details = {error.pointer: error.detail for error in errors or []}
     every = choices()
@@ -100,15 +101,14 @@ def sections(
         stored = getattr(cluster, kind)
         chosen = _chosen(kind, post) if post is not None else stored if kind in MANY else [stored]
         made.append(
-            SectionView(
+            SettingSection(
                 kind=kind,
                 many=kind in MANY,
                 label=label,
                 question=QUESTIONS[kind],
                 error=_error_of(f"/{kind}", details),
                 choices=[
-                    _choice_view(kind, choice, chosen, cluster, device, post, details)
-                    for choice in every[plural]  # type: ignore[literal-required]
+                    _choice_view(kind, choice, chosen, cluster, device, post, details) for choice in every[plural]
                 ],
             )
         )
@@ -123,7 +123,7 @@ def _choice_view(
     device: DeviceWord,
     post: Mapping[str, str] | None,
     details: Mapping[str, str],
-) -> ChoiceView:
+) -> SettingChoice:
     is_chosen = choice["name"] in chosen
     stored = getattr(cluster, f"{kind}_options")
     if post is not None and is_chosen:
@@ -136,7 +136,7 @@ def _choice_view(
     names = [parameter["name"] for parameter in choice["parameters"]]
     errors = {name: _error_of(f"{pointer}/{name}", details) for name in names} if is_chosen else {}
     fields = option_fields(choice, kind, stored=stored, errors=errors)
-    return ChoiceView(
+    return SettingChoice(
         name=choice["name"],
         help=device.said(choice["help"]),
         chosen=is_chosen,
@@ -145,5 +145,5 @@ def _choice_view(
 
 
 def _error_of(pointer: str, details: Mapping[str, str]) -> str:
-    """Return what is wrong with an option or with a part of it."""
+    """Return the problem of an option or of a part of it; empty for none."""
     return next((text for at, text in details.items() if at == pointer or at.startswith(f"{pointer}/")), "")

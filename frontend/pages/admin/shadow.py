@@ -1,6 +1,7 @@
-"""The shadow policy: what it is, what it would have done in the last rounds, how it compares over what has ended."""
+"""The shadow policy: its settings, what it would have done in the last rounds, how it compares on ended jobs."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Literal, TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -17,14 +18,45 @@ from frontend.pages.admin.settings_form import changes_from, sections
 from frontend.pages.admin.views import require_admin, sent_version
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Job, Shadow, ShadowRound
+from scheduler.selectors.cluster.rows import ScoreRow
 from scheduler.selectors.cluster.servers import device_kinds
-from scheduler.selectors.cluster.shadow import job_names, shadow_document, shadow_rounds
+from scheduler.selectors.cluster.shadow import job_names, shadow_report, shadow_rounds
+from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 from scheduler.simulator.study.variants import ARM_FIELDS
 
 ROUNDS_SHOWN = 30
 JOBS_SHOWN = 6
+Figure = Literal["avg_jct_s", "avg_queueing_s", "avg_rho", "max_rho"]
+Difference = Literal["only_shadow", "only_live", "other_gpus"]
+
+
+class DifferingJob(TypedDict):
+    """A job that differs; ``gpus`` are its GPUs under one configuration, or under the live and the shadow one."""
+
+    number: int
+    name: str
+    gpus: list[int]
+
+
+class DifferingJobs(TypedDict):
+    """The first of the jobs that differ in one way."""
+
+    jobs: list[DifferingJob]
+    more: int
+    total: int
+
+
+class RoundLine(TypedDict):
+    """One round that the shadow has planned."""
+
+    row: ShadowRound
+    is_same: bool
+    num_running: int
+    only_shadow: DifferingJobs
+    only_live: DifferingJobs
+    other_gpus: DifferingJobs
 
 
 @page
@@ -54,7 +86,7 @@ def shadow(request: HttpRequest) -> HttpResponseBase:
 @page
 @require_POST
 def end(request: HttpRequest) -> HttpResponseBase:
-    """Have no shadow any more."""
+    """End the shadow."""
     require_admin(request)
     try:
         shadow_end(actor=request.user, expected_version=sent_version(request), at=now_utc())
@@ -64,7 +96,7 @@ def end(request: HttpRequest) -> HttpResponseBase:
     return redirect("admin-shadow")
 
 
-def _name(chosen: dict[str, Any]) -> str:
+def _name(chosen: Json) -> str:
     parts = [chosen["policy"], chosen["locality"], chosen["mechanism"], *chosen.get("introspection", [])]
     return " · ".join(parts)
 
@@ -73,7 +105,7 @@ def _show(
     request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
 ) -> HttpResponse:
     row, cluster = shadow_row(), cluster_row()
-    document = shadow_document(row)
+    document = shadow_report(row)
     rounds = list(shadow_rounds(row).filter(planned_at__isnull=False)[:ROUNDS_SHOWN])
     post = request.POST.dict() if request.method == "POST" else None
     # The form begins with the present shadow, or with what decides now.
@@ -95,7 +127,7 @@ def _show(
     return render(request, "admin/shadow.html", context, status=status)
 
 
-def _finding(shadow: Shadow, scores: list[dict[str, Any]], rounds: list[ShadowRound]) -> tuple[str, str]:
+def _finding(shadow: Shadow, scores: list[ScoreRow], rounds: list[ShadowRound]) -> tuple[str, str]:
     if not shadow.chosen:
         return "No shadow policy", "plans beside the live one"
     if scores:
@@ -111,30 +143,32 @@ def _finding(shadow: Shadow, scores: list[dict[str, Any]], rounds: list[ShadowRo
     return shadow.chosen["policy"], "has planned no round yet"
 
 
-def _score_rows(scores: list[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
+def _score_rows(scores: list[ScoreRow]) -> list[tuple[str, str, str, str]]:
     """Return the figures of the newest comparison: what, live, shadow, difference."""
     if not scores:
         return []
     live, other = scores[-1]["live"], scores[-1]["shadow"]
-    rows = []
-    for key, label, write in (
+    figures: tuple[tuple[Figure, str, Callable[[float], str]], ...] = (
         ("avg_jct_s", "Mean completion time", duration),
         ("avg_queueing_s", "Mean wait", duration),
         ("avg_rho", "Mean \u03c1", lambda value: number(value, 2)),
         ("max_rho", "Largest \u03c1", lambda value: number(value, 2)),
-    ):
+    )
+    rows = []
+    for key, label, write in figures:
         change = signed((other[key] / live[key] - 1) * 100) + " %" if live[key] else ""
         rows.append((label, write(live[key]), write(other[key]), change))
     return rows
 
 
-def _chart(scores: list[dict[str, Any]], request: HttpRequest) -> Chart:
-    """Return the difference of the mean completion time and of rho, as it was with each replay."""
+def _chart(scores: list[ScoreRow], request: HttpRequest) -> Chart:
+    """Return the difference of the mean completion time and of rho at each replay."""
+    charted: tuple[Figure, ...] = ("avg_jct_s", "avg_rho")
     zone, until = viewer_zone(request), now_utc()
     times = [as_time(score["at"]) for score in scores]
     gains = [
         [(score["shadow"][key] / score["live"][key] - 1) * 100 if score["live"][key] else None for score in scores]
-        for key in ("avg_jct_s", "avg_rho")
+        for key in charted
     ]
     figure = None
     if len(scores) >= 2:
@@ -164,9 +198,9 @@ def _chart(scores: list[dict[str, Any]], request: HttpRequest) -> Chart:
     )
 
 
-def _round_rows(rounds: list[ShadowRound]) -> list[dict[str, Any]]:
+def _round_rows(rounds: list[ShadowRound]) -> list[RoundLine]:
     """Return the last rounds with the names of the jobs that differ."""
-    kinds = ("only_shadow", "only_live", "other_gpus")
+    kinds: tuple[Difference, ...] = ("only_shadow", "only_live", "other_gpus")
     numbers = {entry[0] for row in rounds for kind in kinds for entry in row.differences.get(kind, [])[:JOBS_SHOWN]}
     jobs = job_names(numbers)
     return [
@@ -174,16 +208,18 @@ def _round_rows(rounds: list[ShadowRound]) -> list[dict[str, Any]]:
             "row": row,
             "is_same": not (row.num_only_shadow or row.num_only_live or row.num_other_gpus or row.error),
             "num_running": (row.num_same or 0) + (row.num_only_live or 0) + (row.num_other_gpus or 0),
-            **{kind: _named(row, kind, jobs) for kind in kinds},
+            "only_shadow": _named(row, "only_shadow", jobs),
+            "only_live": _named(row, "only_live", jobs),
+            "other_gpus": _named(row, "other_gpus", jobs),
         }
         for row in rounds
     ]
 
 
-def _named(row: ShadowRound, kind: str, jobs: dict[int, Job]) -> dict[str, Any]:
+def _named(row: ShadowRound, kind: Difference, jobs: dict[int, Job]) -> DifferingJobs:
     entries = row.differences.get(kind, [])
     total = getattr(row, f"num_{kind}") or 0
-    shown = [
+    shown: list[DifferingJob] = [
         {"number": entry[0], "name": jobs[entry[0]].name if entry[0] in jobs else "", "gpus": entry[1:]}
         for entry in entries[:JOBS_SHOWN]
     ]

@@ -1,4 +1,4 @@
-"""How good the estimates of starts were lately, as the admin page says it."""
+"""The card of the admin page about the errors of recent start estimates."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ class StartsView:
 
 
 def starts_view(at: datetime) -> StartsView:
-    """Return what became of the first estimates of the last days."""
+    """Return the errors of first estimates of the last days."""
     found = estimate_error(at)
     if found is None:
         sub = "A job that waits gets one after each round. It is checked when the job starts, and counts for 7 days."

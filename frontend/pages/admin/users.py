@@ -1,4 +1,4 @@
-"""Users for admins: who may sign in, with which roles and tokens."""
+"""Users for admins: the list, and one user with roles, tokens and latest changes."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -23,7 +23,7 @@ TOKENS_SHOWN = 50
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def users(request: HttpRequest) -> HttpResponseBase:
-    """Show users by name (``?search=&after=<name>``); POST makes one, whose password is shown this once."""
+    """Show users by name (``?search=&after=<name>``); POST creates one, whose password is shown this once."""
     require_admin(request)
     password, made, errors = "", None, list[FieldError]()
     if request.method == "POST":
@@ -81,7 +81,7 @@ def _show(request: HttpRequest, username: str, *, problem: str = "") -> HttpResp
 @page
 @require_POST
 def user_edit(request: HttpRequest, username: str) -> HttpResponseBase:
-    """Change the address, or keep the user out, or let one in again."""
+    """Change the mail address, keep the user out, or let the user in again."""
     require_admin(request)
     found, at = require_user(request.user, username), now_utc()
     try:
@@ -103,7 +103,7 @@ def user_edit(request: HttpRequest, username: str) -> HttpResponseBase:
 @page
 @require_POST
 def user_token_end(request: HttpRequest, username: str, token_id: int) -> HttpResponseBase:
-    """Revoke one of somebody's tokens."""
+    """Revoke a token of the user."""
     require_admin(request)
     token = tokens_of(require_user(request.user, username)).filter(pk=token_id).first()
     if token is None:

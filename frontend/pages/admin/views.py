@@ -1,4 +1,4 @@
-"""The admin page: settings of the scheduler, pause, servers, and the list of what was changed by whom."""
+"""The admin page: settings of the scheduler, pause, servers, and the newest changes that users made."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -19,7 +19,7 @@ from scheduler.selectors.visibility import is_admin
 from scheduler.services.cluster.settings import cluster_row, settings_change
 
 AUDIT_MOST = 30
-# Everything that a person changes for others; what they do with jobs stands in the jobs' own events.
+# Changes that a user makes for other users; actions on jobs are in the events of the jobs.
 AUDITED = (
     "settings",
     "shadow",
@@ -36,13 +36,13 @@ AUDITED = (
 
 
 def require_admin(request: HttpRequest) -> None:
-    """The page does not exist for others."""
+    """Answer 404 to users who are no admins."""
     if not is_admin(request.user):
         raise NotFound("admin")
 
 
 def sent_version(request: HttpRequest) -> int:
-    """Return the version that a form was made from; -1 when it says none."""
+    """Return the version that a form was made from; -1 when it holds none."""
     text = request.POST.get("version", "")
     return int(text) if text.isdigit() and len(text) < 18 else -1
 
@@ -94,7 +94,7 @@ def _show(
 ) -> HttpResponse:
     cluster, servers = cluster_row(), server_list(request.user)
     post = request.POST.dict() if request.method == "POST" else None
-    # After a conflict the form keeps what was typed but takes the new version: who saves again has seen the message.
+    # After a conflict the form keeps what was typed but takes the new version: a user who saves again has been warned.
     audit = Event.objects.filter(kind__in=AUDITED).order_by("-id")
     context = {
         "cluster": cluster,

@@ -1,4 +1,4 @@
-"""Heat maps of utilization: one row a device or a server, time from left to right."""
+"""Heat maps of utilization: one row for each device or server, time from left to right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def bucketed(at: Sequence[str], values: Sequence[float | None], *, range_: Range
 
 
 def device_rows(series: Series, *, word: str, count: int, range_: Range) -> list[HeatRow]:
-    """Return one row a device of one server."""
+    """Return one row for each device of one server."""
     lists = [values or [] for values in series["gpu_frac"]]
     return [
         HeatRow(
@@ -117,7 +117,7 @@ def heat_chart(*, id_: str, rows: list[HeatRow], title: str, sub: str, range_: R
 
 
 def _short(name: str) -> str:
-    """Return what fits beside the map: of a long name its end, by which servers differ."""
+    """Return a label that fits beside the map: the end of a long name, by which servers differ."""
     return name if len(name) <= LABEL_CHARS else f"…{name[1 - LABEL_CHARS :]}"
 
 
@@ -127,7 +127,7 @@ def _summary(row: HeatRow) -> tuple[str, str, str, str]:
 
 
 def lowest_title(rows: list[HeatRow], *, what: str) -> str:
-    """Return the finding of a heat map: who was used least."""
+    """Return the finding of a heat map: the row that was used least."""
     known = [(row.mean, row.name) for row in rows if row.mean is not None]
     if not known:
         return "Nothing measured yet"

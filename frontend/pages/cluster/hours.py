@@ -1,13 +1,14 @@
 """Where the GPU-hours went: one bar, the same over time, and the numbers."""
 
 from datetime import tzinfo
-from typing import Any
+from typing import TypedDict
 
 from frontend.components.charts import Chart, area, layout, time_axis, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, digits_of, number, percent
 from frontend.components.times import Range, as_time
 from scheduler.core.operations.gpu_hours import KINDS
+from scheduler.selectors.cluster.rows import GpuHoursReport
 
 # Kind to its word, its colour, and what it means.
 LOOKS = {
@@ -20,10 +21,20 @@ LOOKS = {
     "free": ("Free", "sunken", "Nobody holds it."),
     "broken": ("Broken", "border-ctl", "Out of order, or its server is lost."),
 }
-Row = dict[str, Any]  # JSON of selectors.gpu_hours
 
 
-def hours_chart(found: Row, *, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
+class KindLine(TypedDict):
+    """One kind of GPU-hours: word, colour, hours, part of the capacity, meaning."""
+
+    label: str
+    token: str
+    hours: str
+    frac: float
+    percent: str
+    means: str
+
+
+def hours_chart(found: GpuHoursReport, *, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
     """Return the stacked areas of all kinds over time, in devices; together they are the capacity."""
     times = [as_time(at) for at in found["at"]]
     figure = None
@@ -53,7 +64,7 @@ def hours_chart(found: Row, *, range_: Range, zone: tzinfo, device: DeviceWord) 
     )
 
 
-def hours_title(found: Row, device: DeviceWord) -> str:
+def hours_title(found: GpuHoursReport, device: DeviceWord) -> str:
     """Return how much was useful, and where most of the rest went."""
     capacity = found["capacity"]
     if not capacity:
@@ -64,8 +75,8 @@ def hours_title(found: Row, device: DeviceWord) -> str:
     return title + (f", {percent(parts[rest])} {LOOKS[rest][0].lower()}" if parts[rest] >= 0.005 else "")
 
 
-def hours_rows(found: Row) -> list[dict[str, Any]]:
-    """Return one row a kind: word, colour, hours, part of the capacity, and what it means."""
+def hours_rows(found: GpuHoursReport) -> list[KindLine]:
+    """Return one row for each kind; none while nothing was measured."""
     capacity = found["capacity"]
     digits = digits_of(capacity)
     return [

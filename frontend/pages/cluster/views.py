@@ -1,7 +1,7 @@
 """Pages of the cluster: the map of all servers, one server, drain and undrain."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -32,6 +32,7 @@ from scheduler.models import Event, Server
 from scheduler.models.event import SampleScope
 from scheduler.selectors.cluster.gpu_hours import gpu_hours
 from scheduler.selectors.cluster.overview import cluster_series, gpu_map
+from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.selectors.cluster.servers import server_detail
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
@@ -54,8 +55,15 @@ POINTS = 120
 PARTS = 48
 
 
-def _racks(cells: list[ServerCells]) -> list[dict[str, object]]:
-    """Return the servers by rack; those without one come last."""
+class Rack(TypedDict):
+    """The servers of one rack; ``name`` is empty for servers without a rack."""
+
+    name: str
+    servers: list[ServerCells]
+
+
+def _racks(cells: list[ServerCells]) -> list[Rack]:
+    """Return the servers by rack; servers without a rack come last."""
     names = sorted({server.rack for server in cells}, key=lambda name: (not name, name))
     return [{"name": name, "servers": [server for server in cells if server.rack == name]} for name in names]
 
@@ -127,8 +135,8 @@ def _device_series(server_id: str, since: datetime) -> Series:
     return series_thinned(scope=SampleScope.SERVER, scope_id=server_id, names=("gpu_frac",), since=since)
 
 
-def _cached(row: dict[str, Any], until: datetime) -> dict[str, float]:
-    """Return the share of their datasets that jobs on a server have told to be in its memory, by job."""
+def _cached(row: ServerRow, until: datetime) -> dict[str, float]:
+    """Return the share of its datasets that each job on a server reports to be in the server's memory, by job id."""
     jobs = {gpu["job"]["id"] for gpu in row["gpus"] if gpu["job"]}
     since = until - CACHED_FRESH
     return newest_of_each(scope=SampleScope.JOB, scope_ids=sorted(jobs), name="cached_frac", since=since)
@@ -137,7 +145,7 @@ def _cached(row: dict[str, Any], until: datetime) -> dict[str, float]:
 @page
 @require_safe
 def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Show one server: devices, who holds them, use over time."""
+    """Show one server: devices, the jobs on them, use over time."""
     row = server_detail(request.user, server_id)
     zone, until = viewer_zone(request), now_utc()
     chosen = request.GET.get("range", "1h")

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import counted, number
 from frontend.components.gpu_cells import free_by_server, idle_words, is_free, is_idle
+from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
 
-Row = dict[str, Any]  # one server of gpu_map
 ISOLATION = {
     "user": "Isolation: the jobs of each queue run as a user of their own, with limits of their own.",
     "user+cgroup": "Isolation: the jobs of each queue run as a user of their own, within limits that the kernel keeps.",
@@ -18,7 +18,26 @@ ISOLATION = {
 NO_ISOLATION = "No isolation: jobs on it run as one user and can see each other's processes and files."
 
 
-def finding(servers: list[Row]) -> tuple[str, str]:
+class StartLine(TypedDict):
+    """Whether a job of ``size`` devices would start now, and where."""
+
+    size: str
+    starts: str
+    where: str
+    tone: str
+
+
+class TenantLine(TypedDict):
+    """A job on a server, or all jobs of queues that the reader may not see; ``indexes`` lists its devices."""
+
+    job: HolderRow | None
+    queue: str | None
+    color_slot: int | None
+    indexes: str
+    cached_frac: float | None
+
+
+def finding(servers: list[ServerRow]) -> tuple[str, str]:
     """Return the title of the cluster page: what is allocated, and how much of it sits idle."""
     device = device_word(server["device_kind"] for server in servers)
     gpus = [gpu for server in servers for gpu in server["gpus"]]
@@ -33,8 +52,8 @@ def finding(servers: list[Row]) -> tuple[str, str]:
     return f"{number(allocated)} of {device.counted(usable)} {verb} allocated", soft if allocated else ""
 
 
-def state_line(servers: list[Row]) -> str:
-    """Return the grey line: how many servers in what state, and what is broken."""
+def state_line(servers: list[ServerRow]) -> str:
+    """Return the grey line: servers by state, and where devices sit idle."""
     if not servers:
         return "Jobs may be submitted already; they start when a server has joined."
     racks = {server["rack"] for server in servers if server["rack"]}
@@ -49,12 +68,12 @@ def state_line(servers: list[Row]) -> str:
 STATE_WORDS = (("up", "up"), ("draining", "draining"), ("joining", "not yet reporting"), ("lost", "lost"))
 
 
-def start_table(servers: list[Row], device: DeviceWord) -> tuple[str, list[dict[str, str]]]:
-    """Return whether jobs of 1, 2, 4 ... devices would find a place now, and the sentence that sums it up."""
+def start_table(servers: list[ServerRow], device: DeviceWord) -> tuple[str, list[StartLine]]:
+    """Return a sentence, and whether jobs of 1, 2, 4 ... devices would start now."""
     free = free_by_server(servers)
     largest = max((server["num_gpus"] for server in servers), default=0)
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest * 2][:6]
-    rows = []
+    rows: list[StartLine] = []
     for size in sizes:
         fitting = [(count, name) for name, count in free if count >= size]
         if size > largest:
@@ -70,7 +89,7 @@ def start_table(servers: list[Row], device: DeviceWord) -> tuple[str, list[dict[
     return f"Jobs up to {device.counted(free[0][1])} start now", rows
 
 
-def drain_effect(server: Row) -> str:
+def drain_effect(server: ServerRow) -> str:
     """Return what draining a server does, in numbers."""
     held = [gpu for gpu in server["gpus"] if gpu["allocated"]]
     jobs = {gpu["job"]["number"] for gpu in held if gpu["job"]}
@@ -78,35 +97,34 @@ def drain_effect(server: Row) -> str:
     device = device_word([server["device_kind"]])
     if not held:
         return f"Nothing runs on it. {device.counted(len(server['gpus']))} are offered no more."
-    who = counted(len(jobs), "job") + (" and jobs of other queues" if others else "")
+    moving = counted(len(jobs), "job") + (" and jobs of other queues" if others else "")
     verb = "moves" if len(jobs) == 1 and not others else "move"
-    return f"{who} {verb}, {device.counted(len(held))}. Each saves a checkpoint and resumes where there is room."
+    return f"{moving} {verb}, {device.counted(len(held))}. Each saves a checkpoint and resumes where there is room."
 
 
-def tenants(server: Row, *, cached: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return who holds devices of a server: one row a job, other queues as one.
+def tenants(server: ServerRow, *, cached: Mapping[str, float]) -> list[TenantLine]:
+    """Return the jobs that hold devices of a server, one row each; jobs of other queues are one row, the first.
 
     Args:
-        cached: Share of its datasets that is in the server's memory, by job; none for jobs that do not tell.
+        cached: Share of its datasets that is in the server's memory, by job; none for jobs that do not report it.
     """
-    rows: dict[int, dict[str, Any]] = {}
+    held: dict[int, list[GpuRow]] = {}
     for gpu in server["gpus"]:
-        if not gpu["allocated"]:
-            continue
-        key = gpu["job"]["number"] if gpu["job"] else 0
-        row = rows.setdefault(key, {**gpu, "indexes": []})
-        row["indexes"].append(gpu["index"])
+        if gpu["allocated"]:
+            held.setdefault(gpu["job"]["number"] if gpu["job"] else 0, []).append(gpu)
     return [
         {
-            **row,
-            "indexes": ", ".join(map(str, row["indexes"])),
-            "cached_frac": cached.get(row["job"]["id"]) if row["job"] else None,
+            "job": (job := gpus[0]["job"]),
+            "queue": gpus[0]["queue"],
+            "color_slot": gpus[0]["color_slot"],
+            "indexes": ", ".join(str(gpu["index"]) for gpu in gpus),
+            "cached_frac": cached.get(job["id"]) if job else None,
         }
-        for _, row in sorted(rows.items())
+        for _, gpus in sorted(held.items())
     ]
 
 
-def server_title(server: Row) -> str:
+def server_title(server: ServerRow) -> str:
     """Return the finding of a server's page."""
     device = device_word([server["device_kind"]])
     free = sum(is_free(gpu) for gpu in server["gpus"])

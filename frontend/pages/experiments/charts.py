@@ -1,20 +1,20 @@
 """Charts of one experiment: losses of all configurations as they train, and what their parameters do to them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import number, significant
-from frontend.pages.experiments.words import best_of, is_given_up, value_text, values_words
+from frontend.pages.experiments.words import best_of, is_given_up, loss_of, value_text, values_words
+from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
 
-Row = Mapping[str, Any]  # selectors.experiments
 _MOST_CURVES = 80
 _MOST_AXES = 8
 _HEIGHT = 280
 
 
-def curves_chart(experiment: Row) -> Chart:
+def curves_chart(experiment: ExperimentDetail) -> Chart:
     """Return loss by step, one line a configuration; the best is drawn last and in the accent colour."""
     members = [one for one in experiment["members"] if one["curve"]]
     shown = sorted(members, key=lambda one: (one["curve"][-1][1], one["number"]))[:_MOST_CURVES]
@@ -66,7 +66,7 @@ def curves_chart(experiment: Row) -> Chart:
     )
 
 
-def _curve(one: Row, *, is_best: bool) -> Json:
+def _curve(one: ConfigurationRow, *, is_best: bool) -> Json:
     color, width, dash = ("accent", 2.5, "solid") if is_best else ("text-3", 1.0, "solid")
     if one["promise"] == "poor" and not is_best:
         color, dash = "border-ctl", "dot"
@@ -84,18 +84,18 @@ def _legend() -> tuple[LegendEntry, ...]:
     )  # fmt: skip
 
 
-def parallel_chart(experiment: Row) -> Chart:
+def parallel_chart(experiment: ExperimentDetail) -> Chart:
     """Return parallel coordinates: an axis for each parameter and one for the loss, a line for each configuration."""
-    space: Mapping[str, Row] = experiment["space"]
+    space: dict[str, Json] = experiment["space"]
     axes = list(space)[:_MOST_AXES]
     members = [one for one in experiment["members"] if one["loss"] is not None and set(axes) <= set(one["values"])]
     best = best_of(members)
-    losses = [float(one["loss"]) for one in members]
+    losses = [loss_of(one) for one in members]
     low, high = (min(losses), max(losses)) if losses else (0.0, 1.0)
     traces = []
-    for one in sorted(members, key=lambda each: -each["loss"])[-_MOST_CURVES:]:
+    for one in sorted(members, key=lambda each: -loss_of(each))[-_MOST_CURVES:]:
         places = [_place(space[name], one["values"][name]) for name in axes]
-        places.append((float(one["loss"]) - low) / (high - low) if high > low else 0.5)
+        places.append((loss_of(one) - low) / (high - low) if high > low else 0.5)
         is_best = best is not None and one["number"] == best["number"]
         color, width = ("accent", 2.5) if is_best else ("text-3", 1.0)
         if one["promise"] == "poor" and not is_best:
@@ -132,13 +132,13 @@ def parallel_chart(experiment: Row) -> Chart:
         table_head=("Configuration", *axes, "Loss"),
         table_rows=[
             (str(one["number"]), *(value_text(one["values"][name]) for name in axes), significant(one["loss"]))
-            for one in sorted(members, key=lambda each: (each["loss"], each["number"]))
+            for one in sorted(members, key=lambda each: (loss_of(each), each["number"]))
         ],
         height=_HEIGHT,
     )
 
 
-def _place(parameter: Row, value: Any) -> float:  # a value of the space
+def _place(parameter: Json, value: Any) -> float:  # a number or word of the space
     """Return where a value stands on its axis, 0 to 1."""
     choices = parameter.get("choices")
     if choices:
@@ -149,8 +149,8 @@ def _place(parameter: Row, value: Any) -> float:  # a value of the space
     return (found - low) / (high - low) if high > low else 0.5
 
 
-def _ticks(parameter: Row) -> list[tuple[float, str]]:
-    choices: Sequence[Any] | None = parameter.get("choices")
+def _ticks(parameter: Json) -> list[tuple[float, str]]:
+    choices: Sequence[object] | None = parameter.get("choices")
     if choices:
         return [(_place(parameter, choice), plain(value_text(choice))) for choice in choices[:12]]
     low, high = float(parameter["low"]), float(parameter["high"])

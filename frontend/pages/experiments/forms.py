@@ -1,14 +1,13 @@
 """The form that begins an experiment: what it shows, and the document that a sent one makes."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import yaml
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.selectors.rows import Json
 from scheduler.services.jobs.spec_text import spec_from_text
 
-Json = dict[str, Any]  # the body of ``POST /api/v1/experiments``
 NUMBERS = {
     "configurations": ("Configurations", "How many are tried at most."),
     "total_steps": ("Steps of each", "Mini-batches of one configuration from begin to end."),
@@ -37,7 +36,7 @@ def first_fields(queue: str) -> dict[str, str]:
 
 
 def body_from(fields: Mapping[str, str]) -> Json:
-    """Return the document of a sent form.
+    """Return the body of ``POST /api/v1/experiments`` that a sent form means.
 
     Raises:
         SpecInvalid: One entry per field that is no document or no number.

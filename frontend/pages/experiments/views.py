@@ -1,7 +1,5 @@
 """Pages of experiments: the list, the form, and one search with its curves, parameters and verdicts."""
 
-from typing import Any
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -12,11 +10,20 @@ from frontend.components.formats import number, significant
 from frontend.components.viewer import now_utc
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
 from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
-from frontend.pages.experiments.words import best_of, finding, goal, is_given_up, values_words, verdict_of
+from frontend.pages.experiments.words import (
+    SearchVerdict,
+    best_of,
+    finding,
+    goal,
+    is_given_up,
+    values_words,
+    verdict_of,
+)
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Experiment
 from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports
+from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
 from scheduler.selectors.jobs.experiments import (
     experiment_detail,
     experiment_row,
@@ -29,7 +36,13 @@ from scheduler.services.jobs.experiments import experiment_cancel, experiment_su
 from scheduler.services.jobs.suggestions import SAMPLERS
 
 ON_A_PAGE = 50
-Row = dict[str, Any]  # selectors.experiments
+
+
+class ConfigurationLine(ConfigurationRow):
+    """A configuration with its words on the page."""
+
+    verdict: SearchVerdict
+    words: str
 
 
 @require_safe
@@ -66,7 +79,7 @@ def new(request: HttpRequest) -> HttpResponseBase:
 
 
 def _form(
-    request: HttpRequest, fields: dict[str, Any], *, errors: list[FieldError] | None = None, status: int = 200
+    request: HttpRequest, fields: dict[str, str], *, errors: list[FieldError] | None = None, status: int = 200
 ) -> HttpResponse:
     wrong = field_errors(errors or [])
     context = {
@@ -90,7 +103,9 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
     if request.method == "POST":
         return _cancel(request, found)
     row = experiment_detail(found)
-    members = [{**one, "verdict": verdict_of(one, row), "words": values_words(one["values"])} for one in row["members"]]
+    members: list[ConfigurationLine] = [
+        {**one, "verdict": verdict_of(one, row), "words": values_words(one["values"])} for one in row["members"]
+    ]
     members.sort(key=lambda one: (one["loss"] is None, one["loss"] or 0.0, one["number"]))
     context = {
         "experiment": found,
@@ -107,7 +122,7 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
     return render(request, "experiments/experiment.html", context)
 
 
-def _tiles(row: Row) -> list[dict[str, str]]:
+def _tiles(row: ExperimentDetail) -> list[dict[str, str]]:
     members = row["members"]
     best = best_of(members)
     ended = sum(is_given_up(one) for one in members)

@@ -1,17 +1,17 @@
 """Sentences of the experiments pages: what a search found, what becomes of each configuration and why."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.components.formats import counted, number, percent, significant
 from scheduler.core.model.lifecycle import TERMINAL, JobState
-
-Row = Mapping[str, Any]  # selectors.experiments
+from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
+from scheduler.selectors.rows import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class SearchVerdict:
     """What a configuration is worth. ``tone`` and ``icon`` as of a badge."""
 
     word: str
@@ -20,7 +20,7 @@ class Verdict:
     why: str
 
 
-def values_words(values: Mapping[str, Any]) -> str:
+def values_words(values: Json) -> str:
     """Return the values of a configuration: ``lr 0.01, width 64``."""
     return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
 
@@ -30,13 +30,18 @@ def value_text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def best_of(members: Sequence[Row]) -> Row | None:
+def loss_of(one: ConfigurationRow) -> float:
+    """Return the loss of a configuration, infinity where it reported none."""
+    return math.inf if one["loss"] is None else one["loss"]
+
+
+def best_of(members: Sequence[ConfigurationRow]) -> ConfigurationRow | None:
     """Return the configuration with the least loss so far."""
     known = [one for one in members if one["loss"] is not None]
-    return min(known, key=lambda one: (one["loss"], one["number"])) if known else None
+    return min(known, key=lambda one: (loss_of(one), one["number"])) if known else None
 
 
-def finding(experiment: Row) -> str:
+def finding(experiment: ExperimentDetail) -> str:
     """Return what is known so far, one sentence."""
     best = best_of(experiment["members"])
     if best is None:
@@ -46,7 +51,7 @@ def finding(experiment: Row) -> str:
     return f"{word}: a loss of {significant(best['loss'])} with {values_words(best['values'])}"
 
 
-def goal(experiment: Row) -> str:
+def goal(experiment: ExperimentDetail) -> str:
     """Return how the search stands against its target."""
     state, target = experiment["state"], significant(experiment["target_loss"])
     tried = f"{experiment['submitted']} of {counted(experiment['configurations'], 'configuration')}"
@@ -59,36 +64,40 @@ def goal(experiment: Row) -> str:
     return ends[state]
 
 
-def is_given_up(one: Row) -> bool:
+def is_given_up(one: ConfigurationRow) -> bool:
     """Return whether the search ended a configuration before its end."""
-    return bool(one["promise"] == "poor" and one["state"] != JobState.COMPLETED)
+    return one["promise"] == "poor" and one["state"] != JobState.COMPLETED
 
 
-def verdict_of(one: Row, experiment: Row) -> Verdict:
+def verdict_of(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVerdict:
     """Return what becomes of a configuration, and why."""
     target = significant(experiment["target_loss"])
     chance = f"{percent(one['chance'])} chance to reach {target}" if one["chance"] is not None else ""
     heads = f"Heads for {significant(one['heading_for'])}, {chance}." if chance else ""
     if one["loss"] is not None and one["loss"] <= experiment["target_loss"]:
-        return Verdict(word="Reached the target", tone="ok", icon="check", why=f"Loss {significant(one['loss'])}.")
+        return SearchVerdict(
+            word="Reached the target", tone="ok", icon="check", why=f"Loss {significant(one['loss'])}."
+        )
     if is_given_up(one):
-        return Verdict(word="Given up", tone="mute", icon="x", why=f"Poor: {heads[:1].lower()}{heads[1:]}")
+        return SearchVerdict(word="Given up", tone="mute", icon="x", why=f"Poor: {heads[:1].lower()}{heads[1:]}")
     if one["state"] in TERMINAL:
         return _ended(one, experiment, heads)
     if not chance:
         why = f"No verdict before its first look, after {number(experiment['feedback_steps'])} steps."
-        return Verdict(word="No verdict yet", tone="mute", icon="clock", why=why)
+        return SearchVerdict(word="No verdict yet", tone="mute", icon="clock", why=why)
     if one["promise"] == "promising":
-        return Verdict(word="Promising", tone="ok", icon="arrow-up", why=f"{heads} Has a GPU of its own.")
-    return Verdict(word="Opportunistic", tone="info", icon="rotate-ccw", why=f"{heads} Takes turns on what is left.")
+        return SearchVerdict(word="Promising", tone="ok", icon="arrow-up", why=f"{heads} Has a GPU of its own.")
+    return SearchVerdict(
+        word="Opportunistic", tone="info", icon="rotate-ccw", why=f"{heads} Takes turns on what is left."
+    )
 
 
-def _ended(one: Row, experiment: Row, heads: str) -> Verdict:
+def _ended(one: ConfigurationRow, experiment: ExperimentDetail, heads: str) -> SearchVerdict:
     if one["state"] == "completed":
         why = f"Trained to its end{', loss ' + significant(one['loss']) if one['loss'] is not None else ''}."
-        return Verdict(word="Completed", tone="mute", icon="check", why=why)
+        return SearchVerdict(word="Completed", tone="mute", icon="check", why=why)
     if one["state"] == "failed":
-        return Verdict(word="Failed", tone="bad", icon="x", why="Its job failed; the log says why.")
+        return SearchVerdict(word="Failed", tone="bad", icon="x", why="Its job failed; the log says why.")
     reason = {"found": "Ended because another one reached the target.", "cancelled": "The search was cancelled."}
     why = reason.get(experiment["state"], "Somebody cancelled its job.")
-    return Verdict(word="Ended", tone="mute", icon="ban", why=f"{why} {heads}".strip())
+    return SearchVerdict(word="Ended", tone="mute", icon="ban", why=f"{why} {heads}".strip())

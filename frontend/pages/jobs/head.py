@@ -28,7 +28,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TimePhrase:
     """The time phrase of the head: words, how long, words; a script counts on from ``since`` (ISO)."""
 
     words: str
@@ -55,18 +55,18 @@ def place_words(subject: Subject) -> str:
     return f"{size} on one server" if most == 1 else f"{size} on up to {number(most)} servers"
 
 
-def moment(subject: Subject) -> Moment:
+def moment(subject: Subject) -> TimePhrase:
     """Return since when it is as it is."""
     detail, state = subject.detail, subject.state
     changed = detail["state_changed_at"]
     if detail["wanted"] == "cancel" and subject.is_holding:
-        return Moment(words="is being cancelled")
+        return TimePhrase(words="is being cancelled")
     if state is JobState.QUEUED:
         position, waiting = subject.explain["position"], subject.explain["waiting_jobs"]
         place = f", {ordinal(position)} of {number(waiting)} in the cluster" if position and waiting else ""
         return _since(subject, "submitted", detail["submitted_at"], f" ago{place}")
     if state is JobState.RUNNING:
-        return _since(subject, "running", (detail["attempt"] or {}).get("started_at") or changed)
+        return _since(subject, "running", (detail["attempt"] and detail["attempt"]["started_at"]) or changed)
     if state in HOLDING or state is JobState.SUSPENDED:
         words = {
             JobState.LAUNCHING: "launching",
@@ -79,10 +79,10 @@ def moment(subject: Subject) -> Moment:
     return _since(subject, f"{ran}, {state}", changed, " ago")
 
 
-def _since(subject: Subject, words: str, at: str, after: str = "") -> Moment:
+def _since(subject: Subject, words: str, at: str, after: str = "") -> TimePhrase:
     begun = subject.time(at)
     took_s = max(0.0, (subject.at - begun).total_seconds()) if begun else 0.0
-    return Moment(words=f"{words} ", since=at, took=duration(whole_s(took_s)), after=after)
+    return TimePhrase(words=f"{words} ", since=at, took=duration(whole_s(took_s)), after=after)
 
 
 def actions(subject: Subject) -> list[Action]:

@@ -1,25 +1,28 @@
-"""The job that a page is about, and who reads it when: what all its tabs share, read once."""
+"""The job that a page is about, its reader and the time of reading: what all its tabs share, each read once."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
-from typing import Any
 
 from django.http import Http404, HttpRequest
 
 from frontend.components.devices import GPUS, DeviceWord, device_word
-from frontend.components.times import as_time_or_none
+from frontend.components.times import Series, as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
+from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.selectors.cluster.servers import device_kinds, server_list
 from scheduler.selectors.jobs.listing import job_detail, job_explain, job_series, job_timeline
+from scheduler.selectors.jobs.profile_rows import ProfileDetail
 from scheduler.selectors.jobs.profiles import profile_detail
+from scheduler.selectors.jobs.reason_rows import Explanation
+from scheduler.selectors.jobs.rows import JobDetail, RunRow, TimelineRow
 from scheduler.selectors.visibility import require_job
 
-Row = dict[str, Any]  # JSON of a selector
 _GPU_WORD = re.compile(r"(?<![\w-])GPU(s?)(?![\w-])")
 
 
@@ -53,12 +56,12 @@ class Subject:
     zone: tzinfo
 
     @cached_property
-    def detail(self) -> Row:
+    def detail(self) -> JobDetail:
         """Return everything about the job as the REST API tells it."""
         return job_detail(self.request.user, self.job)
 
     @cached_property
-    def servers(self) -> list[Row]:
+    def servers(self) -> Sequence[ServerRow]:
         """Return all servers with their devices."""
         return server_list(self.request.user)
 
@@ -68,22 +71,22 @@ class Subject:
         return device_word(device_kinds(self.request.user))
 
     @cached_property
-    def explain(self) -> Row:
+    def explain(self) -> Explanation:
         """Return why it waits."""
         return job_explain(self.request.user, self.job, self.at)
 
     @cached_property
-    def timeline(self) -> list[Row]:
+    def timeline(self) -> list[TimelineRow]:
         """Return attempts and the times between them."""
         return job_timeline(self.job, self.at, self.request.user)
 
     @cached_property
-    def attempts(self) -> list[Row]:
+    def attempts(self) -> list[RunRow]:
         """Return the attempts alone, oldest first."""
         return [entry for entry in self.timeline if entry["kind"] == "attempt"]
 
     @cached_property
-    def series(self) -> dict[str, list[Any]]:
+    def series(self) -> Series:
         """Return the measured values, with times as times."""
         series = job_series(self.job)
         # One second may be written in two parts: within it, what was trained later came later.
@@ -92,7 +95,7 @@ class Subject:
         return {**sorted_series, "at": [datetime.fromisoformat(at) for at in sorted_series["at"]]}
 
     @cached_property
-    def profile(self) -> Row | None:
+    def profile(self) -> ProfileDetail | None:
         """Return what is known of its kind, as far as the reader may see it; None for nothing."""
         if self.job.profile is None:
             return None

@@ -1,11 +1,11 @@
-"""The chart of completion and waiting times: how many jobs are through after how long."""
+"""The chart of completion and waiting times: the share of jobs that is done within a time."""
 
 from collections.abc import Sequence
 from math import log10
-from typing import Any
 
-from frontend.components.charts import Chart, LegendEntry, layout, line, token
+from frontend.components.charts import Chart, Json, LegendEntry, layout, line, token
 from frontend.components.formats import duration, number
+from scheduler.selectors.cluster.rows import CompletionTimes
 
 TICKS_S = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400]
 TICK_WORDS = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "7 d"]
@@ -19,13 +19,13 @@ def _cdf(values: Sequence[float]) -> tuple[list[float], list[float]]:
     return [x[0], *x], [0.0, *y]  # the line rises from the axis, also when there is a single job
 
 
-def _with_words(trace: dict[str, Any]) -> dict[str, Any]:
-    """Return a line whose points say their time as a length of time, not as a number of seconds."""
+def _with_words(trace: Json) -> Json:
+    """Return a line whose points show their time as a duration, not in seconds."""
     words = [f"{share:.0f} % within {duration(at)}" for at, share in zip(trace["x"], trace["y"], strict=True)]
     return {**trace, "text": words, "hovertemplate": "%{text}<extra>%{fullData.name}</extra>"}
 
 
-def completion(summary: dict[str, Any], span: str) -> Chart:
+def completion(summary: CompletionTimes, span: str) -> Chart:
     """Return the distribution of completion and waiting times of jobs that completed in the range."""
     jct, waits = sorted(summary["jct_s"]), sorted(summary["wait_s"])
     figure = None
@@ -34,7 +34,7 @@ def completion(summary: dict[str, Any], span: str) -> Chart:
         title = f"Half of all jobs complete within {duration(summary['p50_s'])}"
         x, y = _cdf(jct)
         wait_x, wait_y = _cdf(waits)
-        points = [(summary["p50_s"], 50), (summary["p90_s"], 90)]
+        points = [(at, share) for at, share in ((summary["p50_s"], 50), (summary["p90_s"], 90)) if at is not None]
         marks = {
             "type": "scatter",
             "mode": "markers+text",

@@ -5,29 +5,28 @@ rho is the completion time divided by the time at an equal share (finish-time fa
 
 from math import log10
 from statistics import median
-from typing import Any
 
-from frontend.components.charts import Chart, LegendEntry, layout, plain, token
+from frontend.components.charts import Chart, Json, LegendEntry, layout, plain, token
 from frontend.components.formats import number, significant
+from scheduler.selectors.cluster.rows import Fairness, RatedJob
 
-Job = dict[str, Any]  # one row of selectors.overview.fairness
 LEAST_RHO = 0.05
 RHO_TICKS = [0.05, 0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100]
 
 
-def _groups(jobs: list[Job]) -> dict[str, list[Job]]:
+def _groups(jobs: list[RatedJob]) -> dict[str, list[RatedJob]]:
     """Return the jobs by queue, least median rho first."""
-    groups: dict[str, list[Job]] = {}
+    groups: dict[str, list[RatedJob]] = {}
     for job in jobs:
         groups.setdefault(job["queue"], []).append(job)
     return dict(sorted(groups.items(), key=lambda item: (_median(item[1]), item[0])))
 
 
-def _median(jobs: list[Job]) -> float:
+def _median(jobs: list[RatedJob]) -> float:
     return float(median(job["rho"] for job in jobs))
 
 
-def _traces(row: int, name: str, jobs: list[Job]) -> list[dict[str, Any]]:
+def _traces(row: int, name: str, jobs: list[RatedJob]) -> list[Json]:
     """Return the dots of one queue and the mark at its median."""
     dots = {
         "type": "scatter",
@@ -35,7 +34,7 @@ def _traces(row: int, name: str, jobs: list[Job]) -> list[dict[str, Any]]:
         "name": plain(name),
         "x": [round(max(LEAST_RHO, job["rho"]), 3) for job in jobs],
         # Spread by the job's number, so that a job keeps its height from one drawing to the next.
-        "y": [row + ((job["number"] * 7919) % 101 / 101 - 0.5) * 0.5 for job in jobs],
+        "y": [row + (((job["number"] or 0) * 7919) % 101 / 101 - 0.5) * 0.5 for job in jobs],
         "text": [plain(f"{job['name']} J-{job['number']}") for job in jobs],
         "hovertemplate": "%{text}<br>\u03c1 %{x}<extra></extra>",
         "marker": {"size": 6, "color": token(f"q{jobs[0].get('color_slot') or 0}"), "opacity": 0.75},
@@ -52,7 +51,7 @@ def _traces(row: int, name: str, jobs: list[Job]) -> list[dict[str, Any]]:
     return [dots, mark]
 
 
-def _range(jobs: list[Job]) -> list[float]:
+def _range(jobs: list[RatedJob]) -> list[float]:
     """Return the range of the log axis (exponents of ten); 1 is always in it."""
     values = [max(LEAST_RHO, job["rho"]) for job in jobs]
     return [log10(min(0.8, *values)) - 0.06, log10(max(1.3, *values)) + 0.06]
@@ -62,7 +61,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 10 else f"{name[:4]}\u2026{name[-4:]}"
 
 
-def _figure(groups: dict[str, list[Job]], jobs: list[Job]) -> dict[str, Any]:
+def _figure(groups: dict[str, list[RatedJob]], jobs: list[RatedJob]) -> Json:
     line = {"width": 1.5, "color": token("text"), "dash": "dash"}
     return {
         "data": [trace for row, (name, of) in enumerate(groups.items()) for trace in _traces(row, name, of)],
@@ -81,7 +80,7 @@ def _figure(groups: dict[str, list[Job]], jobs: list[Job]) -> dict[str, Any]:
     }
 
 
-def _title(groups: dict[str, list[Job]]) -> str:
+def _title(groups: dict[str, list[RatedJob]]) -> str:
     if not groups:
         return "Fairness appears with the first running job"
     worst, jobs = list(groups.items())[-1]
@@ -90,7 +89,7 @@ def _title(groups: dict[str, list[Job]]) -> str:
     return f"{worst} is held back most, median \u03c1 {significant(_median(jobs))}"
 
 
-def fairness_chart(data: dict[str, Any]) -> Chart:
+def fairness_chart(data: Fairness) -> Chart:
     """Return rho of each job by queue, with the line at 1."""
     groups = _groups(data["jobs"])
     jain = data["jain_index"]

@@ -1,7 +1,6 @@
-"""The reader's own jobs on the overview: those that are not over first, then what ended last."""
+"""The user's own jobs on the overview: open jobs first, then the jobs that ended last."""
 
 from datetime import datetime, timedelta, tzinfo
-from typing import Any
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, duration, number, whole_s
@@ -11,6 +10,7 @@ from frontend.components.times import as_time
 from frontend.components.viewer import now_utc
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
+from scheduler.selectors.jobs.rows import JobRow
 from scheduler.selectors.visibility import Actor
 
 MOST = 6
@@ -25,33 +25,40 @@ ORDER = [
 ]
 
 
-def own_jobs(user: Actor, zone: tzinfo, device: DeviceWord) -> tuple[list[dict[str, Any]], str]:
+class OwnJobRow(JobRow):
+    """A job with what the page says of it: why it waits or how it ended, and when."""
+
+    what: str
+    when: str
+
+
+def own_jobs(user: Actor, zone: tzinfo, device: DeviceWord) -> tuple[list[OwnJobRow], str]:
     """Return at most six rows with what to say about each, and a line that counts all that are not over."""
     username = user.get_username()
     live = list(job_list(user, JobFilters(states=tuple(ORDER), owner=username))[:200])
     live.sort(key=lambda job: (ORDER.index(JobState(job.state)), -job.number))
     over = job_list(user, JobFilters(states=tuple(sorted(TERMINAL)), owner=username))[: max(0, MOST - len(live))]
     now = now_utc()
-    rows = [job_row(job) for job in [*live[:MOST], *over]]
-    rows = [{**row, "what": device.said(what(row)), "when": when(row, now, zone)} for row in rows]
+    plain = [job_row(job) for job in [*live[:MOST], *over]]
+    rows: list[OwnJobRow] = [{**row, "what": device.said(what(row)), "when": when(row, now, zone)} for row in plain]
     counts = {state: sum(job.state == state for job in live) for state in ORDER}
     words = [f"{count} {look(state).word.lower()}" for state, count in counts.items() if count]
     return rows, " · ".join(words) if words else ("none runs or waits" if rows else "")
 
 
-def what(row: dict[str, Any]) -> str:
+def what(row: JobRow) -> str:
     """Return why a job waits, or how it ended; nothing while it runs."""
     if row["wait_sentence"]:
         return str(row["wait_sentence"])
     if row["end_detail"]:
         return str(row["end_detail"])
-    if row["state"] == JobState.COMPLETED:
+    if row["state"] == JobState.COMPLETED and row["ended_at"]:
         return f"Took {duration((as_time(row['ended_at']) - as_time(row['submitted_at'])).total_seconds())}"
     step = f" at step {number(row['step'])}" if row["step"] is not None else ""
     return f"{CAUSES.get(row['end_cause'], look(row['state']).word).capitalize()}{step}" if row["ended_at"] else ""
 
 
-def when(row: dict[str, Any], now: datetime, zone: tzinfo) -> str:
+def when(row: JobRow, now: datetime, zone: tzinfo) -> str:
     """Return when the job will end, how long it has waited, or when it ended."""
     changed = as_time(row["state_changed_at"])
     if row["state"] == JobState.RUNNING:

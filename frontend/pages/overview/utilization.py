@@ -2,9 +2,20 @@
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
-from typing import Any
 
-from frontend.components.charts import Chart, LegendEntry, area, count_axis, layout, line, note, time_axis, token, wall
+from frontend.components.charts import (
+    Chart,
+    Json,
+    LegendEntry,
+    area,
+    count_axis,
+    layout,
+    line,
+    note,
+    time_axis,
+    token,
+    wall,
+)
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, number, percent
 from frontend.components.times import Range, Series, as_time
@@ -38,7 +49,7 @@ def layers(series: Series) -> dict[str, list[float]]:
 def utilization_title(
     parts: dict[str, list[float]], times: Sequence[datetime], zone: tzinfo, now: datetime, device: DeviceWord
 ) -> str:
-    """Return what the course shows: a large free part and when, or which part of the devices was busy."""
+    """Return the finding: a large free part and when, or which part of the devices was busy."""
     totals = [sum(values) for values in zip(*parts.values(), strict=True)]
     if not sum(totals):
         return "No device has reported yet"
@@ -103,7 +114,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
     )
 
 
-def _labels(x: list[str], parts: dict[str, list[float]], total: float) -> list[dict[str, Any]]:
+def _labels(x: list[str], parts: dict[str, list[float]], total: float) -> list[Json]:
     """Return direct labels where a layer is tall enough to hold one."""
     made = []
     first = max(0, len(x) // 40)

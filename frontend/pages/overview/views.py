@@ -1,4 +1,4 @@
-"""The overview: the cluster, the queues and the reader's jobs on one screen."""
+"""The overview: the cluster, the queues and the user's jobs on one screen."""
 
 from datetime import timedelta
 

@@ -1,18 +1,30 @@
-"""The sentences and tiles of the overview, made from the same numbers as its charts."""
+"""Sentences and tiles of the overview, from the same numbers as its charts."""
 
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, duration, number, percent, rough, signed
 from frontend.components.gpu_cells import free_by_server
 from frontend.components.times import Series
+from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, QueueShareRow, ServerRow
 
-Frame = dict[str, Any]  # selectors.overview.cluster_now
 SPANS = {"1h": ("1 h", 3600), "6h": ("6 h", 21600), "24h": ("24 h", 86400), "7d": ("7 d", 604800)}
 
 
-def finding(frame: Frame, device: DeviceWord) -> tuple[str, str]:
-    """Return the title of the page: what is allocated, and who waits."""
+class StatTile(TypedDict):
+    """One stat tile. ``course`` is its sparkline; ``missing`` is shown in place of an empty value."""
+
+    id: str
+    label: str
+    value: str
+    unit: str
+    delta: str
+    course: NotRequired[list[float | None]]
+    missing: NotRequired[str]
+
+
+def finding(frame: ClusterFrame, device: DeviceWord) -> tuple[str, str]:
+    """Return the title of the page: what is allocated, and how many jobs wait."""
     usable = frame["allocated_gpus"] + frame["free_gpus"]
     if not frame["num_gpus"]:
         return "No server has reported yet", ""
@@ -25,7 +37,7 @@ def finding(frame: Frame, device: DeviceWord) -> tuple[str, str]:
     )
 
 
-def consequence(frame: Frame, gpu_map: list[dict[str, Any]], device: DeviceWord) -> str:
+def consequence(frame: ClusterFrame, gpu_map: list[ServerRow], device: DeviceWord) -> str:
     """Return the grey line under the title: what runs, and what could start."""
     if not frame["num_gpus"]:
         return "Jobs may be submitted already; they start when a server has joined."
@@ -42,7 +54,7 @@ def _change(course: list[float | None], *, digits: int = 0) -> float | None:
     return None if len(known) < 2 else round(known[-1] - known[0], digits)
 
 
-def _mean_utilization(frame: Frame) -> float | None:
+def _mean_utilization(frame: ClusterFrame) -> float | None:
     values = [
         gpu["utilization_frac"] or 0.0
         for server in frame["servers"]
@@ -53,9 +65,9 @@ def _mean_utilization(frame: Frame) -> float | None:
 
 
 def tiles(
-    *, frame: Frame, series: Series, summary: dict[str, Any], span: str, began: str, device: DeviceWord
-) -> list[dict[str, Any]]:
-    """Return the stat tiles, left to right; each has a baseline in words: the beginning of the range or of the data."""
+    *, frame: ClusterFrame, series: Series, summary: CompletionTimes, span: str, began: str, device: DeviceWord
+) -> list[StatTile]:
+    """Return the stat tiles, left to right; each compares with the beginning of the range or of the data."""
     over, then = (f"since {began}", f"at {began}") if began else (f"in {span}", f"{span} ago")
     usable = frame["allocated_gpus"] + frame["free_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
@@ -117,7 +129,7 @@ def _fewer(change: float, then: str) -> str:
     return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {then}"
 
 
-def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> dict[str, Any]:
+def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> StatTile:
     """Return a tile of a time: the median, with p90 and the number of jobs behind it."""
     value, unit = rough(median_s) if median_s is not None else ("", "")
     return {
@@ -132,20 +144,20 @@ def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None
     }
 
 
-def shares_title(shares: list[dict[str, Any]], device: DeviceWord) -> str:
-    """Return what the quota bars show: who borrows most, or how much quota is unused."""
-    over = [share for share in shares if share["quota_gpus"] is not None and share["held_gpus"] > share["quota_gpus"]]
+def shares_title(shares: list[QueueShareRow], device: DeviceWord) -> str:
+    """Return what the quota bars show: the queue that borrows most, or how much quota is unused."""
+    over = [share for share in shares if share["held_gpus"] > share["quota_gpus"]]
     if over:
         most = max(over, key=lambda share: share["held_gpus"] - share["quota_gpus"])
         name = "Other queues borrow" if most["id"] is None else f"{most['name']} borrows"
         return f"{name} {device.counted(most['held_gpus'] - most['quota_gpus'])}"
-    unused = sum(max(0, (share["quota_gpus"] or 0) - share["held_gpus"]) for share in shares)
+    unused = sum(max(0, share["quota_gpus"] - share["held_gpus"]) for share in shares)
     if not shares:
         return "No queue yet"
     return f"No queue borrows, {device.counted(unused)} unused" if unused else "Every queue holds its quota"
 
 
-def bar_scale(shares: list[dict[str, Any]]) -> int:
+def bar_scale(shares: list[QueueShareRow]) -> int:
     """Return the number of devices at the right end of every quota bar: a little more than the longest needs."""
-    longest = max((max(share["held_gpus"], share["quota_gpus"] or 0) for share in shares), default=1)
+    longest = max((max(share["held_gpus"], share["quota_gpus"]) for share in shares), default=1)
     return longest + max(1, longest // 6)

@@ -1,5 +1,6 @@
-"""A new queue: the form below the list, for admins alone."""
+"""The form for a new queue below the list of queues, for admins alone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -32,8 +33,8 @@ class QueueForm(forms.Form):
             field.widget.attrs["autocomplete"] = "off"
 
 
-def queue_form(request: HttpRequest, post: Any = None) -> QueueForm | None:  # post: what Django has read
-    """Return the form, or None for who may not make queues."""
+def queue_form(request: HttpRequest, post: Mapping[str, str] | None = None) -> QueueForm | None:
+    """Return the form, filled with ``post``; None for users who may not create queues."""
     access = access_of(request.user)
     if not access.is_admin:
         return None
@@ -41,7 +42,7 @@ def queue_form(request: HttpRequest, post: Any = None) -> QueueForm | None:  # p
 
 
 def queue_sent(request: HttpRequest, device: DeviceWord) -> Sent:
-    """Make a queue."""
+    """Create a queue."""
     require_admin(request.user, "create queues")
     form = queue_form(request, request.POST)
     assert form is not None

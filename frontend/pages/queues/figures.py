@@ -1,4 +1,4 @@
-"""Charts of a queue: what it held against its quota over time, and how fair its jobs fared."""
+"""Charts of a queue: GPUs held against its quota over time, and finish-time fairness of its jobs."""
 
 from datetime import tzinfo
 from itertools import pairwise
@@ -81,7 +81,7 @@ def _at_one() -> Json:
 
 
 def fairness_chart(name: str, color_slot: int, rho: list[float]) -> Chart:
-    """Return how often which finish-time fairness occurred, with a line at 1; above, a job was worse off than alone."""
+    """Return the histogram of finish-time fairness, with a line at 1; above it a job was worse off than alone."""
     edges = [0.0, *BINS, float("inf")]
     counts = [sum(low <= value < high for value in rho) for low, high in pairwise(edges)]
     labels = [f"under {BINS[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(BINS)), f"{BINS[-1]:g} and more"]

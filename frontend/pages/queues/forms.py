@@ -1,4 +1,4 @@
-"""Forms of the queue page: quota and members. The rules are the services'; these read text and keep what was typed."""
+"""Forms of the queue page: quota, limits, idle jobs and members. Services check the values; forms only read them."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from scheduler.services.queues.idle import AFTER_S
 
 
 class ReasonedForm(forms.Form):
-    """A change of a queue with its reason. ``version`` is the one that its reader saw."""
+    """A change of a queue with its reason. ``version`` is the version of the queue that the user saw."""
 
     reason = forms.CharField(
         min_length=3, max_length=200, help_text="Everyone in the queue can read it. Kept in the list of changes."
@@ -61,7 +61,7 @@ class LimitsForm(ReasonedForm):
 
 
 class IdleForm(ReasonedForm):
-    """What becomes of jobs that hold GPUs without using them."""
+    """What happens to jobs that hold GPUs without using them."""
 
     prefix = "idle"
     after = forms.CharField(
@@ -104,7 +104,7 @@ class IdleForm(ReasonedForm):
 
 
 class MemberForm(forms.Form):
-    """Give somebody a role."""
+    """Give a user a role."""
 
     username = forms.CharField(max_length=150, label="User name")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.MEMBER)

@@ -1,6 +1,6 @@
-"""The members tab: who has a role, what each holds, and how a lead changes that."""
+"""The members tab: users with a role, the GPUs they hold, and how a lead changes roles."""
 
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseRedirect
@@ -11,30 +11,62 @@ from frontend.pages.queues.sent import Sent
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.models import Queue
 from scheduler.models.queue import Role
+from scheduler.selectors.queues.rows import QueueDetailRow
 from scheduler.selectors.queues.tree import held_by_owner
-from scheduler.selectors.visibility import Actor
-from scheduler.services.queues.members import membership_remove, membership_set
-
-Context = dict[str, Any]  # of a template
+from scheduler.services.queues.quotas import membership_remove, membership_set
 
 
-def members_context(user: Actor, queue: Queue, detail: Context, sent: Context) -> Context:
+class MemberLine(TypedDict):
+    """One user of the table.
+
+    Keys:
+        role: Empty for a user who has no role any more and still holds GPUs.
+        queue: The queue above that gives the role; absent or empty for a role in the queue itself.
+        above: Roles that the user also has from queues above, in words.
+    """
+
+    username: str
+    role: str
+    queue: NotRequired[str]
+    above: NotRequired[list[str]]
+    held_gpus: int
+    percent: float
+
+
+class MembersTab(TypedDict):
+    """The context of the tab."""
+
+    members: list[MemberLine]
+    limit: int | None
+    roles: list[tuple[str, str]]
+    member_form: MemberForm
+
+
+def members_context(queue: Queue, detail: QueueDetailRow) -> MembersTab:
     """Return what the tab shows."""
     held, limit = held_by_owner(queue), queue.user_max_gpus
+    scale = max(1, limit or 0, *held.values()) if held else max(1, limit or 0)
+
+    def line(username: str, role: str) -> MemberLine:
+        gpus = held.get(username, 0)
+        return {"username": username, "role": role, "held_gpus": gpus, "percent": 100 * gpus / scale}
+
     own = {member["username"] for member in detail["members"]}
     above: dict[str, list[str]] = {}
     for member in detail["inherited_members"]:
         above.setdefault(member["username"], []).append(f"{member['role']} by {member['queue']}")
-    everybody = [{**member, "above": above.get(member["username"], [])} for member in detail["members"]]
-    everybody += [member for member in detail["inherited_members"] if member["username"] not in own]
-    listed = {member["username"] for member in everybody}
-    # Who has no role any more may still hold something.
-    everybody += [{"username": name, "role": "", "queue": ""} for name in sorted(held.keys() - listed)]
-    members = [{**member, "held_gpus": held.get(member["username"], 0)} for member in everybody]
-    scale = max(1, limit or 0, *held.values()) if held else max(1, limit or 0)
-    for member in members:
-        member["percent"] = 100 * member["held_gpus"] / scale
-    return {"members": members, "limit": limit, "roles": Role.choices, "member_form": MemberForm(), **sent}
+    members: list[MemberLine] = [
+        {**line(member["username"], member["role"]), "above": above.get(member["username"], [])}
+        for member in detail["members"]
+    ]
+    members += [
+        {**line(member["username"], member["role"]), "queue": member["queue"]}
+        for member in detail["inherited_members"]
+        if member["username"] not in own
+    ]
+    # A user without a role may still hold GPUs.
+    members += [line(name, "") for name in sorted(held.keys() - {member["username"] for member in members})]
+    return {"members": members, "limit": limit, "roles": Role.choices, "member_form": MemberForm()}
 
 
 def member_sent(request: HttpRequest, queue: Queue) -> Sent:

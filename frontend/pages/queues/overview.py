@@ -1,8 +1,10 @@
-"""The first tab of a queue: share against quota, what holds and waits now, how fair it was, what happened."""
+"""The first tab of a queue: share against quota, waiting jobs, fairness, loans and news."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
-from typing import Any
+from typing import TypedDict
 
+from frontend.components.charts import Chart
 from frontend.components.devices import DeviceWord
 from frontend.components.happenings import Happening, happenings
 from frontend.components.times import Range, series_in
@@ -12,6 +14,7 @@ from scheduler.models import Event, Queue
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, fairness
 from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
+from scheduler.selectors.queues.rows import LoansNow
 from scheduler.selectors.queues.tree import names_below
 from scheduler.selectors.queues.usage import loan_ledger, share_series
 from scheduler.selectors.visibility import Actor
@@ -21,10 +24,21 @@ WAITING_MOST = 10
 FEED_MOST = 6
 MOMENT = timedelta(seconds=1)
 
-Context = dict[str, Any]  # of a template
+
+class OverviewTab(TypedDict):
+    """The context of the tab; ``unfair`` is the alert that the queue fares worse than the limit allows."""
+
+    waiting: Sequence[Mapping[str, object]]
+    waiting_more: int
+    share: Chart
+    fair: Chart
+    loans_now: LoansNow
+    unused_gpus: int
+    unfair: Happening | None
+    feed: list[Happening]
 
 
-def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, device: DeviceWord) -> Context:
+def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, device: DeviceWord) -> OverviewTab:
     """Return what the tab shows."""
     shown, series = series_in(
         range_, zone, lambda since, until: share_series(queue, since=since, until=until, points=POINTS)
@@ -50,6 +64,6 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
 
 
 def _unfair(queue: Queue) -> Happening | None:
-    """Return the alert that the queue fares too badly; None while it does not."""
+    """Return the alert that the queue fares worse than the limit allows; None while it does not."""
     told = events_joined(Event.objects.filter(queue=queue, kind__in=(UNFAIR, FAIR))).order_by("-id").first()
     return happenings([event_row(told)])[0] if told is not None and told.kind == UNFAIR else None

@@ -1,20 +1,21 @@
-"""The quota tab: the editor, what it would do, and what was changed before."""
+"""The quota tab: the editor, what another quota would do, and earlier changes."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseRedirect
 
-from frontend.components.happenings import happenings
+from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
 from frontend.pages.queues.forms import IdleForm, LimitsForm, QuotaForm
-from frontend.pages.queues.sent import Sent
+from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.queues.rows import SiblingRow
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor
 from scheduler.services.queues.idle import queue_set_idle
@@ -25,10 +26,27 @@ from scheduler.whatif.quota_forecast import quota_forecast
 CHANGES_SHOWN = 10
 CHANGE_KINDS = ("quota", "user_limits", "idle_rule")
 
-Context = dict[str, Any]  # of a template
+
+class SiblingField(SiblingRow):
+    """A queue beside this one with the quota to show in its field."""
+
+    value: int | str
 
 
-def quota_context(user: Actor, queue: Queue, sent: Context) -> Context:
+class QuotaTab(TypedDict):
+    """The context of the tab; ``slider`` is the quota in the form, as a number or as typed."""
+
+    siblings: list[SiblingField]
+    scale_top: int
+    slider: object
+    now_percent: float
+    changes: list[Happening]
+    quota_form: QuotaForm
+    limits_form: LimitsForm
+    idle_form: IdleForm
+
+
+def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
     """Return what the tab shows."""
     changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
     siblings = queue_siblings(user, queue)
@@ -41,23 +59,22 @@ def quota_context(user: Actor, queue: Queue, sent: Context) -> Context:
         "slider": form["quota_gpus"].value(),
         "now_percent": 100 * queue.quota_gpus / scale,
         "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]]),
-        "limits_form": LimitsForm(initial=_limits(queue)),
-        "idle_form": IdleForm(initial=_idle(queue)),
-        **sent,
         "quota_form": form,
+        "limits_form": sent.get("limits_form") or LimitsForm(initial=_limits(queue)),
+        "idle_form": sent.get("idle_form") or IdleForm(initial=_idle(queue)),
     }
 
 
-def _shown(queue: Queue) -> Context:
+def _shown(queue: Queue) -> dict[str, object]:
     names = ("quota_gpus", "max_gpus", "weight", "may_borrow", "version")
     return {name: getattr(queue, name) for name in names} | {"weight": f"{queue.weight:g}"}
 
 
-def _limits(queue: Queue) -> Context:
+def _limits(queue: Queue) -> dict[str, object]:
     return {name: getattr(queue, name) for name in ("user_max_gpus", "user_max_queued", "version")}
 
 
-def _idle(queue: Queue) -> Context:
+def _idle(queue: Queue) -> dict[str, object]:
     after = "" if queue.idle_after_s is None else format_duration(queue.idle_after_s)
     return {"after": after, "action": queue.idle_action, "version": queue.version}
 
@@ -67,7 +84,7 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
     is_preview = request.POST.get("do") == "preview"
     form = QuotaForm(request.POST, needs_reason=not is_preview)
     moves, taken = _moves(request.user, request.POST, queue)
-    shown: Context = {"quota_form": form, "taken": taken}
+    shown: SentContext = {"quota_form": form, "taken": taken}
     if not form.is_valid():
         return Sent(status=422, context=shown)
     values = form.cleaned_data
@@ -100,7 +117,7 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
 
 
 def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Move], dict[int, str]]:
-    """Return the quotas of the queues beside it that were sent, and as text what to show again."""
+    """Return the sent quotas of the queues beside it: those that change, and all as typed."""
     moves, taken = [], {}
     pks = {row["id"] for row in queue_siblings(user, queue)}
     for sibling in Queue.objects.filter(pk__in=pks).order_by("name"):
@@ -116,8 +133,10 @@ def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Mov
 
 def limits_sent(request: HttpRequest, queue: Queue) -> Sent:
     """Save what one user may hold at most."""
+    form = LimitsForm(request.POST)
 
-    def save(values: Context) -> None:
+    def save() -> None:
+        values = form.cleaned_data
         queue_limit_users(
             actor=request.user,
             queue=queue,
@@ -129,13 +148,15 @@ def limits_sent(request: HttpRequest, queue: Queue) -> Sent:
         )
 
     said = f"The limits of each user in {queue.name} hold from the next round."
-    return _sent(request, queue, LimitsForm(request.POST), save, said)
+    return _sent(request, queue, form, save, said)
 
 
 def idle_sent(request: HttpRequest, queue: Queue) -> Sent:
-    """Save what becomes of jobs that hold GPUs without using them."""
+    """Save what happens to jobs that hold GPUs without using them."""
+    form = IdleForm(request.POST)
 
-    def save(values: Context) -> None:
+    def save() -> None:
+        values = form.cleaned_data
         queue_set_idle(
             actor=request.user,
             queue=queue,
@@ -147,24 +168,25 @@ def idle_sent(request: HttpRequest, queue: Queue) -> Sent:
         )
 
     said = f"What becomes of idle jobs in {queue.name} holds from now on."
-    return _sent(request, queue, IdleForm(request.POST), save, said)
+    return _sent(request, queue, form, save, said)
 
 
-def _sent(
-    request: HttpRequest, queue: Queue, form: LimitsForm | IdleForm, save: Callable[[Context], None], said: str
-) -> Sent:
+def _sent(request: HttpRequest, queue: Queue, form: LimitsForm | IdleForm, save: Callable[[], None], said: str) -> Sent:
     """Save what a form holds, or show it again with what is wrong."""
-    key = f"{form.prefix}_form"
     if not form.is_valid():
-        return Sent(status=422, context={key: form})
+        return Sent(status=422, context=_again(form))
     try:
-        save(form.cleaned_data)
+        save()
     except SpecInvalid as error:
         form.add_errors(error)
-        return Sent(status=422, context={key: form})
+        return Sent(status=422, context=_again(form))
     except Conflict as error:
         queue.refresh_from_db()
-        again = type(form)({**request.POST.dict(), f"{form.prefix}-version": queue.version})
-        return Sent(status=409, context={key: again, "conflict": str(error)})
+        newer = type(form)({**request.POST.dict(), f"{form.prefix}-version": queue.version})
+        return Sent(status=409, context={**_again(newer), "conflict": str(error)})
     messages.success(request, said)
     return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
+
+
+def _again(form: LimitsForm | IdleForm) -> SentContext:
+    return {"limits_form": form} if isinstance(form, LimitsForm) else {"idle_form": form}

@@ -1,9 +1,34 @@
-"""What became of a form that was sent to a queue's page."""
+"""The outcome of a form that was sent to a queue page: a redirect, or the tab again with what is wrong."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
+from django import forms
 from django.http import HttpResponseBase
+
+from frontend.pages.queues.consequences import Consequences
+from frontend.pages.queues.forms import IdleForm, LimitsForm, MemberForm, QuotaForm
+
+
+class SentContext(TypedDict, total=False):
+    """What a sent form changes in the context of its tab.
+
+    Keys:
+        form: A new queue.
+        quota_form, limits_form, idle_form, member_form: As sent, with what is wrong.
+        taken: Quotas of sibling queues as typed, by queue.
+        consequences: What the quota would do.
+        conflict: Why it was not saved.
+    """
+
+    form: forms.Form | None
+    quota_form: QuotaForm
+    limits_form: LimitsForm
+    idle_form: IdleForm
+    member_form: MemberForm
+    taken: dict[int, str]
+    consequences: Consequences
+    conflict: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,11 +36,11 @@ class Sent:
     """The outcome.
 
     Attributes:
-        to: Where the browser goes; None to show the tab.
-        status: Of the answer that shows it.
-        context: What the tab shows otherwise than without the form.
+        to: Redirect; None to show the tab.
+        status: HTTP status of the answer that shows the tab.
+        context: What the tab shows of the form.
     """
 
     to: HttpResponseBase | None = None
     status: int = 200
-    context: dict[str, Any] = field(default_factory=dict)  # of a template
+    context: SentContext = field(default_factory=SentContext)

@@ -1,29 +1,46 @@
-"""The usage tab: GPU-hours by user, and who lent what to whom."""
+"""The usage tab: GPU-hours by user, and loans between queues."""
 
-from typing import Any
+from typing import TypedDict
 from urllib.parse import urlencode
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import iso, significant
 from frontend.components.times import Range
 from scheduler.models import Queue
+from scheduler.selectors.queues.rows import LoanRow, UsageReport, UsageRow
 from scheduler.selectors.queues.usage import loan_ledger, usage
 from scheduler.selectors.visibility import Actor
 
 LEAST_GPU_HOURS = 1 / 3600
 
-Context = dict[str, Any]  # of a template
+
+class UsageBar(UsageRow):
+    """One user's GPU-hours; ``percent`` of the largest, ``busy_frac`` of the measured ones."""
+
+    percent: float
+    busy_frac: float | None
 
 
-def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) -> Context:
+class UsageTab(TypedDict):
+    """The context of the tab; a loan card is a title, its rows and ``lent`` or ``borrowed``."""
+
+    usage: UsageReport
+    usage_rows: list[UsageBar]
+    several_queues: bool
+    range_words: str
+    csv_href: str
+    loan_cards: list[tuple[str, list[LoanRow], str]]
+
+
+def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) -> UsageTab:
     """Return what the tab shows."""
     found = usage(queue, since=range_.since, until=range_.until)
     top = max((row["allocated_gpu_hours"] for row in found["rows"]), default=0.0)
-    rows = [
+    rows: list[UsageBar] = [
         {
             **row,
             "percent": 100 * row["allocated_gpu_hours"] / top if top else 0.0,
-            "busy_frac": row["busy_gpu_hours"] / row["measured_gpu_hours"] if row["measured_gpu_hours"] else None,
+            "busy_frac": _busy_frac(row),
         }
         for row in found["rows"]
     ]
@@ -42,8 +59,13 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
     }
 
 
-def _card(queue: Queue, rows: list[Context], device: DeviceWord, *, is_lent: bool) -> tuple[str, list[Context], str]:
-    """Return the title, the rows and the side of one card of the ledger; what is less than a second is left out."""
+def _busy_frac(row: UsageRow) -> float | None:
+    busy, measured = row["busy_gpu_hours"], row["measured_gpu_hours"]
+    return busy / measured if measured and busy is not None else None
+
+
+def _card(queue: Queue, rows: list[LoanRow], device: DeviceWord, *, is_lent: bool) -> tuple[str, list[LoanRow], str]:
+    """Return one card of the ledger; loans of less than a GPU-second are left out."""
     rows = [row for row in rows if row["gpu_hours"] >= LEAST_GPU_HOURS or row["gpus_now"] or row["recalls"]]
     hours = significant(sum(row["gpu_hours"] for row in rows))
     verb = "lent" if is_lent else "borrowed"

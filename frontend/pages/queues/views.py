@@ -1,7 +1,5 @@
 """Pages of the queues: the list, and one queue with its tabs."""
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
@@ -26,7 +24,7 @@ from scheduler.selectors.visibility import require_queue
 TABS = {"overview": "Overview", "quota": "Quota", "members": "Members", "usage": "Usage and loans"}
 RANGED = frozenset({"overview", "usage"})
 YEAR_S = 31_536_000
-# Which tab shows what became of a form; the field ``do`` names it.
+# Which tab shows the outcome of a form; the field ``do`` names the form.
 SENT_TO = {
     "quota": "quota",
     "preview": "quota",
@@ -44,7 +42,7 @@ def _device(request: HttpRequest) -> DeviceWord:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def queues(request: HttpRequest) -> HttpResponseBase:
-    """Show every queue in which the reader has a role; POST makes one, for admins alone."""
+    """Show every queue in which the user has a role; POST creates one, for admins alone."""
     device = _device(request)
     sent = queue_sent(request, device) if request.method == "POST" else Sent(context={"form": queue_form(request)})
     if sent.to:
@@ -81,15 +79,15 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
 def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpResponse:
     detail, device = queue_detail(request.user, shown), _device(request)
     range_ = asked_range(request)
-    everybody = [*detail["members"], *detail["inherited_members"]]
+    users = [*detail["members"], *detail["inherited_members"]]
     may_ask = detail["may_limit_users"]
     if tab == "quota" and not may_ask:
         raise NotAllowed(f"Only leads of {shown.name} and admins see what its quota could be.")
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "queue": detail,
         "device": device,
-        "leads": sorted({member["username"] for member in everybody if member["role"] == Role.LEAD}),
-        "num_members": len({member["username"] for member in everybody}),
+        "leads": sorted({member["username"] for member in users if member["role"] == Role.LEAD}),
+        "num_members": len({member["username"] for member in users}),
         "scale_gpus": max(1, detail["held_gpus"], detail["quota_gpus"]) * 7 // 6 + 1,
         "tab": tab,
         "tabs": [(key, label) for key, label in TABS.items() if key != "quota" or may_ask],
@@ -102,7 +100,7 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
     elif tab == "quota":
         context |= quota_context(request.user, shown, sent.context)
     elif tab == "members":
-        context |= members_context(request.user, shown, detail, sent.context)
+        context |= members_context(shown, detail)
     else:
         context |= usage_context(request.user, shown, range_, device)
-    return render(request, "queues/queue.html", context, status=sent.status)
+    return render(request, "queues/queue.html", {**context, **sent.context}, status=sent.status)

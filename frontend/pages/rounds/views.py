@@ -1,27 +1,44 @@
-"""The decision log: what rounds did, and one round with every decision and its reason."""
+"""The decision log: the list of rounds, and one round with every decision and its reason."""
 
-from typing import Any
+from typing import TypedDict
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from frontend.components.devices import device_word
+from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.option_fields import option_label, option_text
 from frontend.components.reason_names import reason_name
 from frontend.components.trials import trial_words
 from frontend.pages.rounds.words import pace, preemption_words, seat_words, trigger_words, wait_words, what_it_did
 from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
+from scheduler.selectors.cluster.rows import DecidedJob, GrantRow, RoundDetailRow, TrialRow
 from scheduler.selectors.cluster.servers import server_list
 
 ON_A_PAGE = 50
 SHOWN_MOST = 200
 
 
+class GrantLine(GrantRow):
+    """A grant with its seats in words."""
+
+    words: str
+
+
+class TrialLine(TypedDict):
+    """A tried change in words that begin with its first job."""
+
+    job: DecidedJob | None
+    tone: str
+    icon: str
+    words: str
+    servers: list[str]
+
+
 @require_safe
 def rounds(request: HttpRequest) -> HttpResponse:
-    """Show rounds, newest first; ``?before=<number>`` goes back, ``?changes=1`` leaves out those that did nothing."""
+    """Show rounds, newest first; ``?before=<number>`` goes back, ``?changes=1`` leaves out rounds that did nothing."""
     found = round_list(request.user)
     before, only_changes = request.GET.get("before", ""), request.GET.get("changes") == "1"
     if before.isdigit() and len(before) < 18:
@@ -47,7 +64,7 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
     row = round_detail(request.user, number)
     device = device_word(server["device_kind"] for server in server_list(request.user))
     launched, kept, others = _grants(row, device)
-    context: dict[str, Any] = {
+    context = {
         "round": row,
         "device": device,
         "did": what_it_did(row),
@@ -68,16 +85,16 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
     return render(request, "rounds/round.html", context)
 
 
-def _trial(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return one change that was tried, in words that begin with its first job."""
+def _trial(entry: TrialRow) -> TrialLine:
+    """Return one tried change in words."""
     numbers = [job["number"] for job in entry["jobs"] if job]
     tone, icon, words = trial_words({**entry, "jobs": numbers})
     return {"job": entry["jobs"][0], "tone": tone, "icon": icon, "words": words, "servers": entry["servers"]}
 
 
-def _grants(row: dict[str, Any], device: Any) -> tuple[list[dict[str, Any]], ...]:
-    """Return the grants that started, those that stayed as they were, and those that could not take effect yet."""
-    parts: dict[str, list[dict[str, Any]]] = {"launched": [], "kept": [], "other": []}
+def _grants(row: RoundDetailRow, device: DeviceWord) -> tuple[list[GrantLine], list[GrantLine], list[GrantLine]]:
+    """Return the grants that started, the grants that stayed, and the grants that could not take effect yet."""
+    parts: dict[str, list[GrantLine]] = {"launched": [], "kept": [], "other": []}
     for entry in row["grants"]:
         state = entry["state"] if entry["state"] in parts else "other"
         parts[state].append({**entry, "words": seat_words(entry["seats"], device)})

@@ -1,13 +1,13 @@
-"""Sentences of the decision log."""
+"""Sentences and tiles of the decision log."""
 
-from typing import Any
+from typing import Literal, TypedDict
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, data_size, duration, joined, number
 from frontend.components.happenings import RULES
 from scheduler.core.operations.reasons import sentence
+from scheduler.selectors.cluster.rows import PreemptionRow, RoundRow, SeatRow, WaitingRow
 
-Row = dict[str, Any]  # selectors.rounds.round_row or round_detail
 TRIGGERS = {
     "beat": "the beat",
     "submit": "a submit",
@@ -29,12 +29,22 @@ TRIGGERS = {
 }
 
 
+class RoundTile(TypedDict):
+    """One number over the list; ``course`` is its sparkline, oldest round first."""
+
+    label: str
+    value: str
+    unit: str
+    delta: str
+    course: list[float]
+
+
 def trigger_words(trigger: str) -> str:
-    """Return what made a round begin before its time, or the beat."""
+    """Return what started a round: the beat, or what happened before the beat was due."""
     return joined([TRIGGERS.get(word.strip(), word.strip()) for word in trigger.split(",") if word.strip()])
 
 
-def what_it_did(row: Row) -> str:
+def what_it_did(row: RoundRow) -> str:
     """Return what one round changed, as the end of a sentence that begins with its number."""
     if row["error"]:
         return "was refused and changed nothing"
@@ -49,36 +59,36 @@ def what_it_did(row: Row) -> str:
     return joined(done) if done else "changed nothing"
 
 
-def seat_words(seats: list[Row], device: DeviceWord) -> str:
-    """Return where a job got its place: ``2 GPUs, 6 cores, 24 GiB on gpu-07``."""
+def seat_words(seats: list[SeatRow], device: DeviceWord) -> str:
+    """Return the seats of a job: ``2 GPUs, 6 cores, 24 GiB on gpu-07``."""
     return "; ".join(_seat(seat, device) for seat in seats)
 
 
-def _seat(seat: Row, device: DeviceWord) -> str:
+def _seat(seat: SeatRow, device: DeviceWord) -> str:
     cores, memory = _cores(seat["cpus"]), data_size(seat["memory_bytes"])
     return f"{device.counted(seat['gpus'])}, {cores}, {memory} on {seat['server'] or 'a server that left'}"
 
 
 def _cores(cores: float) -> str:
-    """Return a number of cores, which may be a part of one."""
+    """Return a number of cores, which may be fractional."""
     return f"{number(cores, 1 if cores % 1 else 0)} {'core' if cores == 1 else 'cores'}"
 
 
-def preemption_words(entry: Row) -> str:
-    """Return why a job had to stop, and for whom."""
+def preemption_words(entry: PreemptionRow) -> str:
+    """Return why a job had to stop, and for which job."""
     by = entry["by_job"]
     rule = str(RULES.get(entry["rule"], entry["rule"]))
     return f"{rule[0].upper()}{rule[1:]}" + (f", for {by['name']}." if by else ".")
 
 
-def wait_words(entry: Row, device: DeviceWord) -> str:
+def wait_words(entry: WaitingRow, device: DeviceWord) -> str:
     """Return why a job waits; nothing about the jobs of queues that the reader may not see."""
     if not entry["reason"]:
         return ""
     return device.said(sentence(entry["reason"], entry["evidence"]))
 
 
-def pace(rows: list[Row]) -> list[dict[str, str | list[float]]]:
+def pace(rows: list[RoundRow]) -> list[RoundTile]:
     """Return the tiles over the list: how long rounds took, what they did."""
     taken = sorted(row["duration_s"] for row in rows)
     if not taken:
@@ -103,7 +113,7 @@ def pace(rows: list[Row]) -> list[dict[str, str | list[float]]]:
     ]
 
 
-def _tile(rows: list[Row], label: str, name: str) -> dict[str, str | list[float]]:
+def _tile(rows: list[RoundRow], label: str, name: Literal["num_launched", "num_preempted"]) -> RoundTile:
     return {
         "label": label,
         "value": number(sum(row[name] for row in rows)),

@@ -1,6 +1,6 @@
-"""How often a sign-in may fail: a few times per name and address, more times per address, then a pause.
+"""Limits on failed sign-ins: a few per name and address, more per address, then a pause of WINDOW_S.
 
-Counted in the process's cache. Counting by name alone would let a stranger lock somebody else out.
+Counted in Django's cache. Counting by name alone would let a stranger lock a user out.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def _limits(request: HttpRequest, username: str) -> tuple[Limit, Limit]:
 
 
 def too_many(request: HttpRequest, username: str) -> bool:
-    """Return whether this name or address has to wait."""
+    """Return whether this name or address has reached a limit."""
     return any(cache.get(limit.key, 0) >= limit.most for limit in _limits(request, username))
 
 
@@ -38,5 +38,5 @@ def count_failure(request: HttpRequest, username: str) -> None:
 
 
 def forget(request: HttpRequest, username: str) -> None:
-    """Start over for a name that has signed in."""
+    """Reset the count of a name that has signed in."""
     cache.delete(_limits(request, username)[0].key)

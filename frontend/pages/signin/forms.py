@@ -30,7 +30,7 @@ class TokenForm(forms.Form):
     lifetime = forms.ChoiceField(choices=list(LIFETIMES.items()), initial="90", label="Ends after")
 
     def lasts(self) -> timedelta:
-        """Return how long the token is to be good for."""
+        """Return the lifetime of the token."""
         return timedelta(days=int(self.cleaned_data["lifetime"]))
 
 

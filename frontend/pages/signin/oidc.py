@@ -1,11 +1,10 @@
-"""Sign-in by OpenID Connect: off to the provider, and back with a code. Authlib speaks the protocol.
+"""Sign-in by OpenID Connect: redirect to the provider, and back with a code. Authlib implements the protocol.
 
-Checked of what comes back: state and PKCE of this very browser, the signature by a key of the provider with one of its
-asymmetric algorithms, issuer, audience, nonce and times. Local passwords go on working beside it.
+Checked on the way back: state and PKCE of this browser, the signature by a key of the provider with one of its
+asymmetric algorithms, issuer, audience, nonce and times. Local passwords keep working beside it.
 """
 
 import logging
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +25,8 @@ from joserfc.errors import JoseError
 from clusterweb.config.oidc import Oidc
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import NotAllowed
-from scheduler.services.accounts.identities import IdTokenClaims, identity_sign_in, strongest
+from scheduler.selectors.rows import Json
+from scheduler.services.accounts.identities import Claims, identity_sign_in, strongest
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 
 class Refused(Exception):
-    """Nobody is signed in; the message says why in words for whoever tried."""
+    """The sign-in is refused; the message tells the user why."""
 
 
 @lru_cache(maxsize=4)
@@ -57,7 +57,7 @@ def _provider(oidc: Oidc) -> Any:  # authlib has no types
 
 
 def _ready(oidc: Oidc) -> Any:  # as above
-    """Return the provider with what it says of itself, of which only safe algorithms are kept."""
+    """Return the provider with its metadata, reduced to safe algorithms."""
     provider = _provider(oidc)
     metadata = provider.load_server_metadata()
     if metadata.get("issuer") != oidc.issuer:
@@ -76,7 +76,7 @@ def _back_url(request: HttpRequest) -> str:
 @never_cache
 @require_GET
 def begin(request: HttpRequest) -> HttpResponseBase:
-    """Send the browser to the provider; ``next`` is followed afterwards, within this site alone."""
+    """Redirect to the provider; ``next`` is followed afterwards, within this site alone."""
     oidc: Oidc | None = settings.OIDC
     if oidc is None:
         return redirect("sign-in")
@@ -97,7 +97,7 @@ def begin(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_GET
 def back(request: HttpRequest) -> HttpResponseBase:
-    """Take the code that the provider sent along, and sign in whom it is of."""
+    """Exchange the code of the provider for claims, and sign in their user."""
     oidc: Oidc | None = settings.OIDC
     if oidc is None:
         return redirect("sign-in")
@@ -117,8 +117,8 @@ def back(request: HttpRequest) -> HttpResponseBase:
     return redirect(target)
 
 
-def _verified(request: HttpRequest, oidc: Oidc) -> Mapping[str, Any]:
-    """Return the claims of the token that the code is worth, after every check of the protocol."""
+def _verified(request: HttpRequest, oidc: Oidc) -> Json:
+    """Exchange the code for a token, and return its claims after every check of the protocol."""
     token = _ready(oidc).authorize_access_token(
         request,
         claims_options={
@@ -127,13 +127,13 @@ def _verified(request: HttpRequest, oidc: Oidc) -> Mapping[str, Any]:
         },
         leeway=LEEWAY_S,
     )
-    found: Mapping[str, Any] | None = token.get("userinfo")
+    found: Json | None = token.get("userinfo")
     if not found or not isinstance(found.get("sub"), str) or not found["sub"]:
         raise Refused("The provider sent no identity.")
     return found
 
 
-def _claims(oidc: Oidc, said: Mapping[str, Any]) -> IdTokenClaims:
+def _claims(oidc: Oidc, said: Json) -> Claims:
     email = str(said.get("email") or "")[:254] if said.get("email_verified") is True else ""
     if oidc.domains and email.rpartition("@")[2].lower() not in oidc.domains:
         raise Refused("Only verified addresses of certain domains may sign in here.")

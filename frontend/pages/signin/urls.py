@@ -1,4 +1,4 @@
-"""Routes of sign-in, sign-out and the reader's own page."""
+"""Routes of sign-in, sign-out and the user's own page."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Sign-in and sign-out (Django's), and the reader's own page: theme and tokens."""
+"""Sign-in and sign-out (Django's), and the user's own page: theme, tokens, mails, password."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # Django's own signature
-        """Return the variables of the page, with the other way in, if there is one."""
+        """Return the variables of the page, with the OpenID Connect provider if there is one."""
         return {**super().get_context_data(**kwargs), "oidc": settings.OIDC}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # Django's own signature
@@ -73,7 +73,7 @@ def _tokens(request: HttpRequest) -> list[ApiToken]:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def me(request: HttpRequest) -> HttpResponseBase:
-    """Show the reader's theme and tokens; create a token, whose text is shown this once."""
+    """Show the user's theme and tokens; POST creates a token, whose text is shown this once."""
     form, secret, status = TokenForm(request.POST or None), "", 200
     if request.method == "POST":
         status = 422
@@ -108,7 +108,7 @@ def me(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def password(request: HttpRequest) -> HttpResponseBase:
-    """Change the reader's password; this session goes on, all others and the tokens end."""
+    """Change the user's password; this session goes on, all others and the tokens end."""
     if not (isinstance(request.user, User) and request.user.has_usable_password()):
         messages.error(request, "You sign in by a provider: there is no password here.")
         return redirect("me")
@@ -123,7 +123,7 @@ def password(request: HttpRequest) -> HttpResponseBase:
 
 @require_POST
 def mails(request: HttpRequest) -> HttpResponseRedirect:
-    """Keep what the reader wants to be told by mail."""
+    """Keep which notices the user gets by mail."""
     try:
         choice = mail_choose(actor=request.user, notices=request.POST.getlist("notices"), at=now_utc())
         words = f"{len(choice.notices)} kinds of mail are sent" if choice.notices else "No mail is sent to you"
@@ -135,7 +135,7 @@ def mails(request: HttpRequest) -> HttpResponseRedirect:
 
 @require_POST
 def token_end(request: HttpRequest, token_id: int) -> HttpResponseRedirect:
-    """Revoke one of the reader's tokens."""
+    """Revoke one of the user's tokens."""
     token = next((token for token in _tokens(request) if token.pk == token_id), None)
     try:
         if token is None:
@@ -154,7 +154,7 @@ def theme(request: HttpRequest) -> HttpResponseRedirect:
     local = url_has_allowed_host_and_scheme(
         target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    # A word that is no path would be looked up as the name of a page.
+    # ``redirect`` takes text without a leading slash for the name of a route.
     response = redirect(target if local and target.startswith("/") else "me")
     if chosen in THEMES:
         response.set_cookie(THEME_COOKIE, chosen, max_age=YEAR_S, samesite="Lax", secure=request.is_secure())

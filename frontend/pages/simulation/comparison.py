@@ -1,4 +1,4 @@
-"""Charts that show all arms together: when jobs end, who waits, how fair it is, what becomes of the GPU time."""
+"""Charts that show all arms together: completion times, waits, fairness, use of the GPU time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _TABLE_RANKS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stroke:
-    """How an arm is drawn: the first is the baseline, the one in question has the accent, the others a dash."""
+    """How an arm is drawn: the baseline in text colour, the chosen arm in the accent, the others dashed."""
 
     color: str
     width: float
@@ -46,7 +46,7 @@ def _dashed(dash: str) -> Stroke:
 
 
 def legend(names: Sequence[str], drawn: Sequence[Stroke]) -> tuple[LegendEntry, ...]:
-    """Return the head's legend; one arm needs none."""
+    """Return the legend of a card; empty for one arm."""
     if len(names) < 2:
         return ()
     return tuple(
@@ -181,7 +181,7 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
 
 
 def use_chart(results: Sequence[Figures], names: Sequence[str]) -> Chart:
-    """Return what became of the GPU time; a tick marks the useful part, which is past the bar where jobs run fast."""
+    """Return the use of the GPU time; a tick marks the useful part, which may lie beyond the bar."""
     allocated = [result.summary["avg_gpu_occupancy"] for result in results]
     useful = [result.summary["avg_useful_gpu"] for result in results]
     best = max(range(len(results)), key=lambda arm: useful[arm])

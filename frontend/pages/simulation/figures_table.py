@@ -1,4 +1,4 @@
-"""The table of a report: one row an arm, each figure with its change against the first arm."""
+"""The table of a report: one row for each arm, each figure with its change against the first arm."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _SHOWN = tuple(metric for key in TITLES for metric in METRICS if metric.key == k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class FigureCell:
     """One figure. ``tone`` is ``ok``, ``bad`` or empty."""
 
     title: str
@@ -38,7 +38,7 @@ class FigureRow:
     """One arm."""
 
     name: str
-    cells: list[Cell]
+    cells: list[FigureCell]
     unfinished: int
     stroke: str
     chosen: bool
@@ -75,7 +75,7 @@ def figure_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scale:
-    """How a column is written: its unit of time, seconds in it, digits after the point of what is no time."""
+    """How a column is written: its unit of time, seconds in that unit, digits of figures that are no times."""
 
     unit: str
     size_s: float
@@ -83,7 +83,7 @@ class _Scale:
 
 
 def _scales(results: Sequence[Figures]) -> dict[str, _Scale]:
-    """Return one for each column, so that its figures can be compared at a glance."""
+    """Return one scale for each column, so that its figures can be compared at a glance."""
     summaries: list[Mapping[str, object]] = [result.summary for result in results]
     found = {}
     for metric in _SHOWN:
@@ -94,13 +94,13 @@ def _scales(results: Sequence[Figures]) -> dict[str, _Scale]:
     return found
 
 
-def _cell(metric: Metric, value: object, base: object, scale: _Scale) -> Cell:
+def _cell(metric: Metric, value: object, base: object, scale: _Scale) -> FigureCell:
     if not isinstance(value, int | float) or not math.isfinite(value):
-        return Cell(title=TITLES[metric.key], text="none finished")
+        return FigureCell(title=TITLES[metric.key], text="none finished")
     change, tone = ("", "")
     if isinstance(base, int | float) and math.isfinite(base):
         change, tone = change_said(float(value), float(base), kind=metric.kind, best=metric.best)
-    return Cell(title=TITLES[metric.key], text=_text(metric, value, scale), change=change, tone=tone)
+    return FigureCell(title=TITLES[metric.key], text=_text(metric, value, scale), change=change, tone=tone)
 
 
 def _text(metric: Metric, value: float, scale: _Scale) -> str:
@@ -112,7 +112,7 @@ def _text(metric: Metric, value: float, scale: _Scale) -> str:
 
 
 def change_said(value: float, base: float, *, kind: str, best: str) -> tuple[str, str]:
-    """Return a change in words of the visual language, and its tone: coloured where it is good or bad.
+    """Return a change as text, and its tone: ``ok``, ``bad`` or empty.
 
     Args:
         kind: Of the metric; shares change by points, all others by per cent.

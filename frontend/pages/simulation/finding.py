@@ -1,4 +1,4 @@
-"""The title of a comparison: which arm it is about, and what that arm changes against the first."""
+"""The title of a comparison: the chosen arm, and what it changes against the first."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Who was on the first servers, over the utilization of the whole cluster in the same time."""
+"""Gantt chart of the jobs on the first servers, with the utilization of the whole cluster below it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Writes the report: the charts of all arms, the table, and everything a browser needs, in one file."""
+"""Writes the HTML report: charts of all arms, the table, styles and scripts in one file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who waits, by queue: every variant on one line of each queue."""
+"""Waits by queue: one line for each queue, one mark for each variant."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _SYMBOLS = ("circle-open", "circle", "diamond-open", "square-open", "triangle-up
 
 
 def queue_waits_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart | None:
-    """Return the waits by queue; None where nothing tells queues apart."""
+    """Return the waits by queue; None where there is one queue, or no queue with jobs in every variant."""
     found = [{wait.label: wait for wait in result.queue_waits} for result in results]
     jobs = {label: wait.jobs for label, wait in found[0].items()} if found else {}
     shown = sorted((label for label in jobs if jobs[label]), key=lambda label: (-jobs[label], label))[:_MOST_QUEUES]

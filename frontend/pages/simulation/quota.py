@@ -1,4 +1,4 @@
-"""Share against quota of one replay: every queue at a glance, and the one that borrows most over time."""
+"""Share against quota in one replay: every queue on average, and the queue that borrows most over time."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _MOST_QUEUES = 14
 
 
 def quota_charts(over_time: Course, arm: Figures, colors: Sequence[str], prefix: str) -> list[Chart]:
-    """Return the charts; none where there is one queue, or nobody has a quota."""
+    """Return the charts; none where there is one queue, or no queue has a quota."""
     quotas = np.array(arm.queue_quotas, dtype=np.float64)
     if len(quotas) < 2 or len(quotas) != over_time.queues.shape[1] or not quotas.any():
         return []
@@ -147,7 +147,7 @@ def _borrower(over_time: Course, names: Sequence[str], quotas: FloatArray, color
 
 
 def _named(names: Sequence[str]) -> list[int]:
-    """Return the queues that a sentence may be about: not the sum of those that the reader may not know."""
+    """Return the queues that a sentence may name: all but the sum of the queues that the user may not see."""
     return [row for row, name in enumerate(names) if name != OTHERS]
 
 

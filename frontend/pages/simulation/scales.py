@@ -1,9 +1,8 @@
-"""Axes and words of a report: times over many decades, hours and days, in the units people read."""
+"""Time axes of simulation charts: log scale over many decades, or hours since the first submission."""
 
 import math
-from typing import Any
 
-Json = dict[str, Any]  # a piece of a Plotly figure
+from frontend.components.charts import Json
 
 _TICKS_S = (
     (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"), (3_600.0, "1 h"), (36_000.0, "10 h"),

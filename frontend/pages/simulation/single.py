@@ -1,4 +1,4 @@
-"""Charts of one arm over time: what is allocated, whose it is, how it is split up, who waits, who was where."""
+"""Charts of one arm over time: allocation, jobs, queues, quotas, free blocks, and a Gantt chart."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ _TABLE_ROWS = 24
 
 
 def arm_charts(arm: Figures, *, prefix: str) -> list[Chart]:
-    """Return the charts of one replay; ``prefix`` keeps their ids apart from those of other arms."""
+    """Return the charts of one replay; ``prefix`` keeps their ids apart from the charts of other arms."""
     charts = []
     colors = ["q1"] * len(arm.queue_names)
     if arm.course is not None:

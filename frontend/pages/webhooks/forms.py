@@ -9,7 +9,7 @@ WHOLE_CLUSTER = ""
 
 
 class WebhookForm(forms.Form):
-    """Name, address, whose events, and which."""
+    """Name, address, queue and notices of a webhook."""
 
     name = forms.CharField(max_length=80, help_text="What it is for, such as team chat.")
     url = forms.CharField(max_length=500, label="Address", help_text="Messages are posted there. It begins with https.")

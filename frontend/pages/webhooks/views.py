@@ -1,6 +1,4 @@
-"""Webhooks: the list, one with the log of what it was sent, and what can be done with it."""
-
-from typing import Any
+"""Webhooks: the list, one webhook with the log of its messages, and actions on it."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -24,7 +22,7 @@ TONES = {"waiting": ("warn", "clock"), "delivered": ("ok", "check"), "failed": (
 
 
 def _led(request: HttpRequest) -> tuple[list[Queue], bool]:
-    """Return the queues whose webhooks the reader manages, and whether those of the cluster too."""
+    """Return the queues whose webhooks the user manages, and whether also webhooks of the whole cluster."""
     access = access_of(request.user)
     led = [queue for queue in access.queues().order_by("name") if access.at_least(queue.pk, Role.LEAD)]
     if not (led or access.is_admin):
@@ -36,7 +34,7 @@ def _led(request: HttpRequest) -> tuple[list[Queue], bool]:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhooks(request: HttpRequest) -> HttpResponseBase:
-    """Show the webhooks that the reader manages; POST makes one, whose secret is shown this once."""
+    """Show the webhooks that the user manages; POST creates one, whose secret is shown this once."""
     queues, whole_cluster = _led(request)
     begin = {"queue": request.GET.get("queue", "")} if "queue" in request.GET else None
     form = WebhookForm(request.POST or None, queues=queues, whole_cluster=whole_cluster, initial=begin)
@@ -45,7 +43,7 @@ def webhooks(request: HttpRequest) -> HttpResponseBase:
         status = 422
         if form.is_valid():
             try:
-                made, secret = _create(request, form.cleaned_data)
+                made, secret = _create(request, form)
                 form, status = WebhookForm(queues=queues, whole_cluster=whole_cluster), 200
             except SpecInvalid as error:
                 for entry in error.errors:
@@ -63,7 +61,8 @@ def webhooks(request: HttpRequest) -> HttpResponseBase:
     return render(request, "webhooks/webhooks.html", context, status=status)
 
 
-def _create(request: HttpRequest, data: dict[str, Any]) -> tuple[Webhook, str]:
+def _create(request: HttpRequest, form: WebhookForm) -> tuple[Webhook, str]:
+    data = form.cleaned_data
     queue = None if data["queue"] == WHOLE_CLUSTER else require_queue(request.user, data["queue"])
     return webhook_create(
         actor=request.user, name=data["name"], url=data["url"], notices=data["notices"], queue=queue, at=now_utc()
@@ -95,7 +94,7 @@ def _show(request: HttpRequest, found: Webhook, *, secret: str) -> HttpResponse:
 @page
 @require_POST
 def test(request: HttpRequest, webhook_id: int) -> HttpResponseBase:
-    """Send a test."""
+    """Send a test message."""
     found = require_webhook(request.user, webhook_id)
     try:
         webhook_test(actor=request.user, webhook=found, at=now_utc())
@@ -109,7 +108,7 @@ def test(request: HttpRequest, webhook_id: int) -> HttpResponseBase:
 @never_cache
 @require_POST
 def secret(request: HttpRequest, webhook_id: int) -> HttpResponseBase:
-    """Give it another secret, shown this once."""
+    """Replace the secret; the new one is shown this once."""
     found = require_webhook(request.user, webhook_id)
     try:
         made = webhook_renew_secret(actor=request.user, webhook=found, at=now_utc())
@@ -122,7 +121,7 @@ def secret(request: HttpRequest, webhook_id: int) -> HttpResponseBase:
 @page
 @require_POST
 def revoke(request: HttpRequest, webhook_id: int) -> HttpResponseBase:
-    """End it."""
+    """Revoke the webhook: it gets no message any more."""
     found = require_webhook(request.user, webhook_id)
     webhook_revoke(actor=request.user, webhook=found, at=now_utc())
     messages.success(request, f"The webhook {found.name} is revoked. It is told nothing more.")

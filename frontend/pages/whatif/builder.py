@@ -1,4 +1,4 @@
-"""The form that builds a scenario: what it shows, and the scenario that a sent one asks for.
+"""The form that builds a scenario: its fields, and the scenario that a sent form asks for.
 
 Names of fields say where they belong: ``kind``, ``text``, ``v0.policy``, ``v0.policy.las.promote_after``. The form
 works without scripts: adding and removing a variant are buttons that send it.
@@ -6,23 +6,27 @@ works without scripts: adding and removing a variant are buttons that send it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from frontend.components.option_fields import OptionField, option_fields, options_sent
-from scheduler.choices import choices
+from scheduler.choices import Kind, choices
 from scheduler.core.model.errors import FieldError
-from scheduler.services.whatif.start_checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S
-from scheduler.services.whatif.variant_checks import VARIANTS
+from scheduler.selectors.rows import Json
+from scheduler.services.whatif.checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S, VARIANTS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
 
-Json = dict[str, Any]  # a scenario as the service takes it
-SECTIONS = (("policy", "Policy", "policies"), ("locality", "Locality", "localities"),
-            ("mechanism", "Mechanism", "mechanisms"))  # fmt: skip
+Plural = Literal["policies", "localities", "mechanisms", "introspections"]
+SECTIONS: tuple[tuple[Kind, str, Plural], ...] = (
+    ("policy", "Policy", "policies"),
+    ("locality", "Locality", "localities"),
+    ("mechanism", "Mechanism", "mechanisms"),
+)
+INTROSPECTION: tuple[Kind, str, Plural] = ("introspection", "Introspection", "introspections")
 GENERATED = {"generator": "philly", "jobs": "2000", "load_of": "0.9", "queues": "4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceView:
+class VariantChoice:
     """One policy, locality, mechanism or introspection of one variant."""
 
     name: str
@@ -32,12 +36,12 @@ class ChoiceView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SectionView:
+class VariantSection:
     """All choices of one kind; ``many`` may be chosen at once."""
 
     name: str
     label: str
-    choices: list[ChoiceView]
+    choices: list[VariantChoice]
     many: bool
     error: str
     changed: int
@@ -49,7 +53,7 @@ class VariantView:
 
     number: int
     prefix: str
-    sections: list[SectionView]
+    sections: list[VariantSection]
     servers: str
     load: str
     quotas: str
@@ -58,7 +62,7 @@ class VariantView:
 
 
 def body_from(post: Mapping[str, str]) -> Json:
-    """Return the scenario that a sent form asks for; what is no number stays text, which the service refuses."""
+    """Return the scenario that a sent form asks for; text that is no number stays text, which the service refuses."""
     return {
         "name": post.get("name", "").strip(),
         "start": _start(post),
@@ -106,7 +110,7 @@ def _variant(post: Mapping[str, str], prefix: str) -> Json:
     for kind, _, plural in SECTIONS:
         name = post.get(f"{prefix}.{kind}", "")
         variant[kind] = name
-        chosen = next((choice for choice in every[plural] if choice["name"] == name), None)  # type: ignore[literal-required]
+        chosen = next((choice for choice in every[plural] if choice["name"] == name), None)
         variant[f"{kind}_options"] = options_sent(chosen, post, f"{prefix}.{kind}") if chosen else {}
     tries = [choice for choice in every["introspections"] if f"{prefix}.introspection.{choice['name']}" in post]
     variant["introspection"] = [choice["name"] for choice in tries]
@@ -136,7 +140,7 @@ def _number(text: str) -> float | str:
         return text
 
 
-def fields_of(body: Mapping[str, Any]) -> dict[str, str]:  # a scenario
+def fields_of(body: Json) -> dict[str, str]:
     """Return a scenario as the plain fields of the form; variants are shown by ``variant_views``."""
     start = body["start"]
     fields = {
@@ -171,7 +175,7 @@ def _is_number(value: object) -> bool:
 
 
 def variant_views(variants: Sequence[Json], errors: Sequence[FieldError]) -> list[VariantView]:
-    """Return the variants of a form with what is wrong in each."""
+    """Return the variants of a form, each with its problems."""
     return [_variant_view(index, variant, errors) for index, variant in enumerate(variants)]
 
 
@@ -181,21 +185,21 @@ def _variant_view(index: int, variant: Json, errors: Sequence[FieldError]) -> Va
     every = choices()
     prefix = f"v{index}"
     sections = []
-    for kind, label, plural in (*SECTIONS, ("introspection", "Introspection", "introspections")):
+    for kind, label, plural in (*SECTIONS, INTROSPECTION):
         many = kind == "introspection"
         chosen = variant.get(kind, [] if many else "")
         views = []
-        for choice in every[plural]:  # type: ignore[literal-required]
+        for choice in every[plural]:
             is_chosen = choice["name"] in chosen if many else choice["name"] == chosen
             options = variant.get(f"{kind}_options", {})
             stored = (options.get(choice["name"], {}) if many else options) if is_chosen else {}
             deep = f"{kind}_options/{choice['name']}/" if many else f"{kind}_options/"
             wrong = {name.removeprefix(deep).split("/")[0]: text for name, text in own.items() if name.startswith(deep)}
             fields = option_fields(choice, f"{prefix}.{kind}", stored=stored, errors=wrong if is_chosen else {})
-            views.append(ChoiceView(name=choice["name"], help=choice["help"], chosen=is_chosen, fields=fields))
+            views.append(VariantChoice(name=choice["name"], help=choice["help"], chosen=is_chosen, fields=fields))
         error = next((text for name, text in own.items() if name == kind or name.startswith(f"{kind}/")), "")
         changed = len(variant.get(f"{kind}_options", {}))
-        sections.append(SectionView(name=kind, label=label, choices=views, many=many, error=error, changed=changed))
+        sections.append(VariantSection(name=kind, label=label, choices=views, many=many, error=error, changed=changed))
     quotas = variant.get("quotas", {})
     return VariantView(
         number=index + 1,

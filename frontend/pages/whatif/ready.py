@@ -1,20 +1,22 @@
-"""Scenarios that are ready to be asked, shown where there are none yet; and the variant that is the live cluster."""
+"""Ready-made scenarios, offered where a user has none yet; and the live settings as a variant.
+
+A scenario is plain JSON here: ``scheduler.services.whatif`` checks it, and refuses text that should be a number.
+"""
 
 from dataclasses import dataclass
-from typing import Any
 
 from scheduler.models import Cluster, Queue
+from scheduler.selectors.rows import Json
 
-Json = dict[str, Any]  # a scenario as the service takes it
 POLICIES = ("srtf", "ftf", "fifo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """A scenario with one button.
+class ReadyScenario:
+    """A scenario that one button asks.
 
     Attributes:
-        key: In the URL of the form.
+        key: Its name in the URL of the form.
         title: The question.
         text: What it compares, one sentence.
         body: The scenario.
@@ -42,11 +44,11 @@ def live_variant(cluster: Cluster) -> Json:
     }
 
 
-def quota_scenario(cluster: Cluster, queue: Queue) -> Ready:
-    """Return what a lead asks first: half as much quota again for their queue, on the live cluster."""
+def quota_scenario(cluster: Cluster, queue: Queue) -> ReadyScenario:
+    """Return the first question of a lead: half as much quota again for the queue, on the live cluster."""
     live, more = live_variant(cluster), queue.quota_gpus + max(1, queue.quota_gpus // 2)
     quotas = [queue.quota_gpus, more]
-    return Ready(
+    return ReadyScenario(
         key=f"quota-{queue.pk}",
         title=f"What would {more} GPUs of quota change for {queue.name}?",
         text=f"The jobs that run and wait now, with {queue.quota_gpus} GPUs as today and with {more}.",
@@ -60,20 +62,20 @@ def quota_scenario(cluster: Cluster, queue: Queue) -> Ready:
     )
 
 
-def ready_scenarios(cluster: Cluster) -> list[Ready]:
+def ready_scenarios(cluster: Cluster) -> list[ReadyScenario]:
     """Return three scenarios that begin with the settings in force."""
     live = live_variant(cluster)
     others = [{**_same(live), "policy": name} for name in POLICIES if name != cluster.policy]
     week = "generate:philly?jobs=2000&load=0.9&queues=4"
     return [
-        Ready(
+        ReadyScenario(
             key="policies",
             title="Which policy ends the present jobs soonest?",
             text=f"The jobs that run and wait now, under {cluster.policy} and {len(others)} other policies.",
             body={"name": "Which policy now?", "start": {"kind": "live"}, "variants": [live, *others], "seeds": [1, 2]},
             of_cluster=True,
         ),
-        Ready(
+        ReadyScenario(
             key="servers",
             title="What would two more servers change?",
             text="A generated week at 90 % load on this cluster: as it is, with two servers more, with 20 % more jobs.",
@@ -85,7 +87,7 @@ def ready_scenarios(cluster: Cluster) -> list[Ready]:
             },
             of_cluster=False,
         ),
-        Ready(
+        ReadyScenario(
             key="week",
             title="How do policies compare on a busy week?",
             text="2 000 generated jobs of four teams on 16 servers of 8 GPUs, with three seeds.",
@@ -105,5 +107,5 @@ def ready_scenarios(cluster: Cluster) -> list[Ready]:
 
 
 def _same(live: Json) -> Json:
-    """Return the variant without the options of its policy, which mean nothing to another."""
+    """Return the variant without the options of its policy, which mean nothing to another policy."""
     return {**live, "policy_options": {}}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.components.charts import Chart
 from frontend.components.formats import NBSP, digits_of, duration, number, percent
@@ -13,13 +12,12 @@ from frontend.pages.simulation.single import arm_charts
 from frontend.pages.whatif.title import best_variant, title_of
 from scheduler.models import Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
+from scheduler.selectors.rows import MetricRow
 from scheduler.simulator.report.figures import Figures, figures_from_json
-
-Row = dict[str, Any]  # selectors.whatif
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class VariantCell:
     """One metric of one variant. ``tone`` is ``ok``, ``bad`` or empty."""
 
     title: str
@@ -36,7 +34,7 @@ class VariantRow:
     """One variant."""
 
     name: str
-    cells: list[Cell]
+    cells: list[VariantCell]
     unfinished: int
     stroke: str
     chosen: bool
@@ -57,7 +55,7 @@ class VariantPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class FinishedScenario:
     """Everything a page needs of a finished scenario."""
 
     title: str
@@ -78,7 +76,9 @@ def figures_read(scenario: Scenario, names: Sequence[str]) -> list[Figures]:
     return [figures_from_json(found[variant]) for variant in sorted(found)] if len(found) == len(names) else []
 
 
-def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row], names: Sequence[str]) -> Shown:
+def shown(
+    scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[MetricRow], names: Sequence[str]
+) -> FinishedScenario:
     """Return the page of a scenario whose runs have ended.
 
     Args:
@@ -92,7 +92,7 @@ def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row]
     chosen = best_variant(by_key["avg_jct_s"])
     drawn = strokes(len(figures), chosen)
     by_queue = queue_waits_chart(figures, names, drawn)
-    return Shown(
+    return FinishedScenario(
         title=title_of(by_key["avg_jct_s"], figures, names, chosen),
         heads=list(TITLES.values()),
         rows=_rows(by_key, names, drawn, chosen),
@@ -113,7 +113,9 @@ def shown(scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[Row]
     )
 
 
-def _rows(metrics: dict[str, Row], names: Sequence[str], drawn: Sequence[Stroke], chosen: int) -> list[VariantRow]:
+def _rows(
+    metrics: dict[str, MetricRow], names: Sequence[str], drawn: Sequence[Stroke], chosen: int
+) -> list[VariantRow]:
     rows = []
     for at, name in enumerate(names):
         left = metrics["unfinished"]["variants"][at]
@@ -130,21 +132,21 @@ def _rows(metrics: dict[str, Row], names: Sequence[str], drawn: Sequence[Stroke]
     return rows
 
 
-def _cell(metric: Row, title: str, at: int) -> Cell:
-    own, base = metric["variants"][at], metric["variants"][0]
+def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
+    own, own_mean, base_mean = metric["variants"][at], metric["variants"][at]["mean"], metric["variants"][0]["mean"]
     wins = metric["winner"] == at
-    if not own["seeds"]:
-        return Cell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
+    if own_mean is None:
+        return VariantCell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
     change, tone = "", ""
-    if at and base["seeds"]:
-        change, tone = change_said(own["mean"], base["mean"], kind=metric["kind"], best=metric["best"])
+    if at and base_mean is not None:
+        change, tone = change_said(own_mean, base_mean, kind=metric["kind"], best=metric["best"])
     # One precision down a column: that of its largest figure.
-    digits = digits_of(max(one["mean"] for one in metric["variants"] if one["seeds"]))
+    digits = digits_of(max(one["mean"] for one in metric["variants"] if one["mean"] is not None))
     half_width = own["half_width"] if own["seeds"] > 1 else None
     spread = f"\u00b1{NBSP}{_text(metric, half_width, digits)}" if half_width else ""
-    return Cell(
+    return VariantCell(
         title=title,
-        text=_text(metric, own["mean"], digits),
+        text=_text(metric, own_mean, digits),
         spread=spread,
         change=change,
         tone=tone,
@@ -153,7 +155,7 @@ def _cell(metric: Row, title: str, at: int) -> Cell:
     )
 
 
-def _text(metric: Row, value: float, digits: int) -> str:
+def _text(metric: MetricRow, value: float, digits: int) -> str:
     if metric["kind"] == "time":
         return duration(value)
     if metric["kind"] == "share":

@@ -1,25 +1,24 @@
-"""The title of an answer: what the best variant changes against the first over all seeds, and what that costs."""
+"""The title of an answer: what the best variant changes against the first over all seeds, and its drawback."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from frontend.components.formats import duration, percent, significant
+from scheduler.selectors.rows import MetricRow
 from scheduler.simulator.report.figures import Figures
 
-Row = Mapping[str, Any]  # selectors.whatif, one metric
-# A drawback is told from here on; below it is no news.
+# The least ratio at which a drawback is worth telling.
 _WORTH_TELLING = 1.2
 _FEW_JOBS = 10
 _LEAST_WAIT_S = 60.0
 
 
-def best_variant(mean_jct: Row) -> int:
+def best_variant(mean_jct: MetricRow) -> int:
     """Return the variant that the answer is about: the one with the shortest mean beside the baseline."""
     means = {at: cell["mean"] for at, cell in enumerate(mean_jct["variants"]) if at and cell["mean"] is not None}
     return min(means, key=lambda at: (means[at], at), default=0)
 
 
-def title_of(mean_jct: Row, figures: Sequence[Figures], names: Sequence[str], chosen: int) -> str:
+def title_of(mean_jct: MetricRow, figures: Sequence[Figures], names: Sequence[str], chosen: int) -> str:
     """Return the title, one sentence with its number."""
     base, own = (mean_jct["variants"][at]["mean"] or 0.0 for at in (0, chosen))
     change = own / base - 1 if base else 0.0
@@ -35,7 +34,7 @@ def title_of(mean_jct: Row, figures: Sequence[Figures], names: Sequence[str], ch
 
 
 def _drawback(base: Figures, own: Figures) -> str:
-    """Return what gets worse most of all, with its number; empty where nothing does to speak of."""
+    """Return what gets worse most, with its number; empty where nothing gets clearly worse."""
     before = {gang.label: gang for gang in base.gangs}
     found: list[tuple[float, str]] = []
     for gang in own.gangs:

@@ -1,6 +1,6 @@
-"""The what-if pages: the list, the form, and one scenario with its progress and what it found."""
+"""The what-if pages: the list, the form, and one scenario with its progress and results."""
 
-from typing import Any
+from typing import TypedDict
 
 from django.conf import settings
 from django.contrib import messages
@@ -11,12 +11,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
-from frontend.pages.whatif.ready import Ready, live_variant, quota_scenario, ready_scenarios
+from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown
 from frontend.pages.whatif.words import fidelity_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
     names_of,
@@ -35,11 +36,18 @@ from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS
 
 ON_A_PAGE = 50
-Json = dict[str, Any]  # a scenario as the service takes it
+
+
+class ApplicableVariant(TypedDict):
+    """A variant whose settings could become those of the cluster."""
+
+    index: int
+    name: str
+    settings: str
 
 
 def _require_asker(request: HttpRequest) -> None:
-    """The pages do not exist for others."""
+    """Answer 404 to users who may not ask what-if questions."""
     if not may_ask_what_if(request.user):
         raise NotFound("what-if")
 
@@ -70,7 +78,7 @@ def scenarios(request: HttpRequest) -> HttpResponseBase:
     return render(request, "whatif/scenarios.html", context)
 
 
-def _ready(request: HttpRequest) -> list[Ready]:
+def _ready(request: HttpRequest) -> list[ReadyScenario]:
     cluster = cluster_row()
     if is_admin(request.user):
         return ready_scenarios(cluster)
@@ -164,7 +172,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
     progress, metrics = scenario_progress(found, at), scenario_metrics(found)
     figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else []
     cluster = cluster_row()
-    context: dict[str, Any] = {
+    context = {
         "scenario": found,
         "address": request.build_absolute_uri(request.path),
         "row": scenario_row(found),
@@ -199,8 +207,8 @@ def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
     return redirect("what-if-scenario", scenario=found.pk)
 
 
-def _applicable(found: Scenario, names: list[str]) -> list[dict[str, Any]]:
-    """Return the variants whose settings could be those of the cluster."""
+def _applicable(found: Scenario, names: list[str]) -> list[ApplicableVariant]:
+    """Return the variants with their settings in words."""
     return [
         {"index": at, "name": name, "settings": " · ".join((v["policy"], v["locality"], v["mechanism"]))}
         for at, (name, v) in enumerate(zip(names, found.variants, strict=True))
@@ -210,7 +218,7 @@ def _applicable(found: Scenario, names: list[str]) -> list[dict[str, Any]]:
 @page
 @require_POST
 def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Make the settings of one variant those of the cluster, from the next round on."""
+    """Apply the settings of one variant to the cluster, from the next round on."""
     found = require_scenario(request.user, scenario)
     index, version = request.POST.get("variant", ""), request.POST.get("version", "")
     if not (index.isdigit() and version.isdigit() and len(index) < 3 and int(index) < len(found.variants)):

@@ -1,14 +1,14 @@
 """Sentences of the what-if pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from frontend.components.formats import duration, percent
+from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.simulator.workloads import PREFIX
 
-# The title tells of these: a wait of next to nothing may be many times itself and yet the same for whoever waits.
+# The title is about these. Mean wait is left out: of a very short wait even a large relative error is no news.
 TIMES = ("avg_jct_s", "p99_jct_s", "makespan_s")
 FIGURES = {
     "avg_jct_s": "Mean JCT",
@@ -19,8 +19,8 @@ FIGURES = {
 }
 
 
-def start_words(start: Mapping[str, Any], file: str = "") -> str:  # as the scenario keeps it
-    """Return where a scenario starts, as the beginning of a line; ``file`` is its trace, and more if that is known."""
+def start_words(start: Json, file: str = "") -> str:
+    """Return where a scenario starts, as the beginning of a line; ``file`` is the name of its trace."""
     kind = start["kind"]
     if kind == "live":
         return "The live cluster"
@@ -34,7 +34,7 @@ def start_words(start: Mapping[str, Any], file: str = "") -> str:  # as the scen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FidelityView:
-    """How far the simulator is off on the chosen window.
+    """The error of the simulator on the chosen window.
 
     Attributes:
         title: The finding.
@@ -45,7 +45,7 @@ class FidelityView:
     rows: list[tuple[str, str, str, str]]
 
 
-def fidelity_view(rows: Sequence[Mapping[str, Any]] | None) -> FidelityView | None:
+def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
     """Return the fidelity card; None where there is nothing to compare with."""
     if not rows:
         return None
@@ -65,5 +65,5 @@ def fidelity_view(rows: Sequence[Mapping[str, Any]] | None) -> FidelityView | No
     )
 
 
-def _text(row: Mapping[str, Any], value: float) -> str:
+def _text(row: FidelityRow, value: float) -> str:
     return duration(value) if row["kind"] == "time" else percent(value, 1)

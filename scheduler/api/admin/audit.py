@@ -1,44 +1,22 @@
-"""``/audit``: who did what, when, and what was before and after. It is read; nothing writes, changes or deletes it."""
-
-from typing import Any
+"""``/audit``: changes that users made, with the values before and after. Read only."""
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
-from scheduler.api.http.documents import Facts, Shape, moment, text
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.documents import document_of, page_of
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.view import ApiView
 from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
+from scheduler.selectors.accounts.rows import AuditRow
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
-class AuditDocument(Shape):
-    """One thing that somebody did."""
-
-    id = serializers.IntegerField()
-    at = moment(null=False)
-    who = text('User name; "operator" for a command on the machine itself.')
-    kind = text("What it was done to.")
-    did = text("Short code of what was done.")
-    job = text(null=True)
-    queue = text(null=True)
-    server = text(null=True)
-    before = Facts(allow_null=True)
-    after = Facts(allow_null=True)
-    why = text("As they wrote it.")
-    data = Facts()  # type: ignore[assignment]  # a field; the class takes it from the attribute
-    request_id = text("Also in the X-Request-Id header of the answer, and in our logs.")
-
-
-class AuditPage(PageFields):
-    """A page of the audit list."""
-
-    results = AuditDocument(many=True)
+AuditDocument = document_of(AuditRow, "AuditDocument")
+AuditPage = page_of(AuditDocument, "AuditPage", "A page of the audit list.")
 
 
 class Audit(ApiView):
@@ -60,7 +38,7 @@ class Audit(ApiView):
     @extend_schema(operation_id="audit_list", summary="Read the audit list", responses={200: AuditPage})
     def get(self, request: Request) -> Response:
         """List what people did, newest first. Each accepted write has an entry with the id of its request."""
-        p: dict[str, Any] = dict(self.params)
+        p = self.params
         rows = audit_list(
             request.user,
             who=p["who"],

@@ -1,4 +1,4 @@
-"""``/settings`` and ``/policies``: how the scheduler decides, and what there is to choose from."""
+"""``/settings`` and ``/policies``: the settings of the scheduler, and the policies to choose from."""
 
 from typing import Any
 

@@ -1,21 +1,20 @@
 """``/shadow``: a second configuration that plans every round and acts on none."""
 
-from typing import Any
-
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import Facts, Shape, moment, real, text, whole
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.documents import document_of, page_of
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.preconditions import etag, expected_version, guarded
 from scheduler.api.http.view import ApiView
 from scheduler.models import Shadow
 from scheduler.ports import live_ports
-from scheduler.selectors.cluster.shadow import shadow_document, shadow_round_row, shadow_rounds
+from scheduler.selectors.cluster.rows import ScoreRow, ShadowReport, ShadowRoundRow
+from scheduler.selectors.cluster.shadow import shadow_report, shadow_round_row, shadow_rounds
 from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_row
 
 NEWEST_FIRST = Order(name="-number", column="number", tie="number")
@@ -35,66 +34,20 @@ class ShadowBody(Body):
     reason = serializers.CharField(max_length=500, required=False, help_text="Kept in the audit list.")
 
 
-class ScoreFigures(Shape):
-    """Figures of one replay."""
-
-    avg_jct_s = real()
-    avg_rho = real()
-    max_rho = real()
-    avg_queueing_s = real()
-
-
-class ScoreDocument(Shape):
-    """Both configurations, replayed on the jobs that had ended by then."""
-
-    at = moment(null=False)
-    since = moment(null=False)
-    num_jobs = whole()
-    live = ScoreFigures()
-    shadow = ScoreFigures()
-
-
-class ShadowDocument(Shape):
-    """The shadow policy and how it compares."""
-
-    chosen = Facts(allow_null=True, help_text="Fields as in /settings; null: there is no shadow.")
-    since = moment()
-    chosen_by = text(null=True)
-    version = whole("The number in the ETag.")
-    planned_rounds = whole("Rounds that it has planned.")
-    scores = ScoreDocument(many=True)
-
-
 @extend_schema_field({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})
-class Numbers(serializers.ListField):
+class JobNumbers(serializers.ListField):
     """Job numbers with GPUs."""
 
 
-class ShadowRoundDocument(Shape):
-    """What it would have done in one round."""
-
-    round = whole()
-    at = moment(null=False)
-    planned_at = moment()
-    took_s = real(null=True)
-    error = text("Set when its plan broke a rule.")
-    num_same = whole("Jobs that run with as many GPUs under both.", null=True)
-    num_only_live = whole(null=True)
-    num_only_shadow = whole(null=True)
-    num_other_gpus = whole(null=True)
-    only_live = Numbers(help_text="[job number, GPUs], the first ones.")
-    only_shadow = Numbers(help_text="[job number, GPUs], the first ones.")
-    other_gpus = Numbers(help_text="[job number, GPUs live, GPUs shadow], the first ones.")
-
-
-class ShadowRoundPage(PageFields):
-    """A page of rounds."""
-
-    results = ShadowRoundDocument(many=True)
+ShadowDocument = document_of(ShadowReport, "ShadowDocument", scores=document_of(ScoreRow, "ScoreDocument"))
+ShadowRoundDocument = document_of(
+    ShadowRoundRow, "ShadowRoundDocument", only_live=JobNumbers, only_shadow=JobNumbers, other_gpus=JobNumbers
+)
+ShadowRoundPage = page_of(ShadowRoundDocument, "ShadowRoundPage", "A page of rounds.")
 
 
 def _answer(shadow: Shadow) -> Response:
-    return Response(shadow_document(shadow), headers={"ETag": etag(shadow.version)})
+    return Response(shadow_report(shadow), headers={"ETag": etag(shadow.version)})
 
 
 class ShadowPolicy(ApiView):
@@ -117,7 +70,7 @@ class ShadowPolicy(ApiView):
     )
     def patch(self, request: Request) -> Response:
         """Let another configuration plan every round from the next one on, without acting."""
-        body: dict[str, Any] = read_body(request, ShadowBody)
+        body = read_body(request, ShadowBody)
         reason = body.pop("reason", "")
         version = expected_version(request, present=shadow_row().version)
         at = live_ports().clock.now()

@@ -1,7 +1,7 @@
 """``/tokens``: the caller's own tokens. A token is shown once and cannot make a stronger or longer-lived one."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, TypedDict
 
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -11,11 +11,13 @@ from rest_framework.response import Response
 
 from scheduler.api.http.authentication import signed_in, token_of
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.documents import document_of, page_of
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import OWN_ACCESS
 from scheduler.api.http.view import ApiView
 from scheduler.models import ApiToken
 from scheduler.ports import live_ports
+from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
 from scheduler.services.accounts.tokens import SCOPES, token_create, token_revoke
 
@@ -32,32 +34,31 @@ class TokenBody(Body):
     expires_at = serializers.DateTimeField(allow_null=True, default=None, help_text="null: it does not expire.")
 
 
-class TokenDocument(serializers.Serializer[Any]):  # documentation only
+class TokenRow(TypedDict):
     """A token without its text."""
 
-    id = serializers.CharField()
-    name = serializers.CharField()
-    prefix = serializers.CharField(help_text="Its first letters.")
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
-    created_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField(allow_null=True)
-    revoked_at = serializers.DateTimeField(allow_null=True)
-    last_used_at = serializers.DateTimeField(allow_null=True)
+    id: str
+    name: str
+    prefix: Annotated[str, "Its first letters."]
+    scopes: list[Annotated[str, one_of(SCOPES)]]
+    created_at: Moment
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    last_used_at: Moment | None
 
 
-class NewTokenDocument(TokenDocument):
+class NewTokenRow(TokenRow):
     """A token with its text, which is shown only here."""
 
-    token = serializers.CharField(help_text="Send it as `Authorization: Bearer <token>`. It is not kept.")
+    token: Annotated[str, "Send it as `Authorization: Bearer <token>`. It is not kept."]
 
 
-class TokenPage(PageFields):
-    """A page of tokens."""
+TokenDocument = document_of(TokenRow, "TokenDocument")
+NewTokenDocument = document_of(NewTokenRow, "NewTokenDocument")
+TokenPage = page_of(TokenDocument, "TokenPage", "A page of tokens.")
 
-    results = TokenDocument(many=True)
 
-
-def token_row(token: ApiToken) -> dict[str, Any]:  # JSON of the answer
+def token_row(token: ApiToken) -> TokenRow:
     """Return one token as the API shows it: never its text or hash."""
     return {
         "id": str(token.pk),
@@ -104,7 +105,8 @@ class Tokens(ApiView):
         body = read_body(request, TokenBody)
         _refuse_longer_life(token_of(request), body["expires_at"])
         token, text = token_create(actor=request.user, at=live_ports().clock.now(), **body)
-        return Response({**token_row(token), "token": text}, status=201)
+        row: NewTokenRow = {**token_row(token), "token": text}
+        return Response(row, status=201)
 
 
 class TokenDetail(ApiView):

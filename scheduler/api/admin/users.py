@@ -1,6 +1,4 @@
-"""``/users``: who may sign in, with their roles and tokens. For admins."""
-
-from typing import Any
+"""``/users``: users who may sign in, with their roles and tokens. For admins."""
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -11,12 +9,13 @@ from rest_framework.response import Response
 from scheduler.api.admin.tokens import TokenPage, token_row
 from scheduler.api.http import parameters
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import Shape, moment, role, text, whole, yes
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.documents import document_of, page_of
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.view import ApiView
 from scheduler.models import ApiToken
 from scheduler.ports import live_ports
+from scheduler.selectors.accounts.rows import NewUserRow, UserQueue, UserRow
 from scheduler.selectors.accounts.users import require_user, tokens_of, user_list, user_row
 from scheduler.services.accounts.tokens import token_revoke
 from scheduler.services.accounts.users import user_change, user_create, user_set_active
@@ -39,38 +38,9 @@ class UserChangeBody(Body):
     is_active = serializers.BooleanField(required=False, help_text="false keeps the user out at once.")
 
 
-class RoleDocument(Shape):
-    """A role in a queue, and in those below it."""
-
-    name = text("Of the queue.")
-    role = role()
-
-
-class UserDocument(Shape):
-    """A user."""
-
-    id = text()
-    username = text()
-    email = text()
-    is_admin = yes()
-    is_active = yes()
-    last_signed_in_at = moment()
-    joined_at = moment(null=False)
-    queues = RoleDocument(many=True)
-    signs_in_by = serializers.ListField(child=serializers.CharField(), help_text="Outside providers of sign-ins.")
-    live_tokens = whole()
-
-
-class NewUserDocument(UserDocument):
-    """A user with a password, which is shown only here."""
-
-    password = text("Not kept; the user should change it.")
-
-
-class UserPage(PageFields):
-    """A page of users."""
-
-    results = UserDocument(many=True)
+UserDocument = document_of(UserRow, "UserDocument", queues=document_of(UserQueue, "RoleDocument"))
+UserPage = page_of(UserDocument, "UserPage", "A page of users.")
+NewUserDocument = document_of(NewUserRow, "NewUserDocument", queues=document_of(UserQueue, "RoleDocument"))
 
 
 class Users(ApiView):
@@ -92,7 +62,8 @@ class Users(ApiView):
         """Make a user. The password is in this answer and nowhere else, so no Idempotency-Key is taken."""
         body = read_body(request, UserBody)
         made, password = user_create(actor=request.user, at=live_ports().clock.now(), **body)
-        return Response({**user_row(made), "password": password}, status=201)
+        row: NewUserRow = {**user_row(made), "password": password}
+        return Response(row, status=201)
 
 
 class UserDetail(ApiView):
@@ -113,7 +84,7 @@ class UserDetail(ApiView):
     )
     def patch(self, request: Request, username: str) -> Response:
         """Keep a user out or let one in again, or change the address for mails."""
-        body: dict[str, Any] = read_body(request, UserChangeBody)
+        body = read_body(request, UserChangeBody)
         user, at = require_user(request.user, username), live_ports().clock.now()
         if "email" in body:
             user_change(actor=request.user, user=user, email=body["email"], at=at)
@@ -123,7 +94,7 @@ class UserDetail(ApiView):
 
 
 class UserTokens(ApiView):
-    """Somebody's tokens."""
+    """The tokens of a user."""
 
     rules = {"GET": ADMIN}
     query = {"GET": PAGE}
@@ -136,7 +107,7 @@ class UserTokens(ApiView):
 
 
 class UserToken(ApiView):
-    """One of somebody's tokens."""
+    """One token of a user."""
 
     rules = {"DELETE": ADMIN}
 

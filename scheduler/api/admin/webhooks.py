@@ -1,6 +1,4 @@
-"""``/webhooks``: addresses that are told of events, each message signed; the log of what they were sent."""
-
-from typing import Any
+"""``/webhooks``: addresses that get a signed message for each event, and the log of these messages."""
 
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -8,15 +6,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import Shape, moment, real, text, whole, word
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.documents import Shape, document_of, page_of, text
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import WRITE_QUEUES
 from scheduler.api.http.view import ApiView
 from scheduler.core.model.errors import FieldError, NotFound, SpecInvalid
 from scheduler.models import Queue
-from scheduler.models.webhook import DeliveryState
 from scheduler.ports import live_ports
-from scheduler.selectors.accounts.notices import NOTICES, TEST
+from scheduler.selectors.accounts.notices import NOTICES
+from scheduler.selectors.accounts.rows import DeliveryRow, NewWebhookRow, WebhookRow
 from scheduler.selectors.accounts.webhooks import delivery_row, require_webhook, webhook_row, webhooks_visible
 from scheduler.selectors.visibility import require_queue
 from scheduler.services.accounts.webhooks import webhook_create, webhook_renew_secret, webhook_revoke, webhook_test
@@ -37,57 +35,17 @@ class WebhookBody(Body):
     )
 
 
-class WebhookDocument(Shape):
-    """A webhook without its secret."""
-
-    id = text()
-    name = text()
-    queue = text("null: of the whole cluster.", null=True)
-    url = text()
-    notices = serializers.ListField(child=serializers.ChoiceField(choices=list(NOTICES)))
-    created_by = text()
-    created_at = moment(null=False)
-    revoked_at = moment()
-
-
-class NewWebhookDocument(WebhookDocument):
-    """A webhook with its secret, which is shown only here."""
-
-    secret = text("Key of the HMAC-SHA-256 over `<X-Timestamp>.<body>` in X-Signature-256.")
-
-
 class SecretDocument(Shape):
     """Another secret."""
 
     secret = text("The old one signs nothing any more.")
 
 
-class DeliveryDocument(Shape):
-    """One message and what became of it."""
-
-    id = text("Also in X-Delivery: a message may come twice.")
-    notice = word([*NOTICES, TEST])
-    state = word(DeliveryState.values)
-    tries = whole()
-    status = whole("HTTP status of the newest answer.", null=True)
-    problem = text("Why the newest try failed.")
-    took_s = real(null=True)
-    created_at = moment(null=False)
-    next_at = moment()
-    ended_at = moment()
-    body = text("As it is sent.")
-
-
-class WebhookPage(PageFields):
-    """A page of webhooks."""
-
-    results = WebhookDocument(many=True)
-
-
-class DeliveryPage(PageFields):
-    """A page of messages."""
-
-    results = DeliveryDocument(many=True)
+WebhookDocument = document_of(WebhookRow, "WebhookDocument")
+NewWebhookDocument = document_of(NewWebhookRow, "NewWebhookDocument")
+WebhookPage = page_of(WebhookDocument, "WebhookPage", "A page of webhooks.")
+DeliveryDocument = document_of(DeliveryRow, "DeliveryDocument")
+DeliveryPage = page_of(DeliveryDocument, "DeliveryPage", "A page of messages.")
 
 
 def _queue(request: Request, name: str | None) -> Queue | None:
@@ -134,7 +92,8 @@ class Webhooks(ApiView):
         body = read_body(request, WebhookBody)
         queue = _queue(request, body.pop("queue"))
         made, secret = webhook_create(actor=request.user, queue=queue, at=live_ports().clock.now(), **body)
-        return Response({**webhook_row(made), "secret": secret}, status=201)
+        row: NewWebhookRow = {**webhook_row(made), "secret": secret}
+        return Response(row, status=201)
 
 
 class WebhookDetail(ApiView):
@@ -172,7 +131,7 @@ class WebhookTest(ApiView):
     )
     def post(self, request: Request, webhook: int) -> Response:
         """Send a test; the log of deliveries says what became of it."""
-        found: Any = require_webhook(request.user, webhook)
+        found = require_webhook(request.user, webhook)
         made = webhook_test(actor=request.user, webhook=found, at=live_ports().clock.now())
         return Response(delivery_row(made), status=202)
 

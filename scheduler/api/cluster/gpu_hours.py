@@ -8,24 +8,29 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
-from scheduler.api.http.documents import Moments, Numbers, Shape, real
+from scheduler.api.http.documents import Moments, Numbers, document_of
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.view import ApiView
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.gpu_hours import gpu_hours
+from scheduler.selectors.cluster.rows import GpuHoursReport
 
 DAY_S = 86_400.0
 
 
-class GpuHoursDocument(Shape):
-    """GPU-hours by kind; the kinds of each part, and of all, add up to the capacity."""
+class SeriesByKind(serializers.DictField):
+    """A series for each kind."""
 
-    at = Moments(help_text="Begin of each part. Times of which nothing was measured are left out.")
-    part_s = real("Length of a part.")
-    kinds = serializers.DictField(child=Numbers(), help_text="GPU-hours of each part, by kind.")
-    totals = serializers.DictField(child=serializers.FloatField(), help_text="GPU-hours in all, by kind.")
-    capacity = real("GPU-hours that there were.")
-    hours = real("Hours of which something was measured.")
+    child = Numbers()
+
+
+class HoursByKind(serializers.DictField):
+    """A number for each kind."""
+
+    child = serializers.FloatField()
+
+
+GpuHoursDocument = document_of(GpuHoursReport, "GpuHoursDocument", at=Moments, kinds=SeriesByKind, totals=HoursByKind)
 
 
 class GpuHours(ApiView):

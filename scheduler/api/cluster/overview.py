@@ -1,8 +1,7 @@
-"""``/overview``: what a live page reads when it connects; ``/events``: what happened; ``/me``: who is asking."""
+"""``/overview``: what a live page reads when it connects; ``/events``: the feed; ``/me``: the caller."""
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -16,6 +15,7 @@ from scheduler.api.http.permissions import READ, SIGNED_IN
 from scheduler.api.http.text_ids import with_text_id
 from scheduler.api.http.view import ApiView
 from scheduler.ports import live_ports
+from scheduler.selectors.accounts.rows import MeRow
 from scheduler.selectors.cluster.overview import (
     cluster_now,
     cluster_series,
@@ -89,7 +89,7 @@ class Me(ApiView):
     def get(self, request: Request) -> Response:
         """Return your name, your queues with your roles, and what the token of this request may be used for."""
         user, token = signed_in(request), token_of(request)
-        body: dict[str, Any] = {
+        body: MeRow = {
             "id": str(user.pk),
             "username": user.get_username(),
             "is_admin": user.is_superuser,

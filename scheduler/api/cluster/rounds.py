@@ -1,4 +1,4 @@
-"""``/rounds``: what the scheduler decided, each time, and why."""
+"""``/rounds``: past rounds with their decisions and reasons."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request

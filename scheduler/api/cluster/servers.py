@@ -1,6 +1,4 @@
-"""``/servers``: the machines, what they offer, and taking one out of use."""
-
-from typing import Any
+"""``/servers``: servers with their GPUs; drain and undrain."""
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
@@ -15,6 +13,7 @@ from scheduler.api.http.permissions import ADMIN, READ
 from scheduler.api.http.view import ApiView
 from scheduler.models import Server
 from scheduler.ports import live_ports
+from scheduler.selectors.cluster.rows import ServerDetailRow
 from scheduler.selectors.cluster.servers import server_detail, server_list
 from scheduler.services.cluster.servers import server_drain, server_undrain
 
@@ -67,7 +66,7 @@ class ServerDrain(ApiView):
     def post(self, request: Request, server: str) -> Response:
         """Move the server's jobs away and start nothing new on it."""
 
-        def make() -> tuple[int, Any, str]:
+        def make() -> tuple[int, ServerDetailRow, str]:
             reason = read_body(request, DrainBody)["reason"]
             at = live_ports().clock.now()
             changed = server_drain(actor=request.user, server=_row(request, server), reason=reason, at=at)
@@ -88,7 +87,7 @@ class ServerUndrain(ApiView):
     def post(self, request: Request, server: str) -> Response:
         """Offer a drained server to rounds again."""
 
-        def make() -> tuple[int, Any, str]:
+        def make() -> tuple[int, ServerDetailRow, str]:
             at = live_ports().clock.now()
             changed = server_undrain(actor=request.user, server=_row(request, server), at=at)
             return 200, server_detail(request.user, changed.pk), ""

@@ -1,7 +1,7 @@
-"""``/metrics`` for Prometheus: read from the database at each scrape, so that every web process says the same.
+"""``/metrics`` for Prometheus: read from the database at each scrape, so that every web process gives the same values.
 
-Times of requests alone are those of the process that is asked. No label names a job or a user. Open to this machine (a
-scraper beside us), else to admins' tokens.
+Only times of requests are of the process that answers. No label names a job or a user. Open to requests from the same
+machine, else to admins' tokens.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

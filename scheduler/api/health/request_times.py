@@ -1,4 +1,4 @@
-"""How long this process took to answer, for ``/metrics``. A stream counts until its answer begins."""
+"""Response times of this process for ``/metrics``. A stream counts until its answer begins."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ REQUEST_TIMES = Histogram(
     "Time to answer a request, of this web process since it started.",
     ["method", "route", "code"],
     buckets=BUCKETS_S,
-    registry=None,  # told together with what the database says
+    registry=None,  # ``metrics`` adds it to the values from the database
 )
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 

@@ -1,6 +1,6 @@
-"""For load balancers and people on call: is the process alive, can it serve, which version is it.
+"""Health for load balancers and people on call: is the process alive, can it serve, which version is it.
 
-Every part of readiness is one function that returns what it saw, or raises Unready with what is wrong.
+Each part of readiness is one function that returns what it found, or raises Unready with the problem.
 """
 
 import logging
@@ -29,11 +29,11 @@ ROUND_SLACK_S = 5.0
 
 
 class Unready(Exception):
-    """A part that requests need does not work; the text says which and why."""
+    """A part that requests need does not work; the text says why."""
 
 
-class Part(TypedDict):
-    """What ``/readyz`` says of one part."""
+class ReadyPart(TypedDict):
+    """The state of one part in the answer of ``/readyz``."""
 
     ok: bool
     detail: str
@@ -48,7 +48,7 @@ def database() -> str:
 
 
 def migrations() -> str:
-    """Compare the applied migrations with those of this version."""
+    """Compare the applied migrations with the migrations of this version."""
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
@@ -57,7 +57,7 @@ def migrations() -> str:
 
 
 def broker_client() -> redis.Redis:
-    """Return a client that gives up soon: a check that hangs is worse than one that fails."""
+    """Return a client that gives up soon: a check that hangs is worse than a check that fails."""
     return redis.Redis.from_url(
         settings.REDIS_URL,
         socket_timeout=BROKER_WITHIN_S,
@@ -99,7 +99,7 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def _look(part: Callable[[], str]) -> Part:
+def _look(part: Callable[[], str]) -> ReadyPart:
     try:
         return {"ok": True, "detail": part()}
     except Unready as error:

@@ -1,6 +1,6 @@
-"""Who calls: a bearer token of the REST API, or the session of a signed-in browser.
+"""Authentication of a request: a bearer token of the REST API, or the session of a signed-in browser.
 
-Decides what a token may be used for (scopes); what its user may do is decided by roles, in selectors and services.
+A token's scopes are checked here; what its user may do is decided by roles, in selectors and services.
 """
 
 from typing import Any

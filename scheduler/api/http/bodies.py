@@ -1,4 +1,4 @@
-"""Bodies of writes other than jobs: explicit fields, and a key that nobody reads is an error."""
+"""Bodies of writes other than jobs: explicit fields; an unknown key is an error."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""The one shape of every error: ``application/problem+json`` (RFC 9457), with one entry per bad field.
+"""Every error answer of the API: ``application/problem+json`` (RFC 9457), with one entry per bad field.
 
 APIException
 ├── BodyTooLarge            413
@@ -174,7 +174,7 @@ def _of_django(error: Exception) -> Problem | None:
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that tells a caller about ``error``; logs what nobody expected."""
+    """Return the problem that tells a caller about ``error``; logs unexpected errors."""
     known: Problem | None
     if isinstance(error, core.SchedulerError):
         known = _of_scheduler(error)

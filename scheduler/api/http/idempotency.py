@@ -1,4 +1,4 @@
-"""``Idempotency-Key``: a POST that is sent again, because its answer was lost, is not done again."""
+"""``Idempotency-Key``: a POST that is sent again is not done again but gets its first answer."""
 
 import hashlib
 import json

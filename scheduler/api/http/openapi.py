@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of every operation beyond its own request and answer: parameters, headers, errors."""
+"""Parameters, headers and errors of every operation in the OpenAPI document, read from the view's rules."""
 
 from typing import Any
 

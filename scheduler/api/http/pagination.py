@@ -3,7 +3,7 @@
 The order is total: one column, then the primary order of the table. A cursor names the row it continues from.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -98,7 +98,7 @@ def _beyond(order: Order, position: _Position, *, forward: bool) -> Q:
 
 
 class Page(Generic[Row]):
-    """One page of a list: its rows and the ways on from it."""
+    """One page of a list: its rows and the cursors of the pages beside it."""
 
     def __init__(self, *, rows: QuerySet[Row], order: Order, params: Mapping[str, Any]) -> None:  # parsed parameters
         self.order = order
@@ -125,10 +125,10 @@ class Page(Generic[Row]):
         position = _Position(value=getattr(edge, self.order.column), tie=getattr(edge, self.order.tie), forward=forward)
         return rows.filter(_beyond(self.order, position, forward=forward)).exists()
 
-    def body(self, request: Request, render: Callable[[Row], dict[str, Any]]) -> dict[str, Any]:  # JSON of the answer
+    def body(self, request: Request, render: Callable[[Row], Mapping[str, object]]) -> dict[str, object]:
         """Return the page as the API answers it."""
         here = request.build_absolute_uri()
-        body: dict[str, Any] = {"results": [render(row) for row in self.rows], "next": None, "previous": None}
+        body: dict[str, object] = {"results": [render(row) for row in self.rows], "next": None, "previous": None}
         if self.has_next:
             body["next"] = replace_query_param(here, "cursor", _pack(self.order, self.rows[-1], forward=True))
         if self.has_previous:
@@ -138,6 +138,6 @@ class Page(Generic[Row]):
         return body
 
 
-def whole_list(rows: list[dict[str, Any]]) -> dict[str, Any]:  # JSON of the answer
+def whole_list(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return a list that is always given whole, in the shape of a page."""
     return {"results": rows, "next": None, "previous": None}

@@ -17,7 +17,7 @@ MOST_TEXT = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class QueryParameter:
     """One query parameter.
 
     Attributes:
@@ -41,7 +41,7 @@ class Parameter:
 
 def integer(
     name: str, description: str, *, least: int = 0, most: int = 2**53 - 1, default: int | None = None
-) -> Parameter:
+) -> QueryParameter:
     """Return a whole number within bounds."""
 
     def parse(text: str) -> int:
@@ -55,10 +55,10 @@ def integer(
     schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}  # JSON Schema
     if default is not None:
         schema["default"] = default
-    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+    return QueryParameter(name=name, description=description, schema=schema, parse=parse, default=default)
 
 
-def number(name: str, description: str, *, least: float, most: float, default: float) -> Parameter:
+def number(name: str, description: str, *, least: float, most: float, default: float) -> QueryParameter:
     """Return a finite number within bounds."""
 
     def parse(text: str) -> float:
@@ -72,10 +72,10 @@ def number(name: str, description: str, *, least: float, most: float, default: f
         return value
 
     schema = {"type": "number", "minimum": least, "maximum": most, "default": default}
-    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+    return QueryParameter(name=name, description=description, schema=schema, parse=parse, default=default)
 
 
-def instant(name: str, description: str) -> Parameter:
+def instant(name: str, description: str) -> QueryParameter:
     """Return a moment; without a zone it is taken as UTC."""
 
     def parse(text: str) -> datetime:
@@ -88,10 +88,12 @@ def instant(name: str, description: str) -> Parameter:
             raise ValueError(right)
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
-    return Parameter(name=name, description=description, schema={"type": "string", "format": "date-time"}, parse=parse)
+    return QueryParameter(
+        name=name, description=description, schema={"type": "string", "format": "date-time"}, parse=parse
+    )
 
 
-def choice(name: str, description: str, options: Sequence[str], *, default: str | None = None) -> Parameter:
+def choice(name: str, description: str, options: Sequence[str], *, default: str | None = None) -> QueryParameter:
     """Return one word of a closed list."""
 
     def parse(text: str) -> str:
@@ -102,10 +104,10 @@ def choice(name: str, description: str, options: Sequence[str], *, default: str 
     schema: dict[str, Any] = {"type": "string", "enum": list(options)}  # JSON Schema
     if default is not None:
         schema["default"] = default
-    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+    return QueryParameter(name=name, description=description, schema=schema, parse=parse, default=default)
 
 
-def choices(name: str, description: str, options: Sequence[str]) -> Parameter:
+def choices(name: str, description: str, options: Sequence[str]) -> QueryParameter:
     """Return several words of a closed list, separated by commas."""
 
     def parse(text: str) -> tuple[str, ...]:
@@ -116,10 +118,10 @@ def choices(name: str, description: str, options: Sequence[str]) -> Parameter:
 
     some = "|".join(options)
     schema = {"type": "string", "pattern": f"^({some})(,({some}))*$"}
-    return Parameter(name=name, description=description, schema=schema, parse=parse, default=())
+    return QueryParameter(name=name, description=description, schema=schema, parse=parse, default=())
 
 
-def text(name: str, description: str, *, most: int = MOST_TEXT) -> Parameter:
+def text(name: str, description: str, *, most: int = MOST_TEXT) -> QueryParameter:
     """Return free text of bounded length."""
 
     def parse(value: str) -> str:
@@ -127,12 +129,12 @@ def text(name: str, description: str, *, most: int = MOST_TEXT) -> Parameter:
             raise ValueError(f"must be text of at most {most} characters")
         return value
 
-    return Parameter(
+    return QueryParameter(
         name=name, description=description, schema={"type": "string", "maxLength": most}, parse=parse, default=""
     )
 
 
-def flag(name: str, description: str) -> Parameter:
+def flag(name: str, description: str) -> QueryParameter:
     """Return true or false; absent is false."""
 
     def parse(value: str) -> bool:
@@ -140,12 +142,12 @@ def flag(name: str, description: str) -> Parameter:
             raise ValueError("must be true or false")
         return value == "true"
 
-    return Parameter(
+    return QueryParameter(
         name=name, description=description, schema={"type": "boolean", "default": False}, parse=parse, default=False
     )
 
 
-def parse_parameters(query: QueryDict, known: Sequence[Parameter]) -> dict[str, Any]:  # each parser knows its type
+def parse_parameters(query: QueryDict, known: Sequence[QueryParameter]) -> dict[str, Any]:  # each parser knows its type
     """Return the value of every known parameter. Raises ParametersInvalid naming each that is wrong or unknown."""
     by_name = {parameter.name: parameter for parameter in known}
     values: dict[str, Any] = {parameter.name: parameter.default for parameter in known}

@@ -1,6 +1,6 @@
-"""Bodies of requests: JSON and YAML with caps, read whole before anything looks at them.
+"""Request bodies: JSON and YAML of bounded size.
 
-Decides what is too large or malformed; whether the content makes sense is decided by the spec and the serializers.
+Refuses what is too large or malformed; the spec and the serializers check the content.
 """
 
 import json

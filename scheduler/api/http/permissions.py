@@ -27,7 +27,7 @@ class Rule:
     Attributes:
         scope: What a token must hold; empty: any token will do. Sessions hold every scope.
         admins_only: Whether the user must be an admin.
-        public: Whether anybody may call it, signed in or not.
+        public: Whether it may be called without a sign-in.
         open_to_this_machine: Whether a direct caller on the loopback address needs no sign-in.
     """
 
@@ -64,13 +64,13 @@ def rule_of(view: APIView, method: str) -> Rule | None:
 
 
 def from_this_machine(request: Request) -> bool:
-    """Return whether the caller itself is on this machine; a proxy beside us speaks for somebody else."""
+    """Return whether the request comes from this machine directly; a proxy on it forwards requests of others."""
     forwarded = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
     return request.META.get("REMOTE_ADDR") in LOOPBACK and not forwarded
 
 
 class DenyUnlessAllowed(BasePermission):
-    """Refuse whatever has no rule."""
+    """Refuse every method without a rule."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         """Return True, or raise what says why not."""

@@ -1,4 +1,4 @@
-"""ETag and If-Match: a write that would overwrite somebody else's change is refused."""
+"""ETag and If-Match: a write that would overwrite another user's change is refused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Answers that are no JSON: text for terminals and scrapers, events for followers."""
+"""Answers other than JSON: plain text, CSV and server-sent events."""
 
 import csv
 import io

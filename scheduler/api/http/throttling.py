@@ -1,6 +1,6 @@
 """How many requests a user (or an address, before sign-in) may send in a minute.
 
-Generous: it stops a loop that went wild, not a person or a page that follows live.
+The limits stop runaway loops, not a person or a page that follows live.
 """
 
 from dataclasses import dataclass

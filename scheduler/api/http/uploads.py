@@ -1,6 +1,7 @@
-"""How large the body of a request may be, known before any of it is read: traces are large, and only from askers.
+"""The largest body that a request may have, decided before any of it is read.
 
-Django keeps a whole body on disk before a view decides who may send it, so this asks for the user first.
+Traces are large. Django keeps a whole body on disk before a view checks the user, so this checks first that the user
+may ask what-if questions.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""The base of every view of the API: deny by default, strict parameters, one error shape, one OpenAPI shape."""
+"""Base class of every view of the API: denies by default, parses query parameters strictly, counts requests."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from scheduler.api.http.openapi import ApiSchema
-from scheduler.api.http.parameters import Parameter, parse_parameters
+from scheduler.api.http.parameters import QueryParameter, parse_parameters
 from scheduler.api.http.parsers import MOST_BODY_BYTES, JsonBody, refuse_large_body
 from scheduler.api.http.permissions import DenyUnlessAllowed, Rule
 from scheduler.api.http.throttling import MinuteThrottle
@@ -41,7 +41,7 @@ class ApiView(APIView):
     parser_classes = [JsonBody]
     content_negotiation_class = _ByAcceptHeader
     rules: ClassVar[Mapping[str, Rule]] = {}
-    query: ClassVar[Mapping[str, Sequence[Parameter]]] = {}
+    query: ClassVar[Mapping[str, Sequence[QueryParameter]]] = {}
     repeatable: ClassVar[frozenset[str]] = frozenset()
     versioned: ClassVar[frozenset[str]] = frozenset()
     most_body_bytes: ClassVar[int] = MOST_BODY_BYTES

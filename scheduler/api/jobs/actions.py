@@ -1,6 +1,6 @@
 """``/jobs/actions``: the same thing done with several jobs."""
 
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -8,13 +8,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import STATES, Shape, text, word, yes
+from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.permissions import WRITE_JOBS
 from scheduler.api.http.view import ApiView
+from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
-from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
+from scheduler.selectors.rows import one_of
+from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
 
 
 class ActionsBody(Body):
@@ -41,20 +43,23 @@ class ActionsBody(Body):
         return attrs
 
 
-class OutcomeDocument(Shape):
+class OutcomeRow(TypedDict):
     """What came of it for one job."""
 
-    job = text("As it was named.")
-    id = text(null=True)
-    ok = yes()
-    state = word(STATES, "Afterwards; empty for a job that you may not see.", blank=True)
-    detail = text("Why nothing was done; empty when it was.")
+    job: Annotated[str, "As it was named."]
+    id: str | None
+    ok: bool
+    state: Annotated[str, one_of(JobState, blank=True), "Afterwards; empty for a job that you may not see."]
+    detail: Annotated[str, "Why nothing was done; empty when it was."]
 
 
-class OutcomesDocument(Shape):
+class Outcomes(TypedDict):
     """One outcome for each job that was named."""
 
-    results = OutcomeDocument(many=True)
+    results: list[OutcomeRow]
+
+
+OutcomesDocument = document_of(Outcomes, "OutcomesDocument", results=document_of(OutcomeRow, "OutcomeDocument"))
 
 
 class JobActions(ApiView):
@@ -86,7 +91,7 @@ class JobActions(ApiView):
         return once(request, body, make)
 
 
-def _row(outcome: BulkOutcome) -> dict[str, Any]:  # JSON of the answer
+def _row(outcome: Outcome) -> OutcomeRow:
     job = outcome.job
     return {
         "job": outcome.key,

@@ -8,12 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
-from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports
+from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
 from scheduler.selectors.jobs.experiments import (
     experiment_detail,
     experiment_row,
@@ -53,57 +54,13 @@ class ExperimentBody(Body):
     target_loss = serializers.FloatField(help_text="The search ends when one configuration reports no more than this.")
 
 
-class ConfigurationDocument(serializers.Serializer[Any]):  # documentation only
-    """One configuration."""
-
-    number = serializers.IntegerField()
-    values = serializers.DictField()
-    job = serializers.CharField(help_text="ULID of its job.")
-    job_number = serializers.IntegerField()
-    state = serializers.CharField(help_text="State of its job.")
-    step = serializers.IntegerField(allow_null=True)
-    loss = serializers.FloatField(allow_null=True)
-    weight = serializers.FloatField(help_text="Share of GPU time beside the others.")
-    promise = serializers.ChoiceField(choices=["promising", "opportunistic", "poor"])
-    chance = serializers.FloatField(allow_null=True, help_text="Of reaching the target; null before the first look.")
-    heading_for = serializers.FloatField(allow_null=True, help_text="Loss at its end by the fitted curve.")
-    gpu_hours = serializers.FloatField(help_text="Of leases that have ended.")
-    curve = serializers.ListField(child=serializers.ListField(child=serializers.FloatField()))
-
-
-class ExperimentRow(serializers.Serializer[Any]):  # documentation only
-    """One experiment in a list."""
-
-    id = serializers.CharField()
-    name = serializers.CharField()
-    queue = serializers.CharField()
-    color_slot = serializers.IntegerField(help_text="Colour of its queue on all pages.")
-    owner = serializers.CharField()
-    state = serializers.ChoiceField(choices=ExperimentState.values)
-    sampler = serializers.CharField()
-    configurations = serializers.IntegerField()
-    submitted = serializers.IntegerField(help_text="Configurations submitted so far.")
-    target_loss = serializers.FloatField()
-    best_loss = serializers.FloatField(allow_null=True)
-    created_at = serializers.DateTimeField()
-    ended_at = serializers.DateTimeField(allow_null=True)
-
-
-class ExperimentDocument(ExperimentRow):
-    """One experiment."""
-
-    space = serializers.DictField()
-    seed = serializers.IntegerField()
-    total_steps = serializers.IntegerField()
-    feedback_steps = serializers.IntegerField()
-    gpu_hours = serializers.FloatField(help_text="Of all its jobs, leases that have ended.")
-    members = ConfigurationDocument(many=True)
-
-
-class ExperimentPage(PageFields):
-    """A page of experiments."""
-
-    results = ExperimentRow(many=True)
+ExperimentRowDocument = document_of(ExperimentRow)
+ExperimentDocument = document_of(
+    ExperimentDetail,
+    "ExperimentDocument",
+    members=document_of(ConfigurationRow, "ConfigurationDocument"),
+)
+ExperimentPage = page_of(ExperimentRowDocument, "ExperimentPage", "A page of experiments.")
 
 
 class Experiments(ApiView):
@@ -141,7 +98,7 @@ class Experiments(ApiView):
         return once(request, data, make)
 
 
-class ExperimentDetail(ApiView):
+class ExperimentRead(ApiView):
     """One experiment."""
 
     rules = {"GET": READ}

@@ -1,4 +1,4 @@
-"""What happened to one job: events, attempts, why it waits, measured values, where it ran."""
+"""``/jobs/{id}/...``: events, attempts, why the job waits, measured values, where it ran."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,8 +14,9 @@ from scheduler.api.jobs.reason_documents import ExplainDocument
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.datasets import job_bad_items
 from scheduler.selectors.jobs.listing import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
+from scheduler.selectors.jobs.reason_rows import ExplanationWithChanges
 from scheduler.selectors.visibility import require_job
-from scheduler.whatif.unblock import job_unblockers
+from scheduler.whatif.one_job.unblock import job_unblockers
 
 OLDEST_FIRST = Order(name="number", column="number", tie="number")
 
@@ -67,7 +68,11 @@ class JobExplain(ApiView):
     def get(self, request: Request, job: str) -> Response:
         """Return the binding constraint with its numbers, who is ahead, which checks pass, and what would start it."""
         found, at = require_job(request.user, job), live_ports().clock.now()
-        return Response({**job_explain(request.user, found, at), "unblock": job_unblockers(request.user, found, at)})
+        answer: ExplanationWithChanges = {
+            **job_explain(request.user, found, at),
+            "unblock": job_unblockers(request.user, found, at),
+        }
+        return Response(answer)
 
 
 class JobSeries(ApiView):

@@ -1,7 +1,7 @@
-"""Follows the log of a job and says what is new, as server-sent events.
+"""New lines of a job's log as server-sent events.
 
-One follower is one coroutine. It looks for new text in a thread of the loop's pool, a millisecond at a time, and holds
-no thread while it waits. Its right to read is checked again while it runs.
+A follower is a coroutine that reads in a pool thread for about a millisecond at a time and holds no thread while it
+waits. The reader's right is checked again while it runs.
 """
 
 import asyncio
@@ -43,17 +43,17 @@ _PLACE = re.compile(r"^(\d{1,9})-(\d{1,18})$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LogPlace:
     """A byte of the log of one attempt; also the id of an event."""
 
     attempt: int
     offset: int
 
     @staticmethod
-    def parse(text: str) -> "Place | None":
+    def parse(text: str) -> "LogPlace | None":
         """Return the place in a ``Last-Event-ID``, or None when it is none of ours."""
         found = _PLACE.match(text)
-        return Place(attempt=int(found[1]), offset=int(found[2])) if found else None
+        return LogPlace(attempt=int(found[1]), offset=int(found[2])) if found else None
 
     def __str__(self) -> str:
         return f"{self.attempt}-{self.offset}"
@@ -65,7 +65,7 @@ def event(kind: str, place: object, data: dict[str, Any]) -> bytes:  # JSON of t
 
 
 def present_user(request: Request) -> Actor:
-    """Return who the caller is now: nobody when the token or the session has ended since."""
+    """Return the caller as of now; an anonymous user when the token or the session has ended since."""
     text = bearer_text(request.headers.get("Authorization", ""))
     if text is None:
         session = request._request.session
@@ -80,7 +80,7 @@ def in_pool(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 def give_back_thread() -> None:
-    """End the thread that Django keeps for this request: its answer may take hours and needs it no more.
+    """End the thread that Django keeps for this request: a stream may last hours and does not need it.
 
     Django does the same once an answer is sent (``asgiref.sync.ThreadSensitiveContext``).
     """
@@ -94,7 +94,7 @@ def give_back_thread() -> None:
 class Follower:
     """One reader of the log of one job: where it is, and what comes next."""
 
-    def __init__(self, *, request: Request, job: Job, place: Place, only_attempt: int | None) -> None:
+    def __init__(self, *, request: Request, job: Job, place: LogPlace, only_attempt: int | None) -> None:
         self._request = request
         self._job_id, self._state = job.pk, JobState(job.state)
         self._attempt: Attempt | None = None
@@ -158,11 +158,11 @@ class Follower:
         following = later.order_by("number").first()
         if following is None:
             return self._end() if over else (b"", False)
-        self._attempt, self._place = following, Place(attempt=following.number, offset=0)
+        self._attempt, self._place = following, LogPlace(attempt=following.number, offset=0)
         return self._next()
 
     def _log(self, attempt: Attempt, chunk: LogChunk) -> bytes:
-        self._place = Place(attempt=attempt.number, offset=chunk.end_offset)
+        self._place = LogPlace(attempt=attempt.number, offset=chunk.end_offset)
         data = {
             "attempt": attempt.number,
             "start_offset": chunk.start_offset,

@@ -1,21 +1,21 @@
 """``/jobs/{id}/logs``: the log of one attempt, its end or from an offset; ``/logs/stream`` follows it."""
 
-from typing import Any
+from typing import Annotated, TypedDict
 
 from django.http import HttpResponse, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
+from scheduler.api.http.documents import document_of
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.renderers import EventStream, PlainText
 from scheduler.api.http.view import ApiView
-from scheduler.api.jobs.log_stream import END, Follower, Place
+from scheduler.api.jobs.log_stream import END, Follower, LogPlace
 from scheduler.models import Attempt, Job
 from scheduler.selectors.jobs.logs import log_from, log_tail
 from scheduler.selectors.visibility import require_job
@@ -28,15 +28,18 @@ RANK = parameters.integer("rank", "Process of a gang, by number; the leader when
 OFFSET = parameters.integer("offset", "Begin at this byte of the log instead of near its end.")
 
 
-class LogDocument(serializers.Serializer[Any]):  # documentation only
+class LogRow(TypedDict):
     """A piece of a log."""
 
-    attempt = serializers.IntegerField(allow_null=True, help_text="Number of the attempt; null before the first.")
-    start_offset = serializers.IntegerField(help_text="Byte of the whole log where the text begins.")
-    end_offset = serializers.IntegerField(help_text="Byte after the text; pass it as `offset` to read on.")
-    truncated = serializers.BooleanField(help_text="Whether there is or was log before the text.")
-    reason = serializers.CharField(allow_blank=True, help_text="Why there is nothing to read.")
-    text = serializers.CharField(allow_blank=True)
+    attempt: Annotated[int | None, "Number of the attempt; null before the first."]
+    start_offset: Annotated[int, "Byte of the whole log where the text begins."]
+    end_offset: Annotated[int, "Byte after the text; pass it as `offset` to read on."]
+    truncated: Annotated[bool, "Whether there is or was log before the text."]
+    reason: Annotated[str, "Why there is nothing to read."]
+    text: str
+
+
+LogDocument = document_of(LogRow, "LogDocument")
 
 
 def require_attempt(job: Job, number: int | None) -> Attempt | None:
@@ -69,7 +72,7 @@ class JobLogs(ApiView):
         """Return the end of a log, or at most 1 MiB from `offset` on. `Accept: text/plain` gives the text alone."""
         found = require_job(request.user, job)
         attempt = require_attempt(found, self.params["attempt"])
-        body: dict[str, Any] = {
+        body: LogRow = {
             "attempt": attempt.number if attempt else None,
             "start_offset": 0,
             "end_offset": 0,
@@ -84,7 +87,8 @@ class JobLogs(ApiView):
                 if offset is None
                 else log_from(attempt, offset, most_bytes=MOST_BYTES, rank=rank)
             )
-            body |= {
+            body = {
+                "attempt": attempt.number,
                 "start_offset": chunk.start_offset,
                 "end_offset": chunk.end_offset,
                 "truncated": chunk.truncated,
@@ -97,7 +101,7 @@ class JobLogs(ApiView):
 class JobLogStream(ApiView):
     """A log as it grows."""
 
-    http_method_names = ["get"]  # a HEAD would follow the log for nobody
+    http_method_names = ["get"]  # a HEAD would follow the log without sending it
     rules = {"GET": READ}
     query = {"GET": (TAIL, ATTEMPT, RANK, OFFSET)}
     renderer_classes = [EventStream, JSONRenderer]
@@ -134,14 +138,14 @@ class JobLogStream(ApiView):
         last = request.headers.get("Last-Event-ID", "")
         if last == END:
             return HttpResponse(status=204)
-        place = Place.parse(last)
+        place = LogPlace.parse(last)
         only = self.params["attempt"]
         if place is None or only not in {None, place.attempt}:
             attempt = require_attempt(found, only)
             offset = self.params["offset"]
             if attempt is not None and offset is None:
                 offset = log_tail(attempt, lines=self.params["tail"]).start_offset
-            place = Place(attempt=attempt.number if attempt else 1, offset=offset or 0)
+            place = LogPlace(attempt=attempt.number if attempt else 1, offset=offset or 0)
         follower = Follower(request=request, job=found, place=place, only_attempt=only)
         return StreamingHttpResponse(
             follower.events(),

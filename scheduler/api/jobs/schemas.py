@@ -31,7 +31,7 @@ class JobSpecSchema(ApiView):
 
 @cache
 def openapi_document() -> dict[str, Any]:  # OpenAPI
-    """Return the document, which is the same for everybody and takes half a second to make."""
+    """Return the document, which is the same for every caller and takes half a second to make."""
     generator: Any = SchemaGenerator  # drf-spectacular has no types
     found: dict[str, Any] = generator().get_schema(request=None, public=True)
     return found

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import Facts, Shape, moment, text
+from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
 from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
@@ -17,6 +17,7 @@ from scheduler.api.http.parsers import JsonBody, YamlBody
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.ports import live_ports
+from scheduler.selectors.queues.rows import TemplateRow
 from scheduler.selectors.queues.saved import template_row, templates_visible
 from scheduler.services.queues.saved import NAME_CHARS, template_create, template_delete
 
@@ -31,15 +32,7 @@ class TemplateBody(Body):
     spec = serializers.DictField(help_text="Part of a spec; whatever is missing is left to who begins from it.")
 
 
-class TemplateDocument(Shape):
-    """Part of a spec under a name."""
-
-    id = text()
-    name = text()
-    queue = text()
-    owner = text("Who made it.")
-    spec = Facts()
-    created_at = moment(null=False)
+TemplateDocument = document_of(TemplateRow, "TemplateDocument")
 
 
 class TemplatePage(PageFields):

@@ -1,6 +1,6 @@
 """``/jobs``: submit, list, read, and what an owner or lead does with one job."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.http import QueryDict
@@ -26,14 +26,14 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
+from scheduler.selectors.jobs.reason_rows import CheckRow, DryRun, JobPreview
 from scheduler.selectors.visibility import require_job
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import job_check, job_check_dry
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
-from scheduler.services.jobs.submit import job_submit
-from scheduler.whatif.preview import job_preview
+from scheduler.whatif.one_job.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.
 COLUMNS = {
@@ -59,7 +59,7 @@ FILTERS = (
 )
 
 
-def _checks(spec: JobSpec, preview: Mapping[str, Any]) -> list[dict[str, Any]]:  # JSON of the answer
+def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     """Return what was checked, in the order in which a job meets it."""
     feasible = preview["feasible"]
     return [
@@ -119,7 +119,8 @@ class Jobs(ApiView):
             checked, too_large = job_check_dry(actor=request.user, data=data)
             preview = job_preview(checked=checked, too_large=too_large, at=live_ports().clock.now())
             spec = checked.spec
-            return Response({"spec": spec.to_json(), "checks": _checks(spec, preview), "preview": preview})
+            answer: DryRun = {"spec": spec.to_json(), "checks": _checks(spec, preview), "preview": preview}
+            return Response(answer)
 
         def submit() -> tuple[int, Any, str]:
             spec = job_check(actor=request.user, data=data)

@@ -1,6 +1,7 @@
-"""``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; and ``/loans``: who lent what to whom."""
+"""``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; ``/loans``: GPU-hours lent and borrowed."""
 
 from datetime import datetime, timedelta
+from typing import Literal
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -21,7 +22,8 @@ from scheduler.selectors.visibility import require_queue
 
 LATELY = timedelta(days=7)
 LONGEST = timedelta(days=366)
-COLUMNS = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
+UsageColumn = Literal["queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours"]
+COLUMNS: tuple[UsageColumn, ...] = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
 RANGE = (
     instant("since", "Begin of the range; 7 days before its end without."),
     instant("until", "End of the range; now without."),
@@ -74,7 +76,7 @@ class Usage(_OfRange):
 
 
 class Loans(_OfRange):
-    """Who lent what to whom."""
+    """What a queue lent and borrowed."""
 
     @extend_schema(operation_id="queue_loans", summary="Read the loans of a queue", responses={200: LoansDocument})
     def get(self, request: Request, name: str) -> Response:

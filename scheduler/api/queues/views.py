@@ -1,7 +1,6 @@
-"""``/queues``: who owns which quota, and who belongs to a queue."""
+"""``/queues``: quotas, limits, idle jobs and members of queues, and the forecast of another quota."""
 
 from dataclasses import asdict, fields
-from typing import Any
 
 from django.contrib.auth.models import User
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
@@ -24,6 +23,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.ports import live_ports
 from scheduler.selectors.queues.tree import queue_detail, queue_list
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import require_queue
 from scheduler.services.queues.create import queue_create
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
@@ -144,7 +144,7 @@ class Queues(ApiView):
     def post(self, request: Request) -> Response:
         """Create a queue."""
 
-        def make() -> tuple[int, Any, str]:
+        def make() -> tuple[int, dict[str, object], str]:
             body = read_body(request, QueueBody)
             parent = require_queue(request.user, body.pop("parent")) if body["parent"] else None
             body.pop("parent", None)
@@ -215,12 +215,12 @@ class QuotaForecast(ApiView):
         return Response(quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=at))
 
 
-def _quota(queue: Queue, body: dict[str, Any]) -> Quota:
+def _quota(queue: Queue, body: Json) -> Quota:
     """Return the quota of a queue with what a body changes of it."""
     return Quota(**{field.name: body.get(field.name, getattr(queue, field.name)) for field in fields(Quota)})
 
 
-def _moves(request: Request, body: dict[str, Any]) -> list[Move]:
+def _moves(request: Request, body: Json) -> list[Move]:
     return [Move(queue=require_queue(request.user, name), quota_gpus=gpus) for name, gpus in body["moves"].items()]
 
 
@@ -296,7 +296,7 @@ class IdleJobs(ApiView):
 
 
 class Members(ApiView):
-    """Who has a role in a queue itself (roles given above it hold here as well)."""
+    """Users with a role in the queue itself; roles given above it hold here as well."""
 
     rules = {"GET": READ}
 

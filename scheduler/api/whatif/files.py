@@ -15,7 +15,7 @@ from scheduler.api.http import parameters
 from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import WHAT_IF
 from scheduler.api.http.view import ApiView
-from scheduler.api.whatif.documents import TraceFilePage, TraceFileRow
+from scheduler.api.whatif.documents import TraceFileDocument, TraceFilePage
 from scheduler.api.whatif.views import refuse_others
 from scheduler.ports import live_ports
 from scheduler.selectors.whatif import trace_file_row, trace_files_visible
@@ -55,7 +55,7 @@ class TraceFiles(ApiView):
         operation_id="trace_file_create",
         summary="Upload a trace",
         request={"application/octet-stream": OpenApiTypes.BINARY},
-        responses={201: TraceFileRow, 413: OpenApiResponse(description="It is larger than a trace may be.")},
+        responses={201: TraceFileDocument, 413: OpenApiResponse(description="It is larger than a trace may be.")},
     )
     def post(self, request: Request) -> Response:
         """Keep a trace in any format that is read, plain, gzip or Parquet, up to `TRACE_MOST_MIB` (256 MiB).

@@ -1,6 +1,4 @@
-"""``/whatif``: scenarios, what they found, and how far they are."""
-
-from typing import Any
+"""``/whatif``: scenarios with their progress and results."""
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.exceptions import NotFound
@@ -21,12 +19,12 @@ from scheduler.api.whatif.documents import (
 )
 from scheduler.core.model.errors import NotAllowed
 from scheduler.ports import live_ports
+from scheduler.selectors import rows
 from scheduler.selectors.visibility import may_ask_what_if, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import run_detail, scenario_detail, scenario_row
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
 
 NEWEST_FIRST = Order(name="-id", column="id", tie="id")
-Json = dict[str, Any]  # JSON of an answer
 
 
 def refuse_others(request: Request) -> None:
@@ -63,7 +61,7 @@ class Scenarios(ApiView):
         """
         body = read_body(request, ScenarioBody)
 
-        def create() -> tuple[int, Json, str]:
+        def create() -> tuple[int, rows.ScenarioDetail, str]:
             at = live_ports().clock.now()
             scenario = scenario_create(actor=request.user, body=body, at=at)
             return 202, scenario_detail(scenario, at), f"/api/v1/whatif/{scenario.pk}"
@@ -109,7 +107,7 @@ class ScenarioCancel(ApiView):
     def post(self, request: Request, scenario: str) -> Response:
         """Stop a scenario; what it found so far stays."""
 
-        def cancel() -> tuple[int, Json, str]:
+        def cancel() -> tuple[int, rows.ScenarioDetail, str]:
             at = live_ports().clock.now()
             found = scenario_cancel(actor=request.user, scenario=require_scenario(request.user, scenario), at=at)
             return 200, scenario_detail(found, at), ""

@@ -1,17 +1,16 @@
-"""The audit list: what people did, as far as it was accepted. For admins alone; nothing changes or deletes it."""
+"""The audit list: what users did and the cluster accepted. For admins alone; nothing changes or deletes it."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Event
+from scheduler.selectors.accounts.rows import AuditRow
 from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import Actor, is_admin
 
-Row = dict[str, Any]  # JSON
 # What people do, by kind of event; shown as the choices of the filter.
 KINDS = {
     "job_state": "a job that was submitted or moved",
@@ -79,10 +78,10 @@ def _is_change(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == {"before", "after"}
 
 
-def audit_row(event: Event) -> Row:
-    """Return one entry as plain JSON data: who, what, to which object, before, after, why, in which request."""
+def audit_row(event: Event) -> AuditRow:
+    """Return one entry: who did what to which object, before, after, why, and in which request."""
     row = event_row(event)
-    data: Mapping[str, Any] = event.data
+    data: Json = event.data
     each = {name: value for name, value in row["data"].items() if _is_change(value)}
     known = {"before", "after", "reason", *each}
     before, after = (

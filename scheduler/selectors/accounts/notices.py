@@ -1,13 +1,12 @@
-"""What webhooks and mails can tell of: a closed list, which event each notice is, and what is sent of it."""
+"""The notices that webhooks and mails can send: a closed list, the event behind each, and the body that is sent."""
 
 import json
-from typing import Any
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event
 from scheduler.selectors.events import event_row
 
-# Name to what it tells, one sentence each. Those of jobs and quotas belong to a queue, the others to the cluster.
+# Each name with a sentence. Notices of jobs and quotas belong to a queue, the others to the cluster.
 NOTICES = {
     "job.started": "A job has begun to run, for the first time or again.",
     "job.finished": "A job has completed.",
@@ -60,9 +59,9 @@ def notice_of(*, kind: str, old_state: str, new_state: str) -> str:
 
 
 def notice_body(notice: str, event: Event) -> str:
-    """Return the JSON text that is sent: the event as whoever sees its queue may read it, and its job or server."""
+    """Return the JSON text that is sent: the event as every user of its queue may read it, and its job or server."""
     row = event_row(event)
-    body: dict[str, Any] = {"notice": notice, "at": row["at"], "event": row["id"], "by": row["actor"]}
+    body: dict[str, object] = {"notice": notice, "at": row["at"], "event": row["id"], "by": row["actor"]}
     if row["queue"]:
         body["queue"] = row["queue"]
     if event.job is not None:

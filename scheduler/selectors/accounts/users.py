@@ -1,16 +1,13 @@
 """Users with their roles and tokens, for admins."""
 
-from typing import Any
-
 from django.contrib.auth.models import User
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.models import ApiToken, Identity, Membership
+from scheduler.selectors.accounts.rows import UserRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin
-
-Row = dict[str, Any]  # JSON
 
 
 def user_list(user: Actor, search: str = "") -> QuerySet[User]:
@@ -29,15 +26,15 @@ def user_list(user: Actor, search: str = "") -> QuerySet[User]:
 
 
 def require_user(user: Actor, username: str) -> User:
-    """Return one user by name. Raises NotFound, also for whoever is no admin."""
+    """Return one user by name. Raises NotFound, also when ``user`` is no admin."""
     found = user_list(user).filter(username=username).first() if is_admin(user) and "\x00" not in username else None
     if found is None:
         raise NotFound("There is no such user.")
     return found
 
 
-def user_row(user: User) -> Row:
-    """Return one user as plain JSON data."""
+def user_row(user: User) -> UserRow:
+    """Return one user with roles and the number of live tokens."""
     return {
         "id": str(user.pk),
         "username": user.username,

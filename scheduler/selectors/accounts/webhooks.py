@@ -1,6 +1,4 @@
-"""Webhooks that a user may manage, and what became of what they were sent."""
-
-from typing import Any
+"""Webhooks that a user may manage, with their deliveries."""
 
 from django.db.models import Count, Max, Q, QuerySet
 
@@ -8,14 +6,13 @@ from scheduler.core.model.errors import NotFound
 from scheduler.models import Delivery, MailChoice, Webhook
 from scheduler.models.queue import Role
 from scheduler.models.webhook import DeliveryState
+from scheduler.selectors.accounts.rows import DeliveryCounts, DeliveryRow, WebhookRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 
-Row = dict[str, Any]  # JSON
-
 
 def webhooks_visible(user: Actor) -> QuerySet[Webhook]:
-    """Return the webhooks of the queues that ``user`` leads; an admin sees all, those of the cluster too."""
+    """Return the webhooks of the queues that ``user`` leads; for an admin all, also those of the whole cluster."""
     access = access_of(user)
     rows = Webhook.objects.select_related("queue", "created_by")
     if access.is_admin:
@@ -36,8 +33,8 @@ def require_webhook(user: Actor, webhook_id: int) -> Webhook:
     return webhook
 
 
-def webhook_row(webhook: Webhook) -> Row:
-    """Return one webhook as plain JSON data; never its secret."""
+def webhook_row(webhook: Webhook) -> WebhookRow:
+    """Return one webhook; never its secret."""
     return {
         "id": str(webhook.pk),
         "name": webhook.name,
@@ -50,8 +47,8 @@ def webhook_row(webhook: Webhook) -> Row:
     }
 
 
-def delivery_row(delivery: Delivery) -> Row:
-    """Return one delivery as plain JSON data."""
+def delivery_row(delivery: Delivery) -> DeliveryRow:
+    """Return one delivery with the body that was sent."""
     return {
         "id": str(delivery.pk),
         "notice": delivery.notice,
@@ -67,15 +64,27 @@ def delivery_row(delivery: Delivery) -> Row:
     }
 
 
-def delivery_counts(webhooks: list[Webhook]) -> dict[int, Row]:
-    """Return how many messages of each webhook are in each state, and when the newest was delivered."""
-    of = {f"{state}": Count("pk", filter=Q(state=state)) for state in DeliveryState.values}
+def delivery_counts(webhooks: list[Webhook]) -> dict[int, DeliveryCounts]:
+    """Return the messages of each webhook by state and its newest delivery; none for webhooks without messages."""
     rows = Delivery.objects.filter(webhook__in=webhooks).order_by().values("webhook_id")
-    last = Max("ended_at", filter=Q(state=DeliveryState.DELIVERED))
-    return {row["webhook_id"]: dict(row) for row in rows.annotate(**of, last_at=last)}
+    counted = rows.annotate(
+        waiting=Count("pk", filter=Q(state=DeliveryState.WAITING)),
+        delivered=Count("pk", filter=Q(state=DeliveryState.DELIVERED)),
+        failed=Count("pk", filter=Q(state=DeliveryState.FAILED)),
+        last_at=Max("ended_at", filter=Q(state=DeliveryState.DELIVERED)),
+    )
+    return {
+        row["webhook_id"]: {
+            "waiting": row["waiting"],
+            "delivered": row["delivered"],
+            "failed": row["failed"],
+            "last_at": row["last_at"],
+        }
+        for row in counted
+    }
 
 
 def mail_notices(user: Actor) -> list[str]:
-    """Return what ``user`` is told by mail."""
+    """Return the names of the notices that ``user`` gets by mail."""
     choice = MailChoice.objects.filter(user__username=user.get_username()).first()
     return list(choice.notices) if choice else []

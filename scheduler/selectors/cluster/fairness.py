@@ -1,4 +1,4 @@
-"""How long jobs took, and how fair that was.
+"""Completion times of jobs, and finish-time fairness of jobs and queues.
 
 Finish-time fairness rho of a job is its completion time over the time it would have taken alone on an equal share of
 the cluster. Source: Mahajan et al., "Themis", NSDI 2020. Differs: the number of sharers is the mean number of
@@ -8,7 +8,6 @@ unfinished jobs over the life of the job, and a job with more GPUs than its shar
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 from django.db.models import Q, QuerySet
@@ -19,6 +18,7 @@ from scheduler.core.model.tables import FloatArray
 from scheduler.models import Attempt, Gpu, Job
 from scheduler.models.job import AttemptState
 from scheduler.models.server import ServerState
+from scheduler.selectors.cluster.rows import CompletionTimes, Fairness, RatedJob
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Actor, jobs_visible
 
@@ -30,14 +30,9 @@ LEAST_RUN_S = 1.0  # a job that has hardly run says nothing about fairness
 # Kinds of the events of a queue that fares worse than the limit allows, and of one that no longer does.
 UNFAIR, FAIR = "fairness_over", "fairness_again"
 
-Row = dict[str, Any]  # JSON
 
-
-def jct_summary(user: Actor, since: datetime) -> Row:
-    """Return completion and waiting times of visible jobs that completed since, in seconds.
-
-    ``jct_s`` and ``wait_s`` are sorted; means and quantiles are None when no job completed.
-    """
+def jct_summary(user: Actor, since: datetime) -> CompletionTimes:
+    """Return completion and waiting times of visible jobs that completed since, in seconds."""
     jobs = jobs_visible(user).filter(state=JobState.COMPLETED, ended_at__gte=since).order_by("-ended_at")
     found = list(jobs.values_list("submitted_at", "ended_at", "queueing_s")[:JOBS_READ])
     jct_s = sorted(round(seconds_between(start, end), 3) for start, end, _ in found if end is not None)
@@ -63,7 +58,7 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[max(0, -(-round(share * len(ordered) * 1e9) // 10**9) - 1)]
 
 
-def fairness(user: Actor, at: datetime | None = None) -> Row:
+def fairness(user: Actor, at: datetime | None = None) -> Fairness:
     """Return rho of visible jobs that completed within a day or run now, and the Jain index over their queues.
 
     The index is taken over 1 / mean rho of each queue: 1 when all queues are equally well off, 1 / n at worst.
@@ -73,32 +68,32 @@ def fairness(user: Actor, at: datetime | None = None) -> Row:
 
 
 def mean_rho_by_queue(jobs: QuerySet[Job], at: datetime, *, least_jobs: int = 1) -> dict[str, float]:
-    """Return the mean rho of each queue over those of ``jobs`` that completed within a day or run now.
+    """Return the mean rho of each queue over the ``jobs`` that completed within a day or run now.
 
-    Queues with fewer than ``least_jobs`` of them are left out.
+    Queues with fewer than ``least_jobs`` such jobs are left out.
     """
     by_queue = _by_queue(_rows(jobs, at))
     return {name: sum(values) / len(values) for name, values in by_queue.items() if len(values) >= least_jobs}
 
 
 def rho_of(job: Job, at: datetime) -> float | None:
-    """Return rho of one job that runs or has completed, however long ago; None for others and for hardly any run.
+    """Return rho of one job that runs or has completed, however long ago; None for others and after hardly any run.
 
-    The share is one of the GPUs that the cluster has now. The caller has made sure that the reader may see the job.
+    The equal share is of the GPUs that the cluster has now. The caller has made sure that the reader may see the job.
     """
     if job.state != JobState.COMPLETED and job.state not in HOLDING:
         return None
     rows = _rates([job], at)
-    return float(rows[0]["rho"]) if rows else None
+    return rows[0]["rho"] if rows else None
 
 
-def _rows(jobs: QuerySet[Job], now: datetime) -> list[Row]:
+def _rows(jobs: QuerySet[Job], now: datetime) -> list[RatedJob]:
     rated = _rated(jobs, now)
     return _rates(rated, now) if rated else []
 
 
-def _rates(rated: Sequence[Job], now: datetime) -> list[Row]:
-    """Return what becomes of at least one job, without those that have hardly run."""
+def _rates(rated: Sequence[Job], now: datetime) -> list[RatedJob]:
+    """Return rho of at least one job; jobs that have hardly run are left out."""
     num_gpus = Gpu.objects.filter(server__state__in=[ServerState.UP, ServerState.DRAINING]).count()
     lives = np.array([[job.submitted_at.timestamp(), _end(job, now).timestamp()] for job in rated])
     sharers = _mean_active(lives, now)
@@ -158,7 +153,7 @@ def _open_runs_s(jobs: Sequence[Job], now: datetime) -> dict[str, float]:
     }
 
 
-def _row(job: Job, *, rho: float) -> Row:
+def _row(job: Job, *, rho: float) -> RatedJob:
     return {
         "id": job.pk,
         "number": job.number,
@@ -171,14 +166,14 @@ def _row(job: Job, *, rho: float) -> Row:
     }
 
 
-def _by_queue(rows: Sequence[Row]) -> dict[str, list[float]]:
+def _by_queue(rows: Sequence[RatedJob]) -> dict[str, list[float]]:
     by_queue: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         by_queue[row["queue"]].append(row["rho"])
     return by_queue
 
 
-def _jain(rows: Sequence[Row]) -> float | None:
+def _jain(rows: Sequence[RatedJob]) -> float | None:
     means = [sum(values) / len(values) for values in _by_queue(rows).values()]
     speeds = [1.0 / mean for mean in means if mean > 0]
     if not speeds:

@@ -1,7 +1,9 @@
-"""Where the GPU-hours of the cluster went, out of samples, leases, attempts and rounds; free of names."""
+"""Where the GPU-hours of the cluster went, from samples, leases, attempts and rounds; free of names.
+
+The kinds of each part add up to the capacity (``scheduler.core.operations.gpu_hours``).
+"""
 
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 from django.db.models import Q
@@ -11,24 +13,26 @@ from scheduler.core.model.tables import FloatArray
 from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
 from scheduler.models import Lease, Round
 from scheduler.models.event import SampleScope
+from scheduler.selectors.cluster.rows import GpuHoursReport
 from scheduler.selectors.samples import series_mean
 from scheduler.selectors.visibility import Actor
 
 LEASES_READ = 50_000
 ROUNDS_READ = 20_000
-Row = dict[str, Any]  # JSON
 _MEASURED = ("num_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "used_gpus")
 
 
-def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> Row:
-    """Return the GPU-hours of each kind over [since, until): in all, and by part of that time.
-
-    Keys: ``at`` (begin of each part), ``part_s`` (its length), ``kinds`` (GPU-hours of each part by kind), ``totals``,
-    ``capacity`` and ``hours`` (measured). Times of which no sample is kept are left out.
-    """
+def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> GpuHoursReport:
+    """Return the GPU-hours of each kind over [since, until), in all and by part; unmeasured parts are left out."""
     if not (user.is_authenticated and user.is_active):
-        nothing = {"at": [], "part_s": 0.0, "totals": {}, "capacity": 0.0, "hours": 0.0}
-        return nothing | {"kinds": {kind: [] for kind in KINDS}}
+        return {
+            "at": [],
+            "part_s": 0.0,
+            "totals": {},
+            "capacity": 0.0,
+            "hours": 0.0,
+            "kinds": {kind: [] for kind in KINDS},
+        }
     points = max(1, min(points, int((until - since).total_seconds())))  # no part is shorter than a sample
     series = series_mean(
         scope=SampleScope.CLUSTER, scope_id="1", names=_MEASURED, since=since, until=until, points=points
@@ -63,7 +67,7 @@ def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48
 
 
 def _of_leases(edges: FloatArray, since: datetime, until: datetime) -> tuple[FloatArray, FloatArray]:
-    """Return GPU-seconds of starting and stopping, and of work that was lost, in each bucket."""
+    """Return GPU-seconds of starting and stopping, and of lost work, in each bucket."""
     rows = Lease.objects.filter(Q(closed_at=None) | Q(closed_at__gt=since), opened_at__lt=until, num_gpus__gt=0)
     starts: list[tuple[float, float, float]] = []
     losses: list[tuple[float, float, float]] = []

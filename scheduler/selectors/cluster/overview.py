@@ -1,8 +1,8 @@
-"""The cluster at a glance, now and over time: GPUs, queues, and the door to the other parts of the overview."""
+"""The cluster at a glance, now and over time; also exports the other reads of the overview page."""
 
 from collections import Counter
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Literal
 
 from django.conf import settings
 from django.db.models import Count, Sum
@@ -13,6 +13,7 @@ from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu, Queue, Server
 from scheduler.models.event import SampleScope
 from scheduler.models.server import ServerState
 from scheduler.selectors.cluster.fairness import fairness, jct_summary
+from scheduler.selectors.cluster.rows import ClusterFrame, QueueShareRow, ServerFrame
 from scheduler.selectors.cluster.servers import gpu_map
 from scheduler.selectors.events import feed
 from scheduler.selectors.samples import Series, series_mean
@@ -21,14 +22,20 @@ from scheduler.selectors.visibility import Actor, access_of
 
 BUSY_FROM_FRAC = 0.05  # a GPU that is held and used less is idle
 OTHER_QUEUES = "other queues"
-# Kept of the cluster over time, beside ``used_gpus``: each held GPU counts as much as it is used.
-CLUSTER_VALUES = ("num_gpus", "busy_gpus", "allocated_gpus", "broken_gpus", "waiting_jobs", "running_jobs")
+ClusterValue = Literal["num_gpus", "busy_gpus", "allocated_gpus", "broken_gpus", "waiting_jobs", "running_jobs"]
+# Sampled over time, beside ``used_gpus``: the sum of the utilization of all held GPUs.
+CLUSTER_VALUES: tuple[ClusterValue, ...] = (
+    "num_gpus",
+    "busy_gpus",
+    "allocated_gpus",
+    "broken_gpus",
+    "waiting_jobs",
+    "running_jobs",
+)
 
-Row = dict[str, Any]  # JSON
 
-
-def cluster_now(at: datetime | None = None) -> Row:
-    """Return the ``cluster`` frame: what everybody may see, free of names of jobs and queues, by five queries.
+def cluster_now(at: datetime | None = None) -> ClusterFrame:
+    """Return the ``cluster`` frame, free of names of jobs and queues, by five queries.
 
     Every GPU is one of allocated, free and broken; ``busy_gpus`` of the allocated ones are used. GPUs of a server that
     is lost or has not joined count as broken.
@@ -48,8 +55,32 @@ def cluster_now(at: datetime | None = None) -> Row:
         counts["allocated" if is_allocated else "free" if is_offered else "broken"] += 1
         counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
         frame["gpus"].append({"index": index, "healthy": healthy, "allocated": is_allocated, "utilization_frac": used})
-    return {"at": iso(at or timezone.now()), **_round_frame(cluster), **_gpu_counts(counts), **_job_counts()} | {
-        "servers": list(servers.values())
+    return _frame(cluster, list(servers.values()), counts, at=at or timezone.now())
+
+
+def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *, at: datetime) -> ClusterFrame:
+    finished_at = cluster.round_finished_at
+    is_due = finished_at is not None and not cluster.paused
+    next_round_at = finished_at + timedelta(seconds=settings.ROUND_S) if is_due and finished_at else None
+    active = [JobState.QUEUED, *sorted(HOLDING)]
+    jobs = dict(Job.objects.filter(state__in=active).values_list("state").annotate(jobs=Count("pk")).order_by())
+    return {
+        "at": iso(at),
+        "round": cluster.round_number,
+        "round_finished_at": iso(finished_at),
+        "next_round_at": iso(next_round_at),
+        "paused": cluster.paused,
+        "policy": cluster.policy,
+        "locality": cluster.locality,
+        "mechanism": cluster.mechanism,
+        "num_gpus": counts["num"],
+        "busy_gpus": counts["busy"],
+        "allocated_gpus": counts["allocated"],
+        "free_gpus": counts["free"],
+        "broken_gpus": counts["broken"],
+        "waiting_jobs": jobs.get(JobState.QUEUED, 0),
+        "running_jobs": sum(jobs.get(state, 0) for state in HOLDING),
+        "servers": servers,
     }
 
 
@@ -66,7 +97,7 @@ def cluster_series(since: datetime, until: datetime, points: int) -> Series:
     )
 
 
-def queue_shares(user: Actor) -> list[Row]:
+def queue_shares(user: Actor) -> list[QueueShareRow]:
     """Return what each visible leaf queue holds; all others are one last row, "other queues", with id None."""
     if not (user.is_authenticated and user.is_active):
         return []
@@ -74,10 +105,10 @@ def queue_shares(user: Actor) -> list[Row]:
     held = held_by_queue()
     waiting = jobs_by_queue([JobState.QUEUED])
     running = jobs_by_queue(sorted(HOLDING))
-    rows: list[Row] = []
-    others = Counter[str]()
+    rows: list[QueueShareRow] = []
+    others: list[QueueShareRow] = []
     for queue in Queue.objects.filter(children__isnull=True).order_by("name"):
-        row: Row = {
+        row: QueueShareRow = {
             "id": queue.pk,
             "name": queue.name,
             "color_slot": queue.color_slot,
@@ -87,20 +118,21 @@ def queue_shares(user: Actor) -> list[Row]:
             "waiting_jobs": waiting.get(queue.pk, 0),
             "running_jobs": running.get(queue.pk, 0),
         }
-        if access.sees(queue.pk):
-            rows.append(row)
-        else:
-            others["queues"] += 1
-            others.update({key: value for key, value in row.items() if isinstance(value, int) and key not in _OF_ONE})
-    if others["queues"]:
-        sums = {
-            key: others[key] for key in ("held_gpus", "quota_gpus", "borrowed_gpus", "waiting_jobs", "running_jobs")
-        }
-        rows.append({"id": None, "name": OTHER_QUEUES, "color_slot": 0, **sums})
-    return rows
+        (rows if access.sees(queue.pk) else others).append(row)
+    return [*rows, _sum(others)] if others else rows
 
 
-_OF_ONE = frozenset({"id", "color_slot"})
+def _sum(shares: list[QueueShareRow]) -> QueueShareRow:
+    return {
+        "id": None,
+        "name": OTHER_QUEUES,
+        "color_slot": 0,
+        "held_gpus": sum(share["held_gpus"] for share in shares),
+        "quota_gpus": sum(share["quota_gpus"] for share in shares),
+        "borrowed_gpus": sum(share["borrowed_gpus"] for share in shares),
+        "waiting_jobs": sum(share["waiting_jobs"] for share in shares),
+        "running_jobs": sum(share["running_jobs"] for share in shares),
+    }
 
 
 def held_by_queue() -> dict[int, int]:
@@ -114,7 +146,7 @@ def jobs_by_queue(states: list[JobState]) -> dict[int, int]:
     return dict(Job.objects.filter(state__in=states).values_list("queue_id").annotate(jobs=Count("pk")).order_by())
 
 
-def _server_frame(server: Server) -> Row:
+def _server_frame(server: Server) -> ServerFrame:
     return {
         "id": server.pk,
         "name": server.name,
@@ -122,34 +154,6 @@ def _server_frame(server: Server) -> Row:
         "device_kind": server.device_kind,
         "simulated": server.is_simulated,
         "gpus": [],
-    }
-
-
-def _round_frame(cluster: Cluster) -> Row:
-    finished_at = cluster.round_finished_at
-    is_due = finished_at is not None and not cluster.paused
-    next_round_at = finished_at + timedelta(seconds=settings.ROUND_S) if is_due and finished_at else None
-    return {
-        "round": cluster.round_number,
-        "round_finished_at": iso(finished_at),
-        "next_round_at": iso(next_round_at),
-        "paused": cluster.paused,
-        "policy": cluster.policy,
-        "locality": cluster.locality,
-        "mechanism": cluster.mechanism,
-    }
-
-
-def _gpu_counts(counts: Counter[str]) -> Row:
-    return {f"{name}_gpus": counts[name] for name in ("num", "busy", "allocated", "free", "broken")}
-
-
-def _job_counts() -> Row:
-    active = [JobState.QUEUED, *sorted(HOLDING)]
-    jobs = dict(Job.objects.filter(state__in=active).values_list("state").annotate(jobs=Count("pk")).order_by())
-    return {
-        "waiting_jobs": jobs.get(JobState.QUEUED, 0),
-        "running_jobs": sum(jobs.get(state, 0) for state in HOLDING),
     }
 
 

@@ -1,23 +1,33 @@
 """Past rounds and what they decided, as far as the reader may see.
 
-Everybody who is signed in sees that a round was, and its counts; decisions about jobs of queues that the reader may not
-see are there without names.
+Every signed-in user sees each round with its counts. Decisions about jobs of queues that the reader may not see are
+listed without names.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 from django.db.models import QuerySet
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Job, Round, Server
+from scheduler.selectors.cluster.rows import (
+    DecidedJob,
+    GrantRow,
+    OrderRow,
+    PreemptionRow,
+    RoundDetailRow,
+    RoundRow,
+    SeatRow,
+    TrialRow,
+    WaitingRow,
+)
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
 
-SHOWN_MOST = 500  # decisions of each kind; a page of more would be read by nobody
-
-Row = dict[str, Any]  # JSON
+SHOWN_MOST = 500  # decisions of each kind; no user reads a page of more
 
 
 def round_list(user: Actor) -> QuerySet[Round]:
@@ -26,8 +36,8 @@ def round_list(user: Actor) -> QuerySet[Round]:
     return rounds if user.is_authenticated and user.is_active else rounds.none()
 
 
-def round_row(round_: Round) -> Row:
-    """Return one line of the list as plain JSON data."""
+def round_row(round_: Round) -> RoundRow:
+    """Return one round without its decisions."""
     return {
         "number": round_.number,
         "epoch": round_.epoch,
@@ -51,11 +61,11 @@ def round_row(round_: Round) -> Row:
     }
 
 
-def round_detail(user: Actor, number: int) -> Row:
-    """Return one round with what it decided: grants, preemptions, waiting with its counts, order, trials.
+def round_detail(user: Actor, number: int) -> RoundDetailRow:
+    """Return one round with its grants, preemptions, waiting jobs, order and trials.
 
     Raises:
-        NotFound: There is no such round, or nobody is signed in.
+        NotFound: There is no such round, or ``user`` is not signed in.
     """
     is_reader = user.is_authenticated and user.is_active
     round_ = Round.objects.filter(pk=number).first() if is_reader and 0 <= number < 2**63 else None
@@ -79,7 +89,7 @@ def round_detail(user: Actor, number: int) -> Row:
     }
 
 
-def _decisions(round_: Round) -> Row:
+def _decisions(round_: Round) -> Json:
     """Return what the round decided; equal decisions are kept once, with the first round that took them."""
     same_as = round_.decisions.get("same_as")
     if same_as is None:
@@ -91,7 +101,7 @@ def _decisions(round_: Round) -> Row:
 class _Reader:
     """Turns numbers into names for one reader."""
 
-    def __init__(self, access: Access, parts: dict[str, list[Row]], others: set[int]) -> None:
+    def __init__(self, access: Access, parts: Mapping[str, list[Json]], others: set[int]) -> None:
         self._access = access
         numbers = {entry["job"] for entries in parts.values() for entry in entries}
         numbers |= {entry["by_job"] for entry in parts["preemptions"] if entry.get("by_job") is not None}
@@ -100,10 +110,8 @@ class _Reader:
         self._servers = dict(Server.objects.values_list("number", "name"))
         self._names: Names = names_of(access)
 
-    def job(self, number: int | None) -> Row | None:
+    def job(self, number: int) -> DecidedJob:
         """Return a job as the reader may see it."""
-        if number is None:
-            return None
         job = self._jobs.get(number)
         if job is None or not self._access.sees(job.queue_id):
             return {"id": None, "number": None, "name": ANOTHER_JOB, "queue": ANOTHER_QUEUE, "color_slot": 0}
@@ -115,21 +123,22 @@ class _Reader:
             "color_slot": job.queue.color_slot,
         }
 
-    def grant(self, entry: Row) -> Row:
-        """Return one grant; servers are everybody's to see."""
-        seats = [{**seat, "server": self._servers.get(seat["server"], "")} for seat in entry["seats"]]
+    def grant(self, entry: Json) -> GrantRow:
+        """Return one grant; every user may see the servers."""
+        # As ``live.rounds.decisions`` stored them, with the names of the servers in place of their numbers.
+        seats = [cast(SeatRow, {**seat, "server": self._servers.get(seat["server"], "")}) for seat in entry["seats"]]
         return {"job": self.job(entry["job"]), "state": entry["state"], "seats": seats}
 
-    def preemption(self, entry: Row) -> Row:
-        """Return one preemption with its receipt; the numbers only of a job that the reader may see."""
+    def preemption(self, entry: Json) -> PreemptionRow:
+        """Return one preemption; the evidence only of a job that the reader may see."""
         return {
             "job": self.job(entry["job"]),
             "rule": entry["rule"],
-            "by_job": self.job(entry["by_job"]),
+            "by_job": None if entry["by_job"] is None else self.job(entry["by_job"]),
             "evidence": self._evidence(entry),
         }
 
-    def waiting(self, entry: Row) -> Row:
+    def waiting(self, entry: Json) -> WaitingRow:
         """Return one job that waits and why; the reason only of a job that the reader may see."""
         is_seen = self._is_seen(entry["job"])
         return {
@@ -139,21 +148,22 @@ class _Reader:
             "evidence": self._evidence(entry),
         }
 
-    def place(self, number: int, key: float | str) -> Row:
+    def place(self, number: int, key: float | str) -> OrderRow:
         """Return one place in the order of the policy; the key only of a job that the reader may see."""
         return {"job": self.job(number), "key": str(key) if self._is_seen(number) else None}
 
-    def trial(self, entry: Row) -> Row | None:
+    def trial(self, entry: Json) -> TrialRow | None:
         """Return one change that introspection tried or judged; None when one of its jobs may not be seen."""
         if not all(self._is_seen(number) for number in entry["jobs"]):
             return None
-        return {**entry, "jobs": [self.job(number) for number in entry["jobs"]]}
+        # As ``live.rounds.trials`` stored it, with the jobs in place of their numbers.
+        return cast(TrialRow, {**entry, "jobs": [self.job(number) for number in entry["jobs"]]})
 
     def _is_seen(self, number: int) -> bool:
         job = self._jobs.get(number)
         return job is not None and self._access.sees(job.queue_id)
 
-    def _evidence(self, entry: Row) -> Row:
+    def _evidence(self, entry: Json) -> Json:
         if not self._is_seen(entry["job"]):
             return {}
         return self._names.named(entry["evidence"], own_queue=self._jobs[entry["job"]].queue)

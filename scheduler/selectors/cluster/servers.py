@@ -1,23 +1,32 @@
-"""Reads of servers and their GPUs. A server's key is in none of them.
+"""Reads of servers and their GPUs; no row holds a server's key.
 
-Everybody who is signed in sees the machines; whose job holds a GPU only those who see the job.
+Every signed-in user sees the servers. The job on a GPU is named only to users who may see the job.
 """
 
 from collections import defaultdict
-from typing import Any
+from dataclasses import dataclass
 
 from django.db.models import Q, Sum
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Gpu, Lease, LeaseGpu, Server
+from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerDetailRow, ServerRow
 from scheduler.selectors.evidence import ANOTHER_QUEUE
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
 
-Row = dict[str, Any]  # JSON
+
+@dataclass(slots=True, kw_only=True)
+class _Holders:
+    """The jobs on one GPU as the reader may see them."""
+
+    job: HolderRow | None
+    queue: str
+    color_slot: int
+    guest: HolderRow | None = None
 
 
-def server_list(user: Actor) -> list[Row]:
+def server_list(user: Actor) -> list[ServerRow]:
     """Return every server as a row with its GPUs, in the order in which they were added."""
     if not (user.is_authenticated and user.is_active):
         return []
@@ -30,22 +39,22 @@ def device_kinds(user: Actor) -> list[str]:
 
 
 def servers_in_short(user: Actor) -> list[Server]:
-    """Return every server with what kind it is and whether it is simulated alone, by one query."""
+    """Return every server with only its device kind and whether it is simulated, by one query."""
     if not (user.is_authenticated and user.is_active):
         return []
     return list(Server.objects.only("device_kind", "agent_version").order_by("number"))
 
 
-def gpu_map(user: Actor) -> list[Row]:
-    """Return every server with its GPUs and who holds them: the rows of ``server_list``."""
+def gpu_map(user: Actor) -> list[ServerRow]:
+    """Return every server with its GPUs and the jobs on them: the rows of ``server_list``."""
     return server_list(user)
 
 
-def server_detail(user: Actor, server_id: str) -> Row:
-    """Return one server by id or name, with the cores and bytes that are given.
+def server_detail(user: Actor, server_id: str) -> ServerDetailRow:
+    """Return one server by id or name, with the cores and bytes that open leases hold.
 
     Raises:
-        NotFound: There is none, or nobody is signed in.
+        NotFound: There is none, or ``user`` is not signed in.
     """
     is_reader = user.is_authenticated and user.is_active
     named = Q(pk=server_id) | Q(name=server_id)
@@ -66,18 +75,18 @@ def server_detail(user: Actor, server_id: str) -> Row:
     }
 
 
-def _rows(servers: list[Server], access: Access) -> list[Row]:
+def _rows(servers: list[Server], access: Access) -> list[ServerRow]:
     """Return the rows by two more queries, however many servers there are."""
     pks = [server.pk for server in servers]
     holders = _holders(pks, access)
-    gpus: dict[str, list[Row]] = defaultdict(list)
+    gpus: dict[str, list[GpuRow]] = defaultdict(list)
     for gpu in Gpu.objects.filter(server_id__in=pks).order_by("server_id", "index"):
         gpus[gpu.server_id].append(_gpu_row(gpu, holders.get(gpu.pk)))
     return [_row(server, gpus[server.pk]) for server in servers]
 
 
-def _holders(server_pks: list[str], access: Access) -> dict[int, Row]:
-    """Return who holds each GPU, by its row, and who shares it as a guest; who may not be seen has no name."""
+def _holders(server_pks: list[str], access: Access) -> dict[int, _Holders]:
+    """Return the job on each GPU and the guest that shares it, by GPU; jobs that may not be seen are None."""
     open_leases = LeaseGpu.objects.filter(released_at__isnull=True, gpu__server_id__in=server_pks)
     found = open_leases.values_list(
         "gpu_id",
@@ -90,33 +99,39 @@ def _holders(server_pks: list[str], access: Access) -> dict[int, Row]:
         "lease__attempt__job__queue__color_slot",
         "slot",
     )
-    holders: dict[int, Row] = {}
+    holders: dict[int, _Holders] = {}
     for gpu_pk, job_pk, number, name, owner, queue_pk, queue, color_slot, slot in found.order_by("slot"):
-        job = {"id": job_pk, "number": number, "name": name, "owner": owner} if access.sees(queue_pk) else None
+        job: HolderRow | None = None
+        if access.sees(queue_pk):
+            job = {"id": job_pk, "number": number, "name": name, "owner": owner}
         if slot > 0 and gpu_pk in holders:
-            holders[gpu_pk]["guest"] = job
-            continue
-        seen = {"queue": queue, "color_slot": color_slot} if job else {"queue": ANOTHER_QUEUE, "color_slot": 0}
-        holders[gpu_pk] = {"job": job, "guest": None, **seen}
+            holders[gpu_pk].guest = job
+        elif job:
+            holders[gpu_pk] = _Holders(job=job, queue=queue, color_slot=color_slot)
+        else:
+            holders[gpu_pk] = _Holders(job=None, queue=ANOTHER_QUEUE, color_slot=0)
     return holders
 
 
-def _gpu_row(gpu: Gpu, holder: Row | None) -> Row:
+def _gpu_row(gpu: Gpu, held: _Holders | None) -> GpuRow:
     return {
         "index": gpu.index,
         "model": gpu.model,
         "memory_bytes": gpu.memory_bytes,
         "healthy": gpu.healthy,
         "health_reason": gpu.health_reason,
-        "allocated": holder is not None,
+        "allocated": held is not None,
         "utilization_frac": gpu.utilization_frac,
         "used_memory_bytes": gpu.used_memory_bytes,
         "temperature_c": gpu.temperature_c,
-        **(holder or {"job": None, "guest": None, "queue": None, "color_slot": None}),
+        "job": held.job if held else None,
+        "guest": held.guest if held else None,
+        "queue": held.queue if held else None,
+        "color_slot": held.color_slot if held else None,
     }
 
 
-def _row(server: Server, gpus: list[Row]) -> Row:
+def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
     return {
         "id": server.pk,
         "number": server.number,

@@ -1,19 +1,16 @@
-"""What the shadow policy would have done, and how it compares over what has ended. For admins alone."""
-
-from typing import Any
+"""What the shadow policy would have done, and how it compares on jobs that have ended. For admins alone."""
 
 from django.db.models import QuerySet
 
 from scheduler.models import Job, Shadow, ShadowRound, ShadowScore
+from scheduler.selectors.cluster.rows import ScoreRow, ShadowReport, ShadowRoundRow
 from scheduler.selectors.times import iso
 
 MOST_SCORES = 500
-Row = dict[str, Any]  # JSON
-_ROUND_COLUMNS = ("num_same", "num_only_live", "num_only_shadow", "num_other_gpus")
 
 
-def shadow_document(shadow: Shadow) -> Row:
-    """Return the shadow with its scores as plain JSON data, oldest score first."""
+def shadow_report(shadow: Shadow) -> ShadowReport:
+    """Return the shadow with its scores, oldest score first."""
     scores = list(ShadowScore.objects.filter(version=shadow.version)[:MOST_SCORES])[::-1]
     rounds = shadow_rounds(shadow)
     return {
@@ -26,8 +23,8 @@ def shadow_document(shadow: Shadow) -> Row:
     }
 
 
-def score_row(score: ShadowScore) -> Row:
-    """Return one comparison over what had ended by then."""
+def score_row(score: ShadowScore) -> ScoreRow:
+    """Return one comparison on the jobs that had ended by then."""
     return {
         "at": iso(score.at),
         "since": iso(score.since),
@@ -42,15 +39,18 @@ def shadow_rounds(shadow: Shadow) -> QuerySet[ShadowRound]:
     return ShadowRound.objects.filter(version=shadow.version).defer("snapshot")
 
 
-def shadow_round_row(row: ShadowRound) -> Row:
-    """Return one round with the numbers of jobs that run under one and not under the other."""
+def shadow_round_row(row: ShadowRound) -> ShadowRoundRow:
+    """Return one round with the jobs that run under one configuration only, or with other GPUs."""
     return {
         "round": row.number,
         "at": iso(row.at),
         "planned_at": iso(row.planned_at),
         "took_s": row.took_s,
         "error": row.error,
-        **{name: getattr(row, name) for name in _ROUND_COLUMNS},
+        "num_same": row.num_same,
+        "num_only_live": row.num_only_live,
+        "num_only_shadow": row.num_only_shadow,
+        "num_other_gpus": row.num_other_gpus,
         "only_live": row.differences.get("only_live", []),
         "only_shadow": row.differences.get("only_shadow", []),
         "other_gpus": row.differences.get("other_gpus", []),

@@ -1,7 +1,7 @@
-"""Reads of what jobs found out about datasets: items that could not be read, and were left out.
+"""Items of datasets that jobs could not read and left out.
 
-Jobs write these files (``<dataset>/bad.jsonl``, below a folder of their user where they have one), so nothing in them
-is believed to be more than text, and of a file only its end is read.
+Jobs write these files (``<dataset>/bad.jsonl``, below a folder of their user where they have one), so their content is
+taken as plain text, and only the end of a file is read.
 """
 
 import json
@@ -9,11 +9,12 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
 from scheduler.models import Attempt
+from scheduler.selectors.jobs.rows import BadItemRow
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import Actor, require_job
 
 DATASETS_DIR, FILE = "datasets", "bad.jsonl"  # as the agents call them
@@ -21,28 +22,26 @@ MOST_FILES, MOST_ITEMS = 1_000, 500
 TAIL_BYTES = 512 * 1024
 TEXT_CHARS = 300
 
-Row = dict[str, Any]  # JSON
 
-
-def job_bad_items(user: Actor, job: str) -> list[Row]:
+def job_bad_items(user: Actor, job: str) -> list[BadItemRow]:
     """Return the items that the attempts of a job left out, oldest first in each dataset.
 
     Raises:
         NotFound: There is no such job, or ``user`` may not see it.
     """
     attempts = dict(Attempt.objects.filter(job=require_job(user, job)).values_list("pk", "number"))
-    found = []
+    found: list[BadItemRow] = []
     for path in _files(Path(settings.SHARED_DIR) / DATASETS_DIR):
         for entry in _entries(path):
             number = attempts.get(str(entry.get("job")))
             if number is not None:
-                row = {
-                    "dataset": path.parent.name,
+                row: BadItemRow = {
+                    "dataset": _text(path.parent.name),
                     "attempt": number,
-                    "key": entry.get("key"),
-                    "error": entry.get("error"),
+                    "key": _text(entry.get("key")),
+                    "error": _text(entry.get("error")),
                 }
-                found.append({name: value if name == "attempt" else _text(value) for name, value in row.items()})
+                found.append(row)
     return found[:MOST_ITEMS]
 
 
@@ -55,7 +54,7 @@ def _files(datasets: Path) -> list[Path]:
     return found[:MOST_FILES]
 
 
-def _entries(path: Path) -> Iterator[Row]:
+def _entries(path: Path) -> Iterator[Json]:
     """Yield the whole lines at the end of a file that are ours."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -71,6 +70,6 @@ def _entries(path: Path) -> Iterator[Row]:
         try:
             entry = json.loads(line)
         except ValueError:
-            continue  # cut in two by the beginning of the tail, or by whoever wrote it
+            continue  # cut in two by the beginning of the tail, or written so
         if isinstance(entry, dict):
             yield entry

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import Count, F, Q, QuerySet
 
 from scheduler.core.operations.start_calibration import MOST_RATIOS, ratio
 from scheduler.models import Job, StartEstimate
+from scheduler.selectors.jobs.reason_rows import EstimateError, EstimateRow
 from scheduler.selectors.times import iso, seconds_between
 
 LATELY = timedelta(days=7)
@@ -22,10 +22,8 @@ WHY_UNKNOWN = {
     "too_large": "Not known: too few futures could be simulated in the time that there is for it after each round.",
 }
 
-Row = dict[str, Any]  # JSON
 
-
-def estimate_row(estimate: StartEstimate | None) -> Row:
+def estimate_row(estimate: StartEstimate | None) -> EstimateRow:
     """Return an estimate as plain JSON data; ``sentence`` says why where nothing is known."""
     is_known = estimate is not None and not estimate.reason and estimate.p50_at is not None
     return {
@@ -46,19 +44,14 @@ def estimate_of(job: Job) -> StartEstimate | None:
     return StartEstimate.objects.filter(job=job, closed_at=None).first()
 
 
-def estimates_of(job_pks: Iterable[str]) -> dict[str, Row]:
+def estimates_of(job_pks: Iterable[str]) -> dict[str, EstimateRow]:
     """Return the open estimates of jobs that the caller may see, by one query."""
     rows = StartEstimate.objects.filter(job_id__in=list(job_pks), closed_at=None).defer("starts_s")
     return {row.job_id: estimate_row(row) for row in rows}
 
 
-def estimate_error(at: datetime) -> Row | None:
-    """Return how far first estimates were off for jobs that started lately; None when none did.
-
-    Keys: ``starts``, ``median_error_s`` (size of the error of p50), ``covered_frac`` (not later than p90),
-    ``covered_simulated_frac`` (not later than nine in ten of the futures alone), ``untold_frac`` (were told no p90,
-    since it lay beyond the futures) and ``ratios`` (waits by which the next p90 are stretched).
-    """
+def estimate_error(at: datetime) -> EstimateError | None:
+    """Return how far first estimates were off for jobs that started lately; None when none did."""
     started = StartEstimate.objects.filter(started_at__gte=at - LATELY, error_s__isnull=False).order_by("-started_at")
     errors = sorted(abs(error_s or 0.0) for error_s in started.values_list("error_s", flat=True)[:MOST_LATELY])
     if not errors:

@@ -1,4 +1,4 @@
-"""Experiments as those see them who see their queue."""
+"""Experiments of the queues that a user may see, as rows; a configuration is a row with its job's state."""
 
 from typing import Any
 
@@ -7,9 +7,8 @@ from django.db.models import Count, Min, QuerySet
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Experiment
 from scheduler.models.queue import Role
+from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
 from scheduler.selectors.visibility import Actor, access_of, role_in
-
-Json = dict[str, Any]
 
 
 def experiments_visible(user: Actor) -> QuerySet[Experiment]:
@@ -34,7 +33,7 @@ def may_end(user: Actor, experiment: Experiment) -> bool:
     return user == experiment.owner or role_in(user, experiment.queue) is Role.LEAD
 
 
-def experiment_row(experiment: Experiment) -> Json:
+def experiment_row(experiment: Experiment) -> ExperimentRow:
     """Return one line of a list; the row comes out of ``experiments_visible``."""
     annotated: Any = experiment  # two columns more than the model has
     return {
@@ -54,10 +53,10 @@ def experiment_row(experiment: Experiment) -> Json:
     }
 
 
-def experiment_detail(experiment: Experiment) -> Json:
+def experiment_detail(experiment: Experiment) -> ExperimentDetail:
     """Return one experiment with its configurations."""
     rows = experiment.configurations.select_related("job").defer("job__spec").order_by("number")
-    members = [
+    members: list[ConfigurationRow] = [
         {
             "number": one.number,
             "values": one.values,
@@ -77,9 +76,10 @@ def experiment_detail(experiment: Experiment) -> Json:
     ]
     annotated: Any = experiment
     annotated.submitted = len(members)
-    losses = [float(one["loss"]) for one in members if one["loss"] is not None]
+    losses = [one["loss"] for one in members if one["loss"] is not None]
     annotated.best_loss = min(losses) if losses else None
-    return experiment_row(experiment) | {
+    return {
+        **experiment_row(experiment),
         "space": experiment.space,
         "seed": experiment.seed,
         "total_steps": experiment.total_steps,

@@ -1,11 +1,10 @@
-"""Why a job waits: the binding constraint as a sentence, who is ahead, and which checks pass.
+"""Why a job waits: the binding constraint as a sentence, which jobs are ahead, and which checks pass.
 
 The reason is that of the last round. What only a reader can notice (no round ends any more) is added here.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Count
@@ -18,7 +17,7 @@ from scheduler.models.server import ServerState
 from scheduler.selectors.evidence import (
     ANOTHER_JOB,
     ANOTHER_QUEUE,
-    NOBODY,
+    ANY_READER,
     Names,
     clock_text,
     names_of,
@@ -27,6 +26,8 @@ from scheduler.selectors.evidence import (
 )
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.selectors.jobs.history import job_timeline
+from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation, JobAhead, PlaceInLine
+from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Access, Actor, access_of
 
@@ -34,26 +35,20 @@ AHEAD_SHOWN = 10
 ROUNDS_MISSED = 3  # after which the scheduler counts as stale
 STALE_SLACK = timedelta(seconds=5)
 
-Row = dict[str, Any]  # JSON
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class _ShownReason:
     """The reason as it is shown, with its numbers."""
 
     reason: str
     sentence: str
-    evidence: Row
+    evidence: Json
 
 
-def job_explain(user: Actor, job: Job, at: datetime) -> Row:
+def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
     """Return why ``job`` waits at ``at``; the caller has made sure that ``user`` may see it.
 
-    Keys: ``round``, ``reason``, ``sentence``, ``evidence``, ``since``, ``position`` of ``waiting_jobs``,
-    ``queue_position`` of ``queue_waiting_jobs``, ``ahead`` (the nearest of ``num_ahead`` jobs), ``checks``
-    (``name``, ``ok``, ``text``), ``held_back`` (what it waited for so far), ``estimate`` (when it starts) and
-    ``estimate_error`` (how far such estimates were off lately). A job that does not wait has an empty
-    reason and no checks.
+    A job that does not wait has an empty reason and no checks.
     """
     access = access_of(user)
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
@@ -67,7 +62,7 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Row:
         "evidence": cause.evidence,
         "since": iso(job.wait_since or job.state_changed_at),
         "policy": cluster.policy,
-        **(_line(job, access) if is_waiting else _NO_LINE),
+        **(_place(job, access) if is_waiting else _NO_PLACE),
         "checks": _checks(job, cluster, at) if is_waiting else [],
         "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
         "estimate": estimate_row(estimate_of(job)) if is_waiting else None,
@@ -84,17 +79,17 @@ def scheduler_stale_since(cluster: Cluster, at: datetime) -> datetime | None:
     return finished_at if at - finished_at > allowed else None
 
 
-def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> Cause:
+def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReason:
     if job.state == JobState.SUSPENDED:
-        return Cause(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
+        return _ShownReason(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
     if job.state != JobState.QUEUED:
-        return Cause(reason="", sentence=f"It does not wait: it is {job.state}.{_state_words(job)}", evidence={})
+        return _ShownReason(reason="", sentence=f"It does not wait: it is {job.state}.{_state_words(job)}", evidence={})
     stale_since = scheduler_stale_since(cluster, at)
     if stale_since is not None:
-        evidence: Row = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
+        evidence: Json = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
         reason = WaitReason.SCHEDULER_STALE
-        return Cause(reason=reason, sentence=sentence(reason, evidence), evidence=evidence)
-    return Cause(reason=job.wait_reason, sentence=wait_sentence(job, names), evidence=wait_evidence(job, names))
+        return _ShownReason(reason=reason, sentence=sentence(reason, evidence), evidence=evidence)
+    return _ShownReason(reason=job.wait_reason, sentence=wait_sentence(job, names), evidence=wait_evidence(job, names))
 
 
 def _state_words(job: Job) -> str:
@@ -105,7 +100,7 @@ def _state_words(job: Job) -> str:
     return f" This is its smoke run on one GPU; its {job.num_gpus} GPUs come when that has passed."
 
 
-_NO_LINE: Row = {
+_NO_PLACE: PlaceInLine = {
     "position": None,
     "waiting_jobs": None,
     "queue_position": None,
@@ -115,16 +110,17 @@ _NO_LINE: Row = {
 }
 
 
-def _line(job: Job, access: Access) -> Row:
+def _place(job: Job, access: Access) -> PlaceInLine:
     """Return the place in the order of the policy, in the cluster and among the jobs of the queue."""
     waiting = Job.objects.filter(state=JobState.QUEUED)
     of_queue = waiting.filter(queue_id=job.queue_id)
-    line: Row = {**_NO_LINE, "waiting_jobs": waiting.count(), "queue_waiting_jobs": of_queue.count()}
+    line: PlaceInLine = {**_NO_PLACE, "waiting_jobs": waiting.count(), "queue_waiting_jobs": of_queue.count()}
     if job.wait_position is None:
         return line
     before = {"wait_position__lt": job.wait_position}
     nearest = waiting.filter(**before).select_related("queue").defer("spec").order_by("-wait_position", "-number")
-    return line | {
+    return {
+        **line,
         "position": job.wait_position,
         "queue_position": of_queue.filter(**before).count() + 1,
         "num_ahead": waiting.filter(**before).count(),
@@ -132,7 +128,7 @@ def _line(job: Job, access: Access) -> Row:
     }
 
 
-def _ahead_row(other: Job, access: Access) -> Row:
+def _ahead_row(other: Job, access: Access) -> JobAhead:
     """Return a job that goes first; of one that the reader may not see only its size."""
     is_seen = access.sees(other.queue_id)
     return {
@@ -144,11 +140,11 @@ def _ahead_row(other: Job, access: Access) -> Row:
         "queue": other.queue.name if is_seen else ANOTHER_QUEUE,
         "color_slot": other.queue.color_slot if is_seen else 0,
         "reason": other.wait_reason if is_seen else "",
-        "sentence": wait_sentence(other, NOBODY) if is_seen else "",
+        "sentence": wait_sentence(other, ANY_READER) if is_seen else "",
     }
 
 
-def _checks(job: Job, cluster: Cluster, at: datetime) -> list[Row]:
+def _checks(job: Job, cluster: Cluster, at: datetime) -> list[CheckRow]:
     """Return what a round looks at, in its order, as it is now."""
     checks = [_check_scheduler(cluster, at), *_checks_of_queue(job), *_checks_of_gpus(job), _check_resources(job)]
     if job.smoke_due:
@@ -161,7 +157,7 @@ def _checks(job: Job, cluster: Cluster, at: datetime) -> list[Row]:
     return checks
 
 
-def _check_scheduler(cluster: Cluster, at: datetime) -> Row:
+def _check_scheduler(cluster: Cluster, at: datetime) -> CheckRow:
     stale_since = scheduler_stale_since(cluster, at)
     text = f"round {cluster.round_number}" if cluster.round_number else "no round yet"
     if cluster.paused:
@@ -171,7 +167,7 @@ def _check_scheduler(cluster: Cluster, at: datetime) -> Row:
     return {"name": "Scheduler", "ok": not cluster.paused and stale_since is None, "text": text}
 
 
-def _checks_of_queue(job: Job) -> list[Row]:
+def _checks_of_queue(job: Job) -> list[CheckRow]:
     queue = job.queue
     open_leases = Lease.objects.filter(closed_at__isnull=True, attempt__job__queue_id=queue.pk)
     held = sum(open_leases.values_list("num_gpus", flat=True))
@@ -182,7 +178,7 @@ def _checks_of_queue(job: Job) -> list[Row]:
     # The queue itself may be fine and one above it full: that is said by the reason, not hidden behind a tick.
     is_own = job.wait_evidence.get("queue_id", queue.pk) == queue.pk
     text = f"{held} + {job.num_gpus} of {queue.quota_gpus}{'' if refused and is_own else borrows}"
-    checks = [{"name": f"Quota of {queue.name}", "ok": not (refused and is_own), "text": text}]
+    checks: list[CheckRow] = [{"name": f"Quota of {queue.name}", "ok": not (refused and is_own), "text": text}]
     if refused and not is_own:
         checks.append({"name": f"Quota above {queue.name}", "ok": False, "text": "a queue above it holds its quota"})
     if queue.max_gpus is not None:
@@ -191,7 +187,7 @@ def _checks_of_queue(job: Job) -> list[Row]:
     return checks
 
 
-def _checks_of_gpus(job: Job) -> list[Row]:
+def _checks_of_gpus(job: Job) -> list[CheckRow]:
     """Return whether enough GPUs are free at all, and on one server."""
     leased = LeaseGpu.objects.filter(released_at__isnull=True).values("gpu_id")
     free_gpus = Gpu.objects.filter(healthy=True, server__state=ServerState.UP).exclude(pk__in=leased)
@@ -205,7 +201,7 @@ def _checks_of_gpus(job: Job) -> list[Row]:
     ]
 
 
-def _check_resources(job: Job) -> Row:
+def _check_resources(job: Job) -> CheckRow:
     asked = job.spec.get("resources", {})
     cpus, memory = asked.get("cpus", "auto"), asked.get("memory", "auto")
     cores = "cores as its profile says" if cpus == "auto" else f"{cpus} {'core' if cpus == 1 else 'cores'}"

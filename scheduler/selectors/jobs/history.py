@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from django.db.models import Q, QuerySet
 
@@ -11,6 +11,7 @@ from scheduler.models import Attempt, Event, Job
 from scheduler.models.event import SampleScope
 from scheduler.selectors.events import events_joined
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE
+from scheduler.selectors.jobs.rows import AttemptRow, GapRow, ReceiptRow, RunRow, SeatRow, TimelineRow
 from scheduler.selectors.samples import Series, series_thinned
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Access, Actor, access_of
@@ -18,15 +19,13 @@ from scheduler.selectors.visibility import Access, Actor, access_of
 JOB_VALUES = ("step", "loss", "steps_per_s", "cpu_frac", "memory_bytes", "gpu_frac", "cached_frac")
 GAPS_READ = 2_000  # events that begin or end a wait
 
-Row = dict[str, Any]  # JSON
-
 
 def job_events(job: Job) -> QuerySet[Event]:
     """Return the events of a job, oldest first, with what ``event_row`` reads; the caller slices it."""
     return events_joined(Event.objects.filter(job=job)).order_by("number")
 
 
-def attempt_row(attempt: Attempt) -> Row:
+def attempt_row(attempt: Attempt) -> AttemptRow:
     """Return one attempt with where it ran and how it ended.
 
     Reads its leases with their servers and GPUs; for more than one prefetch ``leases__server``, ``leases__gpus__gpu``.
@@ -60,7 +59,7 @@ def attempt_row(attempt: Attempt) -> Row:
 
 
 def _last_leases(attempt: Attempt) -> list[Any]:
-    """Return what an attempt holds now, or held when it ended: leases of before its GPUs changed are history."""
+    """Return what an attempt holds now, or held when it ended: without leases from before its GPUs changed."""
     return [
         lease
         for lease in sorted(attempt.leases.all(), key=lambda lease: lease.pk)
@@ -68,19 +67,16 @@ def _last_leases(attempt: Attempt) -> list[Any]:
     ]
 
 
-def job_timeline(job: Job, at: datetime, user: Actor | None = None) -> list[Row]:
+def job_timeline(job: Job, at: datetime, user: Actor | None = None) -> list[TimelineRow]:
     """Return attempts and the gaps between them, oldest first; ``end`` is None for what goes on at ``at``.
 
-    Entries have ``kind`` ("attempt", "wait" or "suspended"), ``start``, ``end``, ``duration_s``; an attempt has the
-    keys of ``attempt_row`` and ``receipt``, a wait has ``reason``.
-
     Args:
-        user: The reader, for the names in receipts; None for anybody who sees the job.
+        user: The reader, for the names in receipts; None for any user who sees the job.
     """
     access = access_of(user) if user is not None else Access(is_admin=False, roles={})
     attempts = Attempt.objects.filter(job=job).select_related("preempted_by__queue").defer("preempted_by__spec")
     rows = attempts.prefetch_related("leases__server", "leases__gpus__gpu").order_by("number")
-    entries = [_attempt_entry(job, attempt, access, at) for attempt in rows]
+    entries: list[TimelineRow] = [_attempt_entry(job, attempt, access, at) for attempt in rows]
     entries += _gaps(job, at)
     return sorted(entries, key=lambda entry: (entry["start"], entry["kind"] == "attempt"))
 
@@ -90,7 +86,7 @@ def job_series(job: Job, since: datetime | None = None) -> Series:
     return series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=JOB_VALUES, since=since)
 
 
-def _seat(lease: Any) -> Row:  # a Lease; its reverse relations have no types
+def _seat(lease: Any) -> SeatRow:  # a Lease; its reverse relations have no types
     return {
         "server_id": lease.server_id,
         "server": lease.server.name,
@@ -100,7 +96,7 @@ def _seat(lease: Any) -> Row:  # a Lease; its reverse relations have no types
     }
 
 
-def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> Row:
+def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> RunRow:
     return {
         "kind": "attempt",
         **_span(attempt.created_at, attempt.ended_at, at),
@@ -109,8 +105,8 @@ def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> 
     }
 
 
-def _receipt(job: Job, attempt: Attempt, access: Access) -> Row | None:
-    """Return by whom and by which rule the attempt was preempted, and what was lost; None when it was not."""
+def _receipt(job: Job, attempt: Attempt, access: Access) -> ReceiptRow | None:
+    """Return by which job and rule the attempt was preempted, and what was lost; None when it was not."""
     if not attempt.preempt_rule or attempt.preempt_rule in ENDS_BY_RULE:
         return None
     by = attempt.preempted_by
@@ -130,15 +126,15 @@ def _receipt(job: Job, attempt: Attempt, access: Access) -> Row | None:
     }
 
 
-def _gaps(job: Job, at: datetime) -> list[Row]:
+def _gaps(job: Job, at: datetime) -> list[GapRow]:
     """Return the times without an attempt out of the events: one entry for each reason to wait."""
     events = Event.objects.filter(Q(kind="job_state") | Q(kind="job_wait"), job=job).order_by("-number")
     rows = events.values_list("kind", "at", "new_state", "reason")[:GAPS_READ]
     return list(_fold(reversed(list(rows)), at))
 
 
-def _fold(rows: Iterable[tuple[str, datetime, str, str]], at: datetime) -> Iterable[Row]:
-    begun: tuple[str, datetime, str] | None = None
+def _fold(rows: Iterable[tuple[str, datetime, str, str]], at: datetime) -> Iterable[GapRow]:
+    begun: tuple[Literal["wait", "suspended"], datetime, str] | None = None
     for kind, moment, state, reason in rows:
         if begun is not None and (kind == "job_state" or begun[0] == "wait"):
             if moment > begun[1]:
@@ -154,5 +150,11 @@ def _fold(rows: Iterable[tuple[str, datetime, str, str]], at: datetime) -> Itera
         yield {"kind": begun[0], "reason": begun[2], **_span(begun[1], None, at)}
 
 
-def _span(start: datetime, end: datetime | None, at: datetime) -> Row:
+class _Span(TypedDict):
+    start: str
+    end: str | None
+    duration_s: float
+
+
+def _span(start: datetime, end: datetime | None, at: datetime) -> _Span:
     return {"start": iso(start), "end": iso(end), "duration_s": round(seconds_between(start, end or at), 3)}

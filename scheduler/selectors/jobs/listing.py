@@ -1,9 +1,8 @@
-"""Reads of jobs: the list and its filters, one row, one job in full; the door to what happened to it."""
+"""The list of jobs with its filters, one job as a row, one job in full."""
 
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -11,18 +10,17 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job, Queue
 from scheduler.selectors.events import event_row
-from scheduler.selectors.evidence import NOBODY, names_of, wait_evidence, wait_sentence
+from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wait_sentence
 from scheduler.selectors.jobs.explain import job_explain
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.restoring import restored_state
+from scheduler.selectors.jobs.rows import JobAction, JobDetail, JobRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, jobs_visible, may_act_on_job
 
 # What a list may be ordered by; each has an index.
 ORDERINGS = ("number", "submitted_at", "state_changed_at", "num_gpus", "priority", "name")
 NUMBER = re.compile(r"(?:J-)?([0-9]{1,18})", re.IGNORECASE)
-
-Row = dict[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +91,10 @@ def _search(text: str) -> Q:
     return by_name | Q(number=int(number[1])) if number else by_name
 
 
-def job_row(job: Job) -> Row:
+def job_row(job: Job) -> JobRow:
     """Return one line of a job list as plain JSON data; reads the job's queue and owner, not its spec.
 
-    Everybody who sees the queue may read it: the sentence names no queue but the job's own.
+    Every user who sees the queue may read it: the sentence names no queue but the job's own.
     """
     return {
         "id": job.pk,
@@ -115,7 +113,7 @@ def job_row(job: Job) -> Row:
         "steps_per_s": job.steps_per_s,
         "idle_since": iso(job.idle_since),
         "wait_reason": job.wait_reason,
-        "wait_sentence": wait_sentence(job, NOBODY),
+        "wait_sentence": wait_sentence(job, ANY_READER),
         "wait_position": job.wait_position,
         "submitted_at": iso(job.submitted_at),
         "first_started_at": iso(job.first_started_at),
@@ -126,7 +124,7 @@ def job_row(job: Job) -> Row:
     }
 
 
-def job_detail(user: Actor, job: Job) -> Row:
+def job_detail(user: Actor, job: Job) -> JobDetail:
     """Return all of one job as plain JSON data; the caller has made sure that ``user`` may see it."""
     names = names_of(access_of(user))
     newest = _newest_attempt(job)
@@ -168,7 +166,7 @@ def _newest_attempt(job: Job) -> Attempt | None:
     return attempts.prefetch_related("leases__server", "leases__gpus__gpu").first()
 
 
-def _actions(user: Actor, job: Job) -> list[str]:
+def _actions(user: Actor, job: Job) -> list[JobAction]:
     """Return what ``user`` may do with the job now: cancel, suspend, resume, restore."""
     if restored_state(job, timezone.now()) is not None:
         return ["restore"] if may_act_on_job(user, job) else []

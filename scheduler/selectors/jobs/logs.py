@@ -1,4 +1,4 @@
-"""Reads of job logs, straight from the attempt's directory, in time that does not grow with the log.
+"""Job logs, read from the attempt's directory in time that does not grow with the log.
 
 A log is kept as segments ``log.<first offset, 20 digits>``; the oldest are dropped when it grows too long, so the first
 kept offset may be above 0. Offsets count from the beginning of the whole log. Names are made from ids alone; a symlink,
@@ -151,7 +151,7 @@ def _open_directory(parent: Path, name: str) -> int:
 
 
 def _open_segments(directory: int) -> list[Segment]:
-    """Open the newest run of segments without a hole, oldest first; what lies before a hole is as good as dropped."""
+    """Open the newest run of segments without a hole, oldest first; what lies before a hole counts as dropped."""
     run: list[Segment] = []
     try:
         for start, name in sorted(_segment_names(directory), reverse=True):

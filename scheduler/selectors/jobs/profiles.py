@@ -1,10 +1,8 @@
 """Reads of profiles: how kinds of jobs react to cores, memory and GPUs.
 
-A profile that was measured on a job is seen by those who see a job of it: its name is the command. Published and given
-ones are seen by everybody who is signed in.
+A user sees a measured profile when that user sees one of its jobs, since its name is the command. Published and given
+profiles are seen by every user who is signed in.
 """
-
-from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
@@ -12,19 +10,18 @@ from scheduler.core.model.errors import NotFound
 from scheduler.core.model.profile import demand, parse_profile
 from scheduler.core.performance.optimistic import rate_at
 from scheduler.models import Measurement, Profile
+from scheduler.selectors.jobs.profile_rows import LiveRateRow, MeasuredProfile, ProfileDetail, ProfileRow, SpeedMatrix
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin, jobs_visible
 
-Row = dict[str, Any]  # JSON
 
-
-def profile_list(user: Actor) -> list[Row]:
+def profile_list(user: Actor) -> list[ProfileRow]:
     """Return the profiles that ``user`` may see, by name."""
     rows = _visible(user).order_by("fingerprint")
     return [_row(profile) for profile in rows]
 
 
-def profile_detail(user: Actor, fingerprint: str) -> Row:
+def profile_detail(user: Actor, fingerprint: str) -> ProfileDetail:
     """Return one profile with its curves and how it was measured.
 
     Raises:
@@ -46,11 +43,8 @@ def profile_detail(user: Actor, fingerprint: str) -> Row:
     }
 
 
-def profiles_measured() -> dict[str, Row]:
-    """Return the curves of everything that was measured, by fingerprint, as the simulator reads them.
-
-    ``steps_per_s`` is the rate of one GPU with its share of the server, at which the relative speed is 1.
-    """
+def profiles_measured() -> dict[str, MeasuredProfile]:
+    """Return the curves of everything that was measured, by fingerprint, as the simulator reads them."""
     return {
         profile.fingerprint: {
             **_matrix(profile),
@@ -74,7 +68,7 @@ def _visible(user: Actor) -> QuerySet[Profile]:
     return found.filter(Q(pk__in=seen) | ~Q(source="measured"))
 
 
-def _row(profile: Profile) -> Row:
+def _row(profile: Profile) -> ProfileRow:
     best = demand(parse_profile({"relative_speed": [], **_matrix(profile)}), num_gpus=1)
     is_known = bool(profile.relative_speed)
     return {
@@ -96,7 +90,7 @@ def _row(profile: Profile) -> Row:
     }
 
 
-def _matrix(profile: Profile) -> Row:
+def _matrix(profile: Profile) -> SpeedMatrix:
     return {
         "cpus_per_gpu": profile.cpus_per_gpu,
         "memory_bytes_per_gpu": profile.memory_bytes_per_gpu,
@@ -104,7 +98,7 @@ def _matrix(profile: Profile) -> Row:
     }
 
 
-def _live(row: list[float]) -> Row:
+def _live(row: list[float]) -> LiveRateRow:
     gpus, servers, cpus, rate, attempts = row
     return {
         "num_gpus": int(gpus),

@@ -12,8 +12,8 @@ WAITED = (JobState.QUEUED, JobState.SUSPENDED)
 def restored_state(job: Job, at: datetime) -> JobState | None:
     """Return what a cancelled job is again when its cancel is taken back; None when that can no longer be done.
 
-    It can for UNDO_S after the cancel of a job that waited: it held nothing, so nothing is lost. A job of an experiment
-    was ended for what its search found.
+    It can for UNDO_S after the cancel of a job that waited: it held nothing, so nothing is lost. Jobs of an experiment
+    are excluded, since the search ended them.
     """
     if job.state != JobState.CANCELLED or job.ended_at is None:
         return None

@@ -1,15 +1,12 @@
-"""Reads of templates and views. A template is seen by whoever sees its queue, a view by its user alone."""
-
-from typing import Any
+"""Reads of templates and views. A template is seen by the users who see its queue, a view by its user alone."""
 
 from django.db.models import QuerySet
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import SavedView, SpecTemplate
+from scheduler.selectors.queues.rows import TemplateRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, queues_submittable, queues_visible
-
-Row = dict[str, Any]  # JSON
 
 
 def templates_visible(user: Actor) -> QuerySet[SpecTemplate]:
@@ -30,8 +27,8 @@ def template_visible(user: Actor, template_id: int) -> SpecTemplate:
     return template
 
 
-def template_row(template: SpecTemplate) -> Row:
-    """Return a template as plain JSON data."""
+def template_row(template: SpecTemplate) -> TemplateRow:
+    """Return one template with its spec."""
     return {
         "id": str(template.pk),
         "name": template.name,

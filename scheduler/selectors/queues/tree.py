@@ -1,7 +1,7 @@
-"""Reads of queues: the visible part of the tree, what each holds with everything below it, and the members."""
+"""Reads of queues: the visible part of the tree, what each queue holds with everything below it, and the members."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from django.db.models import Sum
 
@@ -10,35 +10,40 @@ from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.models import Lease, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.overview import held_by_queue, jobs_by_queue
+from scheduler.selectors.queues.rows import InheritedMemberRow, MemberRow, QueueDetailRow, QueueRow, SiblingRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
 
-Row = dict[str, Any]  # JSON
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """GPUs and jobs of each queue itself, by its id."""
+
+    held_gpus: Mapping[int, int]
+    waiting_jobs: Mapping[int, int]
+    running_jobs: Mapping[int, int]
 
 
-def queue_list(user: Actor) -> list[Row]:
-    """Return every visible queue as a row, parents before children, siblings by name.
-
-    Counts are of the queue with everything below it.
-    """
+def queue_list(user: Actor) -> list[QueueRow]:
+    """Return every visible queue as a row, parents before children, siblings by name."""
     access = access_of(user)
     queues = {queue.pk: queue for queue in Queue.objects.order_by("name") if access.sees(queue.pk)}
     if not queues:
         return []
-    counts = {
-        "held_gpus": held_by_queue(),
-        "waiting_jobs": jobs_by_queue([JobState.QUEUED]),
-        "running_jobs": jobs_by_queue(sorted(HOLDING)),
-    }
-    rows: list[Row] = []
+    counts = _Counts(
+        held_gpus=held_by_queue(),
+        waiting_jobs=jobs_by_queue([JobState.QUEUED]),
+        running_jobs=jobs_by_queue(sorted(HOLDING)),
+    )
+    rows: list[QueueRow] = []
     for queue in queues.values():
         if queue.parent_id not in queues:
-            _add(queue, queues, counts, access, rows, depth=0)
+            rows += _branch(queue, queues, counts, access, depth=0)
     return rows
 
 
-def queue_detail(user: Actor, queue: Queue) -> Row:
-    """Return one queue with those who have a role in it.
+def queue_detail(user: Actor, queue: Queue) -> QueueDetailRow:
+    """Return one queue with the users who have a role in it.
 
     Raises:
         NotFound: The reader may not see it.
@@ -48,22 +53,19 @@ def queue_detail(user: Actor, queue: Queue) -> Row:
         raise NotFound(f"There is no queue {queue.name!r} that you may see.")
     access, above = access_of(user), _names_above(queue)
     members = Membership.objects.filter(queue_id__in=above).select_related("user").order_by("user__username")
-    return {
-        **row,
-        "created_at": iso(queue.created_at),
-        "members": [
-            {"username": member.user.username, "role": member.role} for member in members if member.queue_id == queue.pk
-        ],
-        "inherited_members": [
-            {"username": member.user.username, "role": member.role, "queue": above[member.queue_id]}
-            for member in members
-            if member.queue_id != queue.pk and access.sees(member.queue_id)
-        ],
-    }
+    own: list[MemberRow] = [
+        {"username": member.user.username, "role": member.role} for member in members if member.queue_id == queue.pk
+    ]
+    inherited: list[InheritedMemberRow] = [
+        {"username": member.user.username, "role": member.role, "queue": above[member.queue_id]}
+        for member in members
+        if member.queue_id != queue.pk and access.sees(member.queue_id)
+    ]
+    return {**row, "created_at": iso(queue.created_at), "members": own, "inherited_members": inherited}
 
 
 def names_below(queue: Queue) -> dict[int, str]:
-    """Return the queue and all below it, names by row."""
+    """Return the names of the queue and of all queues below it, by id."""
     tree = list(Queue.objects.order_by("pk").values_list("pk", "name", "parent_id"))
     found = {queue.pk: queue.name}
     for _ in tree:
@@ -75,51 +77,33 @@ def names_below(queue: Queue) -> dict[int, str]:
 
 
 def held_by_owner(queue: Queue) -> dict[str, int]:
-    """Return the GPUs that each user's jobs hold now in a queue and those below it."""
+    """Return the GPUs that each user's jobs hold now in a queue and the queues below it, by username."""
     held = Lease.objects.filter(closed_at=None, num_gpus__gte=1, attempt__job__queue_id__in=list(names_below(queue)))
     by_owner = held.values_list("attempt__job__owner__username").annotate(held=Sum("num_gpus"))
     return dict(by_owner.order_by())
 
 
-def queue_siblings(user: Actor, queue: Queue) -> list[Row]:
-    """Return the queues beside one, by name, for those who may change their quotas together with its own."""
+def queue_siblings(user: Actor, queue: Queue) -> list[SiblingRow]:
+    """Return the queues beside one, by name; none to users who may not change their quotas."""
     access = access_of(user)
     if queue.parent_id is None or not access.at_least(queue.parent_id, Role.LEAD):
         return []
     beside = Queue.objects.filter(parent_id=queue.parent_id).exclude(pk=queue.pk)
-    return [{**row} for row in beside.values("id", "name", "color_slot", "quota_gpus")]
+    columns = beside.values_list("pk", "name", "color_slot", "quota_gpus")
+    return [{"id": pk, "name": name, "color_slot": slot, "quota_gpus": quota} for pk, name, slot, quota in columns]
 
 
-def _add(
-    queue: Queue,
-    queues: Mapping[int, Queue],
-    counts: Mapping[str, Mapping[int, int]],
-    access: Access,
-    rows: list[Row],
-    *,
-    depth: int,
-) -> Row:
-    """Append the row of a queue and of those below it; whoever sees a queue sees everything below it."""
-    row = _row(queue, access, depth=depth)
-    rows.append(row)
-    children: Sequence[Queue] = [child for child in queues.values() if child.parent_id == queue.pk]
-    totals = {name: of_queue.get(queue.pk, 0) for name, of_queue in counts.items()}
-    for child in children:
-        below = _add(child, queues, counts, access, rows, depth=depth + 1)
-        totals = {name: total + below[name] for name, total in totals.items()}
-    parent = queues.get(queue.parent_id) if queue.parent_id is not None else None
-    row |= totals
-    row |= {
-        "parent": parent.name if parent else None,
-        "is_leaf": not children,
-        "borrowed_gpus": max(0, totals["held_gpus"] - queue.quota_gpus),
-    }
-    return row
-
-
-def _row(queue: Queue, access: Access, *, depth: int) -> Row:
-    above = queue.parent_id
-    return {
+def _branch(
+    queue: Queue, queues: Mapping[int, Queue], counts: _Counts, access: Access, *, depth: int
+) -> list[QueueRow]:
+    """Return the row of a queue, then the rows below it; a user who sees a queue sees everything below it."""
+    children = [child for child in queues.values() if child.parent_id == queue.pk]
+    branches = [_branch(child, queues, counts, access, depth=depth + 1) for child in children]
+    below, above = [branch[0] for branch in branches], queue.parent_id
+    parent, role = queues.get(above) if above is not None else None, access.role(queue.pk)
+    assert role is not None  # only visible queues have a row
+    held_gpus = counts.held_gpus.get(queue.pk, 0) + sum(row["held_gpus"] for row in below)
+    row: QueueRow = {
         "id": queue.pk,
         "name": queue.name,
         "depth": depth,
@@ -133,16 +117,23 @@ def _row(queue: Queue, access: Access, *, depth: int) -> Row:
         "idle_after_s": queue.idle_after_s,
         "idle_action": queue.idle_action,
         "version": queue.version,
-        "role": access.role(queue.pk),
+        "role": role,
         "may_submit": access.at_least(queue.pk, Role.MEMBER),
         "may_change_quota": access.is_admin or (above is not None and access.at_least(above, Role.LEAD)),
         "may_limit_users": access.at_least(queue.pk, Role.LEAD),
         "may_change_members": access.at_least(queue.pk, Role.LEAD),
+        "held_gpus": held_gpus,
+        "waiting_jobs": counts.waiting_jobs.get(queue.pk, 0) + sum(row["waiting_jobs"] for row in below),
+        "running_jobs": counts.running_jobs.get(queue.pk, 0) + sum(row["running_jobs"] for row in below),
+        "parent": parent.name if parent else None,
+        "is_leaf": not children,
+        "borrowed_gpus": max(0, held_gpus - queue.quota_gpus),
     }
+    return [row, *(row for branch in branches for row in branch)]
 
 
 def _names_above(queue: Queue) -> dict[int, str]:
-    """Return the queue and those above it, by row."""
+    """Return the names of the queue and of the queues above it, by id."""
     tree = {pk: (name, parent) for pk, name, parent in Queue.objects.values_list("pk", "name", "parent_id")}
     found: dict[int, str] = {}
     pk: int | None = queue.pk

@@ -1,13 +1,12 @@
-"""What a queue and its users held, over any range: from leases, which are what rounds gave; never from what jobs say.
+"""GPU-hours of a queue and its users over any range, and what queues lent each other.
 
-How busy the held GPUs were is measured on the servers and kept by the hour; at the edges of a range an hour counts in
-proportion.
+Held GPUs come from leases, never from what jobs report. How busy they were is measured on the servers and kept by the
+hour; at the edges of a range an hour counts in proportion.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 from django.db.models import Q
@@ -26,18 +25,18 @@ from scheduler.core.operations.ledger import (
 from scheduler.models import Attempt, Event, Gpu, Job, Lease, Queue, Round, UsageHour
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
+from scheduler.selectors.queues.rows import LoanReport, LoanRow, LoansNow, UsageReport, UsageRow, UsageTotal
 from scheduler.selectors.queues.tree import names_below
+from scheduler.selectors.samples import Series
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 
 HOUR_S = 3600.0
-NOBODY = "no queue's quota"
+NO_LENDER = "no queue's quota"
 ANOTHER = "another queue"
 
-Row = dict[str, Any]  # JSON
 
-
-def usage(queue: Queue, *, since: datetime, until: datetime) -> Row:
+def usage(queue: Queue, *, since: datetime, until: datetime) -> UsageReport:
     """Return the GPU-hours of a queue with those below it, by queue and user, most first.
 
     ``busy_gpu_hours`` and ``measured_gpu_hours`` are None where nothing was measured; a GPU that two jobs share counts
@@ -50,7 +49,7 @@ def usage(queue: Queue, *, since: datetime, until: datetime) -> Row:
     for (queue_pk, username, *_), gpu_s in zip(leases, spent.tolist(), strict=True):
         allocated[queue_pk, username] += gpu_s
     busy = _busy(list(names), since=since, until=until)
-    rows: list[Row] = [
+    rows: list[UsageRow] = [
         {
             "queue": names[queue_pk],
             "user": username,
@@ -61,9 +60,11 @@ def usage(queue: Queue, *, since: datetime, until: datetime) -> Row:
         for queue_pk, username in sorted({*allocated, *busy}, key=lambda key: (-allocated.get(key, 0.0), key))
         if allocated.get((queue_pk, username)) or (queue_pk, username) in busy
     ]
-    total: Row = {"allocated_gpu_hours": round(sum(allocated.values()) / HOUR_S, 6)}
-    for place, key in enumerate(("measured_gpu_hours", "busy_gpu_hours")):
-        total[key] = round(sum(found[place] for found in busy.values()) / HOUR_S, 6) if busy else None
+    total: UsageTotal = {
+        "allocated_gpu_hours": round(sum(allocated.values()) / HOUR_S, 6),
+        "measured_gpu_hours": round(sum(measured for measured, _ in busy.values()) / HOUR_S, 6) if busy else None,
+        "busy_gpu_hours": round(sum(used for _, used in busy.values()) / HOUR_S, 6) if busy else None,
+    }
     return {"queue": queue.name, "since": iso(since), "until": iso(until), "total": total, "rows": rows}
 
 
@@ -110,8 +111,8 @@ def _s(at: datetime) -> float:
     return at.timestamp()
 
 
-def share_series(queue: Queue, *, since: datetime, until: datetime, points: int) -> dict[str, list[Any]]:
-    """Return what a queue with those below it held against its quota: ``at``, ``held_gpus``, ``quota_gpus``.
+def share_series(queue: Queue, *, since: datetime, until: datetime, points: int) -> Series:
+    """Return what a queue with the queues below it held against its quota: ``at``, ``held_gpus``, ``quota_gpus``.
 
     Means over ``points`` parts of the range; empty where the queue did not exist yet.
     """
@@ -152,10 +153,10 @@ def _quota_steps(queues: Sequence[Queue], *, since: datetime) -> dict[int, tuple
     }
 
 
-def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Row:
-    """Return what a queue (with those below it) lent to others and borrowed from them, in GPU-hours and now.
+def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> LoanReport:
+    """Return what a queue with the queues below it lent to others and borrowed from them, in GPU-hours and now.
 
-    Names of queues are told to leads of the queue and admins, and to who sees them anyway.
+    Leads of the queue and admins see the names of all queues, other users only of those that they see anyway.
     """
     queues = list(Queue.objects.order_by("pk"))
     found = _loans(queues, since=since, until=until)
@@ -170,11 +171,11 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
             times = 0 if lender_pk is None else recalls.get((lender_pk, borrower_pk), 0)
             if (lender_pk in inside) == (borrower_pk in inside) or not (gpu_s or times):
                 continue
-            key = (NOBODY if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
+            key = (NO_LENDER if lender_pk is None else names[lender_pk], names[borrower_pk], lender_pk in inside)
             before, now = sums[key], float(found.now_gpus[lender, borrower])
             sums[key] = (before[0] + gpu_s, before[1] + now, before[2] + times)
     ends = _last_ends([row.pk for row in queues if names[row.pk] != ANOTHER], until)
-    rows: list[Row] = [
+    rows: list[LoanRow] = [
         {
             "lender": lender,
             "borrower": borrower,
@@ -188,17 +189,17 @@ def loan_ledger(user: Actor, queue: Queue, *, since: datetime, until: datetime) 
             sums.items(), key=lambda item: (-item[1][0], item[0])
         )
     ]
-    now_gpus = {
-        side: round(sum(row["gpus_now"] for row in rows if row["is_lent"] == is_lent), 3)
-        for side, is_lent in (("lent_gpus", True), ("borrowed_gpus", False))
+    now_gpus: LoansNow = {
+        "lent_gpus": round(sum(row["gpus_now"] for row in rows if row["is_lent"]), 3),
+        "borrowed_gpus": round(sum(row["gpus_now"] for row in rows if not row["is_lent"]), 3),
     }
     return {"since": iso(since), "until": iso(until), "now": now_gpus, "rows": rows}
 
 
 def _last_ends(queue_pks: Sequence[int], at: datetime) -> dict[str, datetime]:
-    """Return when the last of the jobs that run now in each queue is expected to end, by its name.
+    """Return when the last of the jobs that run now in each queue is expected to end, by queue name.
 
-    As they report their steps; a queue of which one job tells too little is left out.
+    Expected from the steps that jobs report; a queue with a job that reports too little is left out.
     """
     running = Job.objects.filter(queue_id__in=queue_pks, state__in=sorted(HOLDING))
     found: dict[str, datetime] = {}
@@ -214,7 +215,7 @@ def _last_ends(queue_pks: Sequence[int], at: datetime) -> dict[str, datetime]:
 
 
 def lent_now(at: datetime) -> dict[str, float]:
-    """Return how many GPUs of the quota of each queue others hold, by its name; for operators, who see every queue."""
+    """Return how many GPUs of each queue's quota other queues hold, by name; for operators, who see every queue."""
     queues = list(Queue.objects.order_by("pk"))
     if not queues:
         return {}
@@ -223,7 +224,7 @@ def lent_now(at: datetime) -> dict[str, float]:
 
 
 def _loans(queues: Sequence[Queue], *, since: datetime, until: datetime) -> Loans:
-    """Return the loans between all queues; a quota that is given to queues below is theirs."""
+    """Return the loans between all queues; the part of a quota that queues below have counts as theirs."""
     place = {row.pk: number for number, row in enumerate(queues)}
     steps = _quota_steps(queues, since=since)
     capacity_at_s, capacities = _capacity(since=since, until=until)
@@ -241,7 +242,7 @@ def _loans(queues: Sequence[Queue], *, since: datetime, until: datetime) -> Loan
 
 
 def _capacity(*, since: datetime, until: datetime) -> tuple[FloatArray, FloatArray]:
-    """Return when the GPUs that rounds gave out changed in number, and what it was before and after."""
+    """Return when the number of GPUs that rounds give out changed, and the numbers before and after."""
     rows = Round.objects.filter(started_at__gte=since, started_at__lt=until).order_by("started_at")
     at_s: list[float] = []
     gpus: list[float] = []
@@ -256,7 +257,7 @@ def _capacity(*, since: datetime, until: datetime) -> tuple[FloatArray, FloatArr
 
 
 def _recalls(*, since: datetime, until: datetime) -> dict[tuple[int, int], int]:
-    """Return how often each queue took its quota back from each, where one of its jobs is known to have done it."""
+    """Return how often a job of one queue preempted a job of another to reclaim quota, by (lender, borrower)."""
     taken = Attempt.objects.filter(
         preempt_rule="quota_reclaim",
         preempted_by__isnull=False,

@@ -174,6 +174,7 @@ def test_detail_has_spec_checkpoint_and_newest_attempt(vision: Queue, lead: User
         "step": 120,
         "at": "2026-03-07T14:33:30Z",
     }
+    assert detail["attempt"] is not None
     assert detail["attempt"]["servers"] == [
         {"server_id": server.pk, "server": "gpu-01", "gpus": [0, 1], "cpus": 2.0, "memory_bytes": 2 * 2**30}
     ]
@@ -292,6 +293,7 @@ def test_timeline_alternates_waits_and_attempts(vision: Queue, lead: User) -> No
         ("wait", "no_server", 90.0),
     ]
     assert [entry["end"] for entry in entries][-1] is None
+    assert entries[1]["kind"] == "attempt"
     assert (entries[1]["servers"][0]["server"], entries[1]["end_cause"]) == ("gpu-01", "preempted")
 
 
@@ -314,7 +316,7 @@ def test_receipt_names_the_other_job_only_to_those_who_see_it(vision: Queue, lea
             preempted_by=by, preempt_rule="quota_reclaim", stop_requested_at=AT, lost_s=190.0
         )
         entry = next(entry for entry in job_timeline(job, AT, user) if entry["kind"] == "attempt")
-        return dict(entry["receipt"])
+        return dict(entry["receipt"] or {})
 
     seen, stranger = receipt(theirs, admin), receipt(theirs, lead)
 

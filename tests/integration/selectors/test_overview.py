@@ -1,7 +1,7 @@
 """The cluster at a glance: GPUs add up, shares add up, and times and fairness follow from the rows."""
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.conf import LazySettings
@@ -50,7 +50,7 @@ def admin() -> User:
     return user_make("admin", admin=True)
 
 
-def counts(frame: dict[str, Any]) -> dict[str, int]:
+def counts(frame: Mapping[str, object]) -> dict[str, object]:
     """Return the numbers of GPUs."""
     return {key: value for key, value in frame.items() if key.endswith("_gpus")}
 
@@ -179,7 +179,10 @@ def test_map_names_holders_to_those_who_may_know(admin: User) -> None:
     seen = gpu_map(admin)[0]["gpus"]
     hidden = gpu_map(member_make(queue_make("speech")))[0]["gpus"]
 
-    assert (seen[0]["job"]["number"], seen[0]["queue"], seen[0]["color_slot"]) == (
+    holder = seen[0]["job"]
+
+    assert holder is not None
+    assert (holder["number"], seen[0]["queue"], seen[0]["color_slot"]) == (
         job.number,
         "vision",
         vision.color_slot,
@@ -313,11 +316,14 @@ def test_round_names_jobs_and_servers(admin: User) -> None:
     round_make(1, decisions=decisions)
     round_make(2, decisions={"same_as": 1})
     told = round_detail(admin, 2)
+    granted, taker = told["grants"][0]["job"], told["preemptions"][0]["by_job"]
 
     assert (told["number"], told["same_as"]) == (2, 1)
-    assert told["grants"][0]["job"]["name"] == "resnet"
+    assert granted is not None
+    assert granted["name"] == "resnet"
     assert told["grants"][0]["seats"] == [{"server": "gpu-01", "gpus": 1}]
-    assert told["preemptions"][0]["by_job"]["name"] == "resnet"
+    assert taker is not None
+    assert taker["name"] == "resnet"
     assert told["waiting"][0]["evidence"] == {"queue": "nlp"}
     assert not told["is_shortened"]
 

@@ -16,7 +16,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports.gpu_use import Use
 from scheduler.models import Attempt, Job, Lease, Queue, UsageHour
 from scheduler.models.queue import Role
-from scheduler.selectors.queues.usage import ANOTHER, NOBODY, loan_ledger, share_series, usage
+from scheduler.selectors.queues.usage import ANOTHER, NO_LENDER, loan_ledger, share_series, usage
 from scheduler.selectors.times import iso
 from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
@@ -144,7 +144,7 @@ def test_ledger_tells_lender_borrower_and_what_is_lent_now() -> None:
     lent = loan_ledger(lea, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]
     assert lent["ends_at"] == iso(AT + timedelta(seconds=6_000))
     assert loan_ledger(oz, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]["ends_at"] is None
-    assert {(row["lender"], row["gpu_hours"]) for row in vision_side["rows"]} == {(NOBODY, 2.0), ("speech", 2.0)}
+    assert {(row["lender"], row["gpu_hours"]) for row in vision_side["rows"]} == {(NO_LENDER, 2.0), ("speech", 2.0)}
     # A viewer does not learn whose they are: only leads decide about loans.
     assert loan_ledger(oz, speech, since=AT - 4 * HOUR, until=AT)["rows"][0]["borrower"] == ANOTHER
 
@@ -164,7 +164,7 @@ def test_a_quota_taken_back_counts_for_the_queue_that_took_it() -> None:
 
     rows = loan_ledger(user_make(admin=True), vision, since=AT - 4 * HOUR, until=AT)["rows"]
 
-    assert {row["lender"]: row["recalls"] for row in rows} == {NOBODY: 0, "speech": 1}
+    assert {row["lender"]: row["recalls"] for row in rows} == {NO_LENDER: 0, "speech": 1}
 
 
 @pytest.mark.django_db

@@ -8,7 +8,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif.estimates import Estimator, estimates_close, estimates_make
+from scheduler.whatif.start_times.estimates import Estimator, estimates_close, estimates_make
 from tests.support.live.ports import memory_ports
 from tests.support.rows.factories import AT, attempt_make, full_cluster, job_make, job_move, queue_make, server_make
 

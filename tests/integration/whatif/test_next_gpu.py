@@ -8,7 +8,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif.next_gpu import next_gpu
+from scheduler.whatif.one_job.next_gpu import next_gpu
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
@@ -69,6 +69,7 @@ def test_gain_is_that_of_the_measured_curve() -> None:
     assert own["gain_frac"] == pytest.approx(0.1)
     assert own["loss_frac"] == pytest.approx(1 / 3)
     assert other["gain_frac"] == 0.5
+    assert found["winner"] is not None
     assert found["winner"]["number"] == linear.number
     assert found["why"] == "efficiency"
 

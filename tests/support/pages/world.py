@@ -13,8 +13,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif import child
-from scheduler.whatif.bases import base_read
+from scheduler.whatif.scenarios import child
+from scheduler.whatif.scenarios.bases import base_read
 from tests.integration.api.conftest import World, world_make
 from tests.support.pages.routes import page_path, page_patterns
 from tests.support.rows.factories import job_make, sample_make
@@ -24,7 +24,7 @@ LOG = (
 )
 
 
-class Silent(child.Told):
+class Silent(child.ProgressWriter):
     """Tells nobody."""
 
     def say(self, message: dict[str, Any]) -> None:

@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 
 import psutil
 
-from agents.protocol.clock import SystemClock
-from scheduler.ports import Ports
-from scheduler.whatif.children import MODULE
-from scheduler.whatif.runner import Runner
+from scheduler.ports import Ports, SystemClock
+from scheduler.whatif.scenarios.children import MODULE
+from scheduler.whatif.scenarios.runner import Runner
 from tests.support.live.ports import MemoryTransport, RecordingFrames, SequentialIds
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from frontend.pages.jobs.charts.figures import Gap, Scene, frac_chart, loss_chart, memory_chart, rate_chart
+from frontend.pages.jobs.charts.figures import ChartScene, Gap, frac_chart, loss_chart, memory_chart, rate_chart
 from frontend.pages.jobs.charts.progress import ends_at
 from frontend.pages.jobs.charts.shaping import MOST_POINTS, smoothed, thin, with_holes
 from frontend.pages.jobs.head import ordinal
@@ -12,9 +12,9 @@ from frontend.pages.jobs.head import ordinal
 AT = datetime(2026, 3, 7, 14, 0, tzinfo=UTC)
 
 
-def scene(*gaps: Gap) -> Scene:
+def scene(*gaps: Gap) -> ChartScene:
     """Return a scene in UTC."""
-    return Scene(zone=UTC, now=AT, gaps=gaps)
+    return ChartScene(zone=UTC, now=AT, gaps=gaps)
 
 
 def moments(count: int) -> list[datetime]:

@@ -1,11 +1,10 @@
 """Sentences of the what-if pages."""
 
-from typing import Any
-
 from frontend.pages.whatif.words import fidelity_view, start_words
+from scheduler.selectors.rows import FidelityRow
 
 
-def row(key: str, happened: float, replayed: float) -> dict[str, Any]:
+def row(key: str, happened: float, replayed: float) -> FidelityRow:
     """Return one figure of a past window."""
     return {
         "key": key, "kind": "time", "happened": happened, "replayed": replayed, "error_frac": replayed / happened - 1,

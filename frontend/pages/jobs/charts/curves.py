@@ -1,20 +1,18 @@
-"""The charts of a job out of its measured values."""
+"""The charts of one job: reads its measured values and passes them to ``figures``."""
 
-from typing import Any
+from datetime import datetime
 
 from frontend.components.charts import Chart
 from frontend.components.devices import GPUS
-from frontend.pages.jobs.charts.figures import Scene, frac_chart, loss_chart, memory_chart, rate_chart
+from frontend.pages.jobs.charts.figures import ChartScene, frac_chart, loss_chart, memory_chart, rate_chart
 from frontend.pages.jobs.charts.progress import granted_bytes
 from frontend.pages.jobs.charts.timeline import gaps_of
 from frontend.pages.jobs.subject import Subject
 
-Values = list[Any]  # numbers, None where not measured
 
-
-def scene_of(subject: Subject) -> Scene:
+def scene_of(subject: Subject) -> ChartScene:
     """Return what all charts of a job share."""
-    return Scene(zone=subject.zone, now=subject.at, gaps=gaps_of(subject))
+    return ChartScene(zone=subject.zone, now=subject.at, gaps=gaps_of(subject))
 
 
 def loss_of(subject: Subject) -> Chart:
@@ -47,7 +45,7 @@ def all_curves(subject: Subject) -> list[Chart]:
     return charts
 
 
-def _measured(subject: Subject, name: str) -> tuple[Values, Values]:
+def _measured(subject: Subject, name: str) -> tuple[list[datetime], list[float]]:
     pairs = [
         (at, value) for at, value in zip(subject.series["at"], subject.series[name], strict=True) if value is not None
     ]

@@ -34,7 +34,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ChartScene:
     """What all charts of a job share: the reader's zone, now, and the gaps to mark."""
 
     zone: tzinfo
@@ -42,7 +42,7 @@ class Scene:
     gaps: tuple[Gap, ...]
 
 
-def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: Scene, *, empty: str) -> Chart:
+def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: ChartScene, *, empty: str) -> Chart:
     """Return loss over steps, raw and smoothed, with what preemptions cost."""
     if len(losses) < 2:
         return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty)
@@ -131,7 +131,7 @@ def _log_axis(low: float, high: float) -> Json:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
 
 
-def _step_marks(scene: Scene, *, most: int) -> tuple[list[Json], list[Json]]:
+def _step_marks(scene: ChartScene, *, most: int) -> tuple[list[Json], list[Json]]:
     """Return a band over the steps that a gap made the job do twice, at least a hair wide, with its label."""
     shapes: list[Json] = []
     notes: list[Json] = []
@@ -156,7 +156,7 @@ def _band_note(words: str, begin: float, end: float, most: int) -> Json:
     return note(words, at, 1, color="warn", yref="paper", xanchor=anchor, yanchor="top", xshift=shift)
 
 
-def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: Scene, *, empty: str) -> Chart:
+def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: ChartScene, *, empty: str) -> Chart:
     """Return mini-batches a second over time, with the times it did not train."""
     known = [rate for rate in rates if rate is not None]
     if len(known) < 2:
@@ -175,7 +175,9 @@ def _rate_finding(known: Sequence[float]) -> str:
     return f"{verb} now, {significant(now)} against {significant(usual)} steps/s"
 
 
-def frac_chart(key: str, label: str, at: Sequence[datetime], values: Sequence[float | None], scene: Scene) -> Chart:
+def frac_chart(
+    key: str, label: str, at: Sequence[datetime], values: Sequence[float | None], scene: ChartScene
+) -> Chart:
     """Return a share (0 to 1, in per cent) over time."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
@@ -189,7 +191,9 @@ def frac_chart(key: str, label: str, at: Sequence[datetime], values: Sequence[fl
     )
 
 
-def memory_chart(at: Sequence[datetime], values: Sequence[float | None], scene: Scene, *, granted: int | None) -> Chart:
+def memory_chart(
+    at: Sequence[datetime], values: Sequence[float | None], scene: ChartScene, *, granted: int | None
+) -> Chart:
     """Return the memory of the whole process tree over time, with what the job was given as a line."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
@@ -222,7 +226,7 @@ def _time_chart(
     key: str,
     at: Sequence[datetime],
     values: Sequence[float | None],
-    scene: Scene,
+    scene: ChartScene,
     *,
     title: str,
     sub: str,

@@ -1,12 +1,12 @@
-"""How far a job is and how it does: when it ends, small tiles, the outcome. An estimate rests on what was measured."""
+"""Progress of a job: estimated end from measured rates, small tiles, the outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
-from typing import Any
 
 from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, data_size, duration, number, rough, significant
+from frontend.components.times import Series
 from frontend.pages.jobs.charts.timeline import CAUSES, cause_words
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import JobState
@@ -39,7 +39,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class EndedWords:
     """How a job ended, in a sentence and what the attempt said."""
 
     tone: str
@@ -94,7 +94,7 @@ def ends_words(subject: Subject) -> tuple[str, str, str]:
     return "ends at about", words, f", between {low} and {high}"
 
 
-def newest(series: dict[str, list[Any]], name: str, at: datetime) -> float | None:
+def newest(series: Series, name: str, at: datetime) -> float | None:
     """Return the newest measured value, if it is of the last minute."""
     for moment, value in zip(reversed(series["at"]), reversed(series[name]), strict=True):
         if (at - moment).total_seconds() > FRESH_S:
@@ -171,7 +171,7 @@ def _past_tiles(subject: Subject) -> list[Tile]:
 
 def waited_s(subject: Subject) -> float:
     """Return the seconds in which it waited, the present wait included."""
-    return sum(float(entry["duration_s"]) for entry in subject.timeline if entry["kind"] == "wait")
+    return sum(entry["duration_s"] for entry in subject.timeline if entry["kind"] == "wait")
 
 
 def _time_tile(key: str, label: str, seconds: float, missing: str) -> Tile:
@@ -179,7 +179,7 @@ def _time_tile(key: str, label: str, seconds: float, missing: str) -> Tile:
     return Tile(id=key, label=label, value=value, unit=unit, missing=missing)
 
 
-def outcome_of(subject: Subject) -> Outcome | None:
+def outcome_of(subject: Subject) -> EndedWords | None:
     """Return how the job ended; None while it has not."""
     if not subject.is_over:
         return None
@@ -189,9 +189,11 @@ def outcome_of(subject: Subject) -> Outcome | None:
     tries = f" in {counted(len(attempts), 'attempt')}" if len(attempts) > 1 else ""
     ran = f" after {duration(job.executed_s)}{tries}" if job.executed_s else ""
     if subject.state is JobState.COMPLETED:
-        return Outcome(tone="ok", icon="check", sentence=f"Completed{at_step}{of_total}{ran}.", detail="")
+        return EndedWords(tone="ok", icon="check", sentence=f"Completed{at_step}{of_total}{ran}.", detail="")
     if subject.state is JobState.CANCELLED:
-        return Outcome(tone="none", icon="ban", sentence=f"Cancelled{at_step}{of_total}{ran}.", detail=job.end_detail)
+        return EndedWords(
+            tone="none", icon="ban", sentence=f"Cancelled{at_step}{of_total}{ran}.", detail=job.end_detail
+        )
     cause = cause_words(attempts[-1]) if attempts else CAUSES.get(job.end_cause, "Failed")
     verb = cause if cause.startswith("Failed") else f"Failed: {cause[:1].lower()}{cause[1:]}" if cause else "Failed"
-    return Outcome(tone="bad", icon="x", sentence=f"{verb}{at_step}{of_total}{ran}.", detail=job.end_detail)
+    return EndedWords(tone="bad", icon="x", sentence=f"{verb}{at_step}{of_total}{ran}.", detail=job.end_detail)

@@ -1,4 +1,4 @@
-"""Shaping of measured values for a chart: thinning, smoothing, breaks. Pure, and blind to what is measured."""
+"""Shaping of measured values for a chart: thinning, smoothing, breaks. Pure functions."""
 
 import math
 from collections.abc import Sequence

@@ -1,14 +1,15 @@
 """The course of a job as bars: waiting, attempts, preemptions, in proportion."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
 
 from frontend.components.formats import clock, counted, duration, joined, number, whole_s
 from frontend.pages.jobs.charts.figures import Gap
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.selectors.jobs.rows import AttemptRow, ReceiptRow, RunRow, TimelineRow
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
 NARROW_FRAC = 0.03
@@ -22,8 +23,6 @@ QUIET_CAUSES = frozenset(
         EndCause.EARLY_STOPPED,
     }
 )
-
-Row = dict[str, Any]  # an entry of job_timeline
 
 CAUSES: dict[str, str] = {
     EndCause.COMPLETED: "Completed",
@@ -48,7 +47,7 @@ CAUSES: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class TimelineBar:
     """One bar.
 
     Attributes:
@@ -69,14 +68,14 @@ class Timeline:
     """Bars with what stands above and below them."""
 
     title: str
-    bars: list[Bar]
+    bars: list[TimelineBar]
     begin: datetime
     middle: str
     end: datetime
     checkpoint_percent: float | None
 
 
-def cause_words(attempt: Row) -> str:
+def cause_words(attempt: AttemptRow) -> str:
     """Return why an attempt ended, with its exit code or signal."""
     words = CAUSES.get(attempt["end_cause"], "")
     if attempt["end_cause"] == EndCause.EXIT_CODE and attempt["exit_code"] is not None:
@@ -93,12 +92,12 @@ def timeline_of(subject: Subject) -> Timeline:
     bars = [_bar(entry, entries[index - 1] if index else None, subject, total_s) for index, entry in enumerate(entries)]
     begin = subject.job.submitted_at
     end = subject.job.ended_at or subject.at
-    last = next((a for a in reversed(subject.attempts) if a["receipt"]), None)
+    last = next(((a["receipt"], a["lost_s"]) for a in reversed(subject.attempts) if a["receipt"]), None)
     return Timeline(
         title=_title(subject),
         bars=bars,
         begin=begin,
-        middle=_short_receipt(last, subject) if last else "",
+        middle=_short_receipt(*last, subject) if last else "",
         end=end,
         checkpoint_percent=_percent(subject.job.checkpoint_at, begin, end),
     )
@@ -111,9 +110,9 @@ def _percent(at: datetime | None, begin: datetime, end: datetime) -> float | Non
     return round(100 * (at - begin).total_seconds() / span_s, 2)
 
 
-def _merged(entries: list[Row]) -> list[Row]:
+def _merged(entries: Sequence[TimelineRow]) -> Sequence[TimelineRow]:
     """Return the entries with waits that follow each other as one: the reasons stand on another tab."""
-    merged: list[Row] = []
+    merged: list[TimelineRow] = []
     for entry in entries:
         if merged and entry["kind"] == merged[-1]["kind"] == "wait":
             merged[-1] = {
@@ -126,13 +125,13 @@ def _merged(entries: list[Row]) -> list[Row]:
     return merged
 
 
-def _without_dust(entries: list[Row]) -> list[Row]:
+def _without_dust(entries: Sequence[TimelineRow]) -> Sequence[TimelineRow]:
     """Leave out waits of less than a second beside what lasted: a bar would be wider than what it shows."""
     lasting = [entry for entry in entries if entry["kind"] == "attempt" or entry["duration_s"] >= 1]
     return lasting or entries
 
 
-def _bar(entry: Row, before: Row | None, subject: Subject, total_s: float) -> Bar:
+def _bar(entry: TimelineRow, before: TimelineRow | None, subject: Subject, total_s: float) -> TimelineBar:
     frac = entry["duration_s"] / total_s
     took = duration(whole_s(entry["duration_s"]))
     if entry["kind"] == "attempt":
@@ -144,10 +143,10 @@ def _bar(entry: Row, before: Row | None, subject: Subject, total_s: float) -> Ba
         css, words = ("preempt", "Preempted") if is_preempted else ("wait", "Waiting")
     label = words if frac >= LABEL_FRAC or (frac >= 0.09 and len(words) < 10) else ""
     narrow = " narrow" if frac < NARROW_FRAC else ""
-    return Bar(span=max(entry["duration_s"], 0.001), css=css + narrow, label=label, title=f"{words}, {took}")
+    return TimelineBar(span=max(entry["duration_s"], 0.001), css=css + narrow, label=label, title=f"{words}, {took}")
 
 
-def _attempt_bar(entry: Row, subject: Subject) -> tuple[str, str]:
+def _attempt_bar(entry: RunRow, subject: Subject) -> tuple[str, str]:
     where = joined([seat["server"] for seat in entry["servers"]])
     words = f"Attempt {entry['number']} · {subject.device.counted(entry['num_gpus'])}" + (
         f" · {where}" if where else ""
@@ -194,10 +193,9 @@ def gaps_of(subject: Subject) -> tuple[Gap, ...]:
     return tuple(gaps)
 
 
-def _short_receipt(attempt: Row, subject: Subject) -> str:
-    receipt = attempt["receipt"]
+def _short_receipt(receipt: ReceiptRow, lost_s: float | None, subject: Subject) -> str:
     at = subject.time(receipt["at"])
     when = f"{clock(at, subject.at, subject.zone)} " if at else ""
     by = f" by {receipt['by_job']['name']}" if receipt["by_job"] else ""
-    lost = f", {duration(attempt['lost_s'])} lost" if attempt["lost_s"] else ""
+    lost = f", {duration(lost_s)} lost" if lost_s else ""
     return f"{when}preempted{by}{lost}"

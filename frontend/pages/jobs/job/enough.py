@@ -1,4 +1,4 @@
-"""The hint that a job has trained enough: its loss no longer falls, and so much is left to pay for.
+"""The hint that a job has trained enough: its loss no longer falls; with the steps that are left and their cost.
 
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019.
 """

@@ -1,9 +1,8 @@
-"""What happened to a job, as icon, words and details: one line an event."""
+"""One event of a job as a line of its table: icon, words, details."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import data_size, duration, number, percent
@@ -13,14 +12,14 @@ from frontend.components.times import as_time
 from frontend.components.trials import trial_words
 from frontend.pages.jobs.subject import in_words
 from scheduler.core.operations.reasons import sentence
+from scheduler.selectors.rows import EventRow
 
 _UNITS: dict[str, Callable[[float], str]] = {"_s": duration, "_bytes": data_size, "_frac": percent}
 DONE = {"cancel": "asked to cancel it", "suspend": "asked to suspend it", "resume": "asked to resume it"}
-Row = dict[str, Any]  # JSON of event_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class EventLine:
     """One event for a table."""
 
     number: int | None
@@ -33,10 +32,10 @@ class Happening:
     details: str
 
 
-def happening(row: Row, device: DeviceWord) -> Happening:
+def event_line(row: EventRow, device: DeviceWord) -> EventLine:
     """Return one event in words."""
     tone, icon, words = _words(row)
-    return Happening(
+    return EventLine(
         number=row["number"],
         at=as_time(row["at"]),
         tone=tone,
@@ -48,7 +47,7 @@ def happening(row: Row, device: DeviceWord) -> Happening:
     )
 
 
-def _words(row: Row) -> tuple[str, str, str]:
+def _words(row: EventRow) -> tuple[str, str, str]:
     if row["kind"] == "job_state":
         state = look(row["new_state"])
         return state.tone, state.icon, _moved(row, state.word)
@@ -68,19 +67,19 @@ def _words(row: Row) -> tuple[str, str, str]:
     return "mute", "info", row["kind"].replace("_", " ").capitalize()
 
 
-def _idle_sentence(row: Row) -> str:
+def _idle_sentence(row: EventRow) -> str:
     verb = {"suspend": "suspended", "cancel": "cancelled"}.get(row["reason"])
     then = f", to be {verb} unless it goes on" if verb else ""
     return f"Has not used its GPUs for {duration(row['data'].get('idle_s'))}{then}"
 
 
-def _moved(row: Row, word: str) -> str:
+def _moved(row: EventRow, word: str) -> str:
     if not row["old_state"]:
         return "Submitted"
     return f"{word}, was {look(row['old_state']).word.lower()}"
 
 
-def _wait_sentence(row: Row) -> str:
+def _wait_sentence(row: EventRow) -> str:
     try:
         return sentence(row["reason"], row["data"])
     except ValueError:  # a reason of another release

@@ -1,8 +1,7 @@
 """What failed in an attempt, in words for its owner."""
 
-from typing import Any
-
 from scheduler.core.operations.failures import FailureClass
+from scheduler.selectors.jobs.rows import AttemptRow
 
 WORDS: dict[str, str] = {
     FailureClass.INCORRECT_INPUT: "Input data cannot be read",
@@ -23,6 +22,6 @@ WORDS: dict[str, str] = {
 }
 
 
-def failure_words(attempt: dict[str, Any]) -> str:
-    """Return what failed in an attempt, a row of JSON; empty when nothing did or nobody knows."""
+def failure_words(attempt: AttemptRow) -> str:
+    """Return what failed in an attempt; empty when nothing did, or it is not known."""
     return WORDS.get(attempt["failure"], "")

@@ -1,16 +1,17 @@
-"""What being spread over servers costs a job, as far as that was measured or follows from its largest tensor."""
+"""How much speed a job loses when spread over several servers: measured, or modelled from its largest tensor."""
 
 from dataclasses import dataclass
 
 from frontend.components.formats import counted, number, percent
-from frontend.pages.jobs.subject import Row, Subject
+from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.profile import Profile, locality, parse_profile
+from scheduler.selectors.jobs.profile_rows import ProfileDetail
 
 SMALL_LOSS_FRAC = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class SpreadCost:
     """A card: the finding, what it is known from, and the speed by number of servers."""
 
     title: str
@@ -18,7 +19,7 @@ class Verdict:
     rows: list[tuple[str, str]]
 
 
-def verdict_of(subject: Subject) -> Verdict | None:
+def spread_cost_of(subject: Subject) -> SpreadCost | None:
     """Return the card; None for a job that is always on one server because it has one device."""
     resources = subject.detail["spec"]["resources"]
     gpus = int(resources["max_gpus"] or resources["gpus"])
@@ -27,20 +28,20 @@ def verdict_of(subject: Subject) -> Verdict | None:
     known = _known(subject.profile) if subject.profile else None
     most = max(2, min(int(resources["max_servers"]), gpus))
     if known is None or (known.skew is None and not known.spread):
-        return Verdict(title="What several servers cost it is not known", sub=_unknown(subject, most), rows=[])
+        return SpreadCost(title="What several servers cost it is not known", sub=_unknown(subject, most), rows=[])
     speeds = {servers: locality(known, num_servers=servers, num_gpus=gpus) for servers in range(1, min(most, 8) + 1)}
     loss = 1.0 - speeds[2]
     relaxes = "The scheduler may spread it." if loss <= SMALL_LOSS_FRAC else "It is better kept together."
     source = "Measured on attempts of such jobs." if known.spread else "From the share of its largest tensor."
-    return Verdict(
+    return SpreadCost(
         title=f"It loses {percent(loss)} on 2 servers" if loss > 0 else "It loses nothing on 2 servers",
         sub=f"{source} {relaxes}",
         rows=[(counted(servers, "server"), f"{number(speed, 2)} of its speed") for servers, speed in speeds.items()],
     )
 
 
-def _known(profile: Row) -> Profile:
-    return parse_profile({name: profile[name] for name in ("skew", "spread")})
+def _known(profile: ProfileDetail) -> Profile:
+    return parse_profile({"skew": profile["skew"], "spread": profile["spread"]})
 
 
 def _unknown(subject: Subject, most: int) -> str:

@@ -1,17 +1,17 @@
-"""The table beside an elastic job: what one device more or fewer does to it, and who would get the next free one."""
+"""The table beside an elastic job: what one device more or fewer does, and which job would get the next one."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.components.formats import duration, number, percent
 from frontend.pages.jobs.subject import Subject
-from scheduler.whatif.next_gpu import next_gpu
+from scheduler.selectors.jobs.reason_rows import ElasticJobRow
+from scheduler.whatif.one_job.next_gpu import next_gpu
 
 WHY = {"shortness": "It is the shortest of them.", "efficiency": "It gains most by it."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ElasticJobLine:
     """One elastic job."""
 
     name: str
@@ -25,15 +25,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextGpu:
+class NextGpuCard:
     """The card."""
 
     title: str
     sub: str
-    lines: list[Line]
+    lines: list[ElasticJobLine]
 
 
-def next_gpu_of(subject: Subject) -> NextGpu | None:
+def next_gpu_of(subject: Subject) -> NextGpuCard | None:
     """Return the card; None for a job that is not elastic, does not run, or where no policy shares devices out."""
     resources = subject.detail["spec"]["resources"]
     if not subject.is_holding or resources["min_gpus"] == resources["max_gpus"]:
@@ -47,17 +47,17 @@ def next_gpu_of(subject: Subject) -> NextGpu | None:
     else:
         title = f"The next free {one} would go to {'this job' if winner['is_own'] else winner['name']}"
     why = WHY.get(found["why"], "")
-    return NextGpu(
+    return NextGpuCard(
         title=title,
         sub=f"As {found['policy']} would share out one more {one} now. {why}".rstrip(),
         lines=[_line(row) for row in found["rows"]],
     )
 
 
-def _line(row: dict[str, Any]) -> Line:
+def _line(row: ElasticJobRow) -> ElasticJobLine:
     change = row["change"]
     assumed = "" if row["is_measured"] else ", assumed linear"
-    return Line(
+    return ElasticJobLine(
         name=row["name"],
         href=f"/jobs/J-{row['number']}" if row["number"] else "",
         gpus=number(row["num_gpus"]),

@@ -1,4 +1,4 @@
-"""The priority of a job: the question for a new one, and the change."""
+"""Change the priority of a job: a form, then the change."""
 
 from django import forms
 from django.contrib import messages
@@ -40,7 +40,7 @@ def job_reprioritise(request: HttpRequest, job: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         _make(request, subject, form.cleaned_data["priority"])
         return HttpResponseRedirect(subject.path)
-    context = job_frame(subject, "overview") | {"form": form, "policy": _policy_words()}
+    context = {**job_frame(subject, "overview"), "form": form, "policy": _policy_words()}
     return render(request, "jobs/priority.html", context, status=422 if form.errors else 200)
 
 

@@ -1,15 +1,14 @@
-"""What each preemption of a job took and gave, in sentences: by whom, by which rule, what was lost, when it went on."""
+"""Each preemption of a job in sentences: by which job, by which rule, what was lost, when it went on."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.components.formats import clock, duration, number
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import PreemptRule
+from scheduler.selectors.jobs.rows import ReceiptRow, RunRow
+from scheduler.selectors.rows import NamedJob
 
 MOST_RECEIPTS = 5
-
-Row = dict[str, Any]  # an attempt of job_timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +26,13 @@ def receipts_of(subject: Subject) -> list[Receipt]:
     entries = subject.attempts
     made = []
     for index in range(len(entries) - 1, -1, -1):
-        if entries[index]["receipt"]:
+        if receipt := entries[index]["receipt"]:
             following = entries[index + 1] if index + 1 < len(entries) else None
-            made.append(_receipt(entries[index], following, subject))
+            made.append(_receipt(receipt, entries[index], following, subject))
     return made[:MOST_RECEIPTS]
 
 
-def _receipt(attempt: Row, following: Row | None, subject: Subject) -> Receipt:
-    receipt = attempt["receipt"]
+def _receipt(receipt: ReceiptRow, attempt: RunRow, following: RunRow | None, subject: Subject) -> Receipt:
     at = subject.time(receipt["at"])
     by = receipt["by_job"]
     when = f"Preempted at {clock(at, subject.at, subject.zone)}" if at else "Preempted"
@@ -57,7 +55,7 @@ def _receipt(attempt: Row, following: Row | None, subject: Subject) -> Receipt:
     )
 
 
-def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
+def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
     if rule == PreemptRule.QUOTA_RECLAIM:
         return f"{by['queue'] if by else 'another queue'} took its quota back"
     if rule == PreemptRule.SERVER_GONE:
@@ -72,7 +70,7 @@ def _rule_words(rule: str, by: Row | None, subject: Subject) -> str:
     return f"it comes first in the order of {policy}"
 
 
-def _lost_words(attempt: Row) -> str:
+def _lost_words(attempt: RunRow) -> str:
     if attempt["lost_s"] is None:
         return ""
     if attempt["lost_s"] < 0.5:

@@ -1,11 +1,12 @@
-"""What a job holds against its even share of the servers it runs on, or what it asks for while it holds nothing."""
+"""Cores and memory of a job against its GPU-proportional share of its servers; or what it asks for while it waits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, percent, signed
 from frontend.pages.jobs.charts.progress import newest
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.jobs.rows import AttemptRow, SeatRow
 
 SAME_CORES = 0.05
 SAME_BYTES = 2**20
@@ -39,7 +40,7 @@ def holdings_of(subject: Subject) -> Holdings:
     return _asked(subject)
 
 
-def _held(subject: Subject, attempt: dict[str, Any]) -> Holdings:
+def _held(subject: Subject, attempt: AttemptRow) -> Holdings:
     seats = attempt["servers"]
     cpus, memory = sum(seat["cpus"] for seat in seats), sum(seat["memory_bytes"] for seat in seats)
     even_cpus, even_memory = _even_share(subject, seats)
@@ -78,7 +79,7 @@ def _cached(subject: Subject) -> str:
     return "not measured" if frac is None else percent(frac)
 
 
-def _even_share(subject: Subject, seats: list[dict[str, Any]]) -> tuple[float | None, float | None]:
+def _even_share(subject: Subject, seats: Sequence[SeatRow]) -> tuple[float | None, float | None]:
     """Return the cores and bytes in proportion to the devices; None where a server is not known any more."""
     rows = {server["id"]: server for server in subject.servers}
     cpus = memory = 0.0

@@ -1,6 +1,4 @@
-"""One change of what a waiting job asks for: the question before it, and the change."""
-
-from typing import Any
+"""Change what a waiting job asks for: a confirmation page, then the change."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
@@ -14,14 +12,15 @@ from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.services.jobs.change import FIELDS, JobChange, job_change
+from scheduler.selectors.rows import Json
+from scheduler.services.jobs.change import FIELDS, Change, job_change
 
 NUMBERS = frozenset({"gpus", "min_gpus", "max_servers"})
 
 
 def change_of(query: QueryDict) -> JobChange:
     """Return the change in an address; what is no number is left for the spec's parser to refuse."""
-    change: dict[str, Any] = {}
+    change: Json = {}
     for name in FIELDS:
         text = query.get(name, "").strip()[:120]
         if text:
@@ -42,7 +41,7 @@ def job_unblock(request: HttpRequest, job: str) -> HttpResponse:
     if not change or "cancel" not in subject.detail["actions"]:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to change.")
         return HttpResponseRedirect(f"{subject.path}/why")
-    return render(request, "jobs/confirm.html", job_frame(subject, "why") | {"asked": _question(subject, change)})
+    return render(request, "jobs/confirm.html", {**job_frame(subject, "why"), "asked": _question(subject, change)})
 
 
 def _question(subject: Subject, change: JobChange) -> Action:

@@ -1,4 +1,4 @@
-"""The notice that a job holds devices without using them, and what follows from it."""
+"""The notice that a job holds devices without using them, and when it is suspended or cancelled for it."""
 
 from dataclasses import dataclass
 from datetime import timedelta

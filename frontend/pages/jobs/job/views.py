@@ -1,7 +1,7 @@
-"""A job's page: head and one tab. Everything on it is rendered here; scripts only keep it fresh."""
+"""A job's page: head and one tab, rendered whole on the server; scripts only refresh it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -9,8 +9,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from frontend.pages.jobs.head import actions, moment, place_words
-from frontend.pages.jobs.job.tabs import TABS
+from frontend.components.devices import DeviceWord
+from frontend.pages.jobs.head import Action, TimePhrase, actions, moment, place_words
+from frontend.pages.jobs.job.tabs import TABS, Tab
 from frontend.pages.jobs.logs.log_view import download_headers
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
@@ -18,7 +19,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.logs import log_open
-from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
+from scheduler.selectors.jobs.rows import JobDetail
+from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.profiles import profile_measure_again
 from scheduler.services.jobs.restore import job_restore
 
@@ -38,10 +40,26 @@ def job_page(request: HttpRequest, job: str, tab: str = "overview") -> HttpRespo
     if tab not in TABS:
         raise Http404(f"A job has no tab {tab[:40]}.")
     subject = subject_of(request, job)
-    return render(request, f"jobs/tab_{tab}.html", job_frame(subject, tab) | TABS[tab].context(subject))
+    return render(request, f"jobs/tab_{tab}.html", {**job_frame(subject, tab), **TABS[tab].context(subject)})
 
 
-def job_frame(subject: Subject, tab: str) -> dict[str, Any]:
+class JobFrame(TypedDict):
+    """The variables of the head of a job's page."""
+
+    subject: Subject
+    job: Job
+    detail: JobDetail
+    device: DeviceWord
+    place: str
+    moment: TimePhrase
+    actions: list[Action]
+    may_reprioritise: bool
+    tab: str
+    tabs: list[tuple[Tab, int | None]]
+    log_url: str
+
+
+def job_frame(subject: Subject, tab: str) -> JobFrame:
     """Return the variables of the head of a job's page."""
     return {
         "subject": subject,
@@ -70,7 +88,7 @@ def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
     if asked is None:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
         return HttpResponseRedirect(subject.path)
-    return render(request, "jobs/confirm.html", job_frame(subject, "overview") | {"asked": asked})
+    return render(request, "jobs/confirm.html", {**job_frame(subject, "overview"), "asked": asked})
 
 
 @require_POST
@@ -104,7 +122,7 @@ def act(request: HttpRequest, job: Job, action: str) -> bool:
 
 
 def undo_tags(cancelled: Sequence[Job]) -> str:
-    """Return what lets a message offer to take cancels back: those of jobs that waited, which are over at once."""
+    """Return what lets a message offer to take cancels back: of jobs that waited, which end at once."""
     return " ".join(f"J-{job.number}" for job in cancelled if job.state == JobState.CANCELLED)
 
 

@@ -1,4 +1,4 @@
-"""What a job list is narrowed to, out of its URL, and its pages.
+"""Filters and pages of the job list, read from its URL.
 
 The URL holds everything: reload or send it and the same list comes. A page begins after a job number, not at an offset,
 so rows do not slip from one page to the next while jobs arrive.
@@ -74,7 +74,7 @@ class ListQuery:
         )
 
     def rest_filters(self, request: HttpRequest) -> dict[str, str]:
-        """Return the same filters as the REST API and the command call them, without those that are not set."""
+        """Return the same filters as the REST API and the command call them, without unset ones."""
         chosen = self.filters(request)
         named = {
             "state": ",".join(chosen.states),

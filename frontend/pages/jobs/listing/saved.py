@@ -1,4 +1,4 @@
-"""Views of the job list and templates: what the reader keeps, and removing it."""
+"""Keep and remove saved views of the job list; remove templates."""
 
 from django.contrib import messages
 from django.contrib.auth.models import User

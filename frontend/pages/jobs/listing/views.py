@@ -1,9 +1,8 @@
-"""The job list: filters in the URL, one row a job, and what can be done with several at once."""
+"""The job list: filters in the URL, one row a job, actions on several jobs at once."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -31,6 +30,8 @@ from scheduler.ports import live_ports
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.jobs.estimates import estimates_of
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
+from scheduler.selectors.jobs.reason_rows import EstimateRow
+from scheduler.selectors.jobs.rows import JobRow
 from scheduler.selectors.queues.saved import views_of
 from scheduler.selectors.visibility import Access, access_of, queues_submittable, queues_visible
 from scheduler.services.jobs.bulk import MOST_JOBS, BulkOutcome, jobs_act
@@ -89,7 +90,7 @@ BULK = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class JobListRow:
     """One row of the table.
 
     Attributes:
@@ -99,7 +100,7 @@ class Line:
         ends: When it starts, when it ends at its present rate, or when it ended; empty where unknown.
     """
 
-    row: dict[str, Any]
+    row: JobRow
     detail: str
     waited_s: float
     waited_since: datetime | None
@@ -174,7 +175,7 @@ def _states(query: ListQuery) -> tuple[JobState, ...]:
 
 
 def _title(counts: Counter[str]) -> tuple[str, str]:
-    """Return the finding: who runs and who waits."""
+    """Return the finding: how many jobs run and how many wait."""
     running, waiting = sum(counts[state] for state in HOLDING), counts[JobState.QUEUED]
     if running and waiting:
         return f"{counted(running, 'job')} {'runs' if running == 1 else 'run'}", f"and {number(waiting)} wait"
@@ -205,7 +206,9 @@ def _href(query: ListQuery, **changes: object) -> str:
     return f"?{urlencode(given)}"
 
 
-def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord, estimate: dict[str, Any] | None) -> Line:
+def _line(
+    request: HttpRequest, job: Job, access: Access, device: DeviceWord, estimate: EstimateRow | None
+) -> JobListRow:
     now, zone = now_utc(), viewer_zone(request)
     row, state = job_row(job), JobState(job.state)
     since_change_s = max(0.0, (now - job.state_changed_at).total_seconds())
@@ -217,7 +220,7 @@ def _line(request: HttpRequest, job: Job, access: Access, device: DeviceWord, es
     starts_at = as_time_or_none(estimate["p50_at"]) if estimate else None
     if is_waiting and starts_at is not None:
         ends = f"starts {clock(starts_at, now, zone)}"
-    return Line(
+    return JobListRow(
         row=row,
         detail=_detail(job, row, device, now),
         waited_s=waited_s,
@@ -240,7 +243,7 @@ def _may_act(request: HttpRequest, job: Job, access: Access) -> bool:
     return role == "lead" or (role == "member" and job.owner_id == request.user.pk)
 
 
-def _detail(job: Job, row: dict[str, Any], device: DeviceWord, now: datetime) -> str:
+def _detail(job: Job, row: JobRow, device: DeviceWord, now: datetime) -> str:
     """Return why it waits or how it ended, in words; a job that trains has a bar instead."""
     state = JobState(job.state)
     if state is JobState.QUEUED:
@@ -266,7 +269,7 @@ def _detail(job: Job, row: dict[str, Any], device: DeviceWord, now: datetime) ->
 
 @require_POST
 def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
-    """Do the same with the chosen jobs; without scripts a question comes as a page first where it cannot be undone."""
+    """Do the same with the chosen jobs; suspend, resume and cancel are confirmed on a page first."""
     keys = list(dict.fromkeys(request.POST.getlist("job")))[:MOST_JOBS]
     back = "/jobs?" + request.POST.get("back", "").lstrip("?")[:500]
     chosen = [found_job(request, key) for key in keys]
@@ -298,8 +301,8 @@ def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
 PLURALS = (("is ", "are "), ("has ", "have "), ("waits ", "wait "), ("goes ", "go "))
 
 
-def _tell(request: HttpRequest, action: str, outcomes: list[BulkOutcome], names: dict[str, str]) -> None:
-    """Leave one message for all jobs of which the same came, and one for each that refused."""
+def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:
+    """Leave one message for all jobs with the same outcome, and one for each refusal."""
     done: dict[str, list[Job]] = {}
     for outcome in outcomes:
         if outcome.refused or outcome.job is None:

@@ -1,9 +1,7 @@
 """What would become of a spec that passed the check, and the same request for a shell."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.http import HttpRequest
 
@@ -18,10 +16,10 @@ from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.waiting.estimate import time_rows
 from scheduler.core.spec.spec import JobSpec
 from scheduler.selectors.cluster.servers import device_kinds
+from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob
+from scheduler.selectors.rows import Json
 from scheduler.services.jobs.check import spec_check
-from scheduler.whatif.preview import job_preview
-
-Row = dict[str, Any]  # JSON
+from scheduler.whatif.one_job.preview import job_preview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +61,20 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
     )
 
 
-def _finding(request: HttpRequest, found: Row) -> tuple[str, str, str]:
+def _finding(request: HttpRequest, found: JobPreview) -> tuple[str, str, str]:
     if found["starts"] == "now":
         return "It would start at once", "ok", "check"
     if found["starts"] == "after_others_leave":
         return f"It would start when {counted(len(found['preempts']), 'job')} made room", "warn", "arrow-left-right"
     if found["starts"] == "never":
         return "It would never start", "bad", "x"
-    p50_at = as_time_or_none((found["estimate"] or {}).get("p50_at"))
+    p50_at = as_time_or_none(found["estimate"]["p50_at"]) if found["estimate"] else None
     if p50_at is not None:
         return f"It would start at about {clock(p50_at, now_utc(), viewer_zone(request))}", "info", "hourglass"
     return "It would wait", "info", "hourglass"
 
 
-def _place_rows(found: Row, word: DeviceWord) -> list[tuple[str, str]]:
+def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
     seats = found["placement"]
     rows = []
     if seats:
@@ -90,7 +88,7 @@ def _place_rows(found: Row, word: DeviceWord) -> list[tuple[str, str]]:
     return rows
 
 
-def _when_rows(request: HttpRequest, found: Row) -> list[tuple[str, str]]:
+def _when_rows(request: HttpRequest, found: JobPreview) -> list[tuple[str, str]]:
     estimate = found["estimate"]
     if not estimate or found["starts"] != "later":
         return []
@@ -100,13 +98,13 @@ def _when_rows(request: HttpRequest, found: Row) -> list[tuple[str, str]]:
     return [*time_rows(estimate, now_utc(), viewer_zone(request)), known_from]
 
 
-def _leaver(row: Row, word: DeviceWord) -> Leaver:
+def _leaver(row: PreemptedJob, word: DeviceWord) -> Leaver:
     href = f"/jobs/J-{row['number']}" if row["number"] else ""
     why = f"{word.counted(row['num_gpus'])} of {row['queue']}: {RULES.get(row['rule'], row['rule'])}"
     return Leaver(name=row["name"], href=href, why=why)
 
 
-def curl_of_spec(request: HttpRequest, spec: Mapping[str, Any]) -> str:
+def curl_of_spec(request: HttpRequest, spec: Json) -> str:
     """Return the submit as one command; JSON keeps line breaks and control characters out of it."""
     body = json.dumps(spec, indent=2)
     return (

@@ -1,15 +1,13 @@
-"""Between a spec as plain data and the texts of the form's fields, both ways. Checks nothing: the parser does that.
+"""Convert a spec to the texts of the form's fields and back, without checks: the parser does those.
 
-What is empty is left out, so that the parser fills in its defaults and a form and a REST call store equal specs.
+Empty fields are left out, so that the parser fills in its defaults and a form and a REST call store equal specs.
 """
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
 
 from scheduler.core.model.errors import FieldError
-
-Json = dict[str, Any]  # a spec or a part of it, not yet parsed
+from scheduler.selectors.rows import Json
 
 # Field of the form by the place in the spec; the longest that is a prefix of an error's pointer takes the error.
 POINTERS: dict[str, str] = {
@@ -47,7 +45,7 @@ def field_of(pointer: str) -> str | None:
 
 
 def unix_lines(text: str) -> str:
-    """Return text with the line ends of a file; a browser sends a text area with those of a mail."""
+    """Return text with the line ends of a file; a browser sends a text area with CRLF."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -133,7 +131,7 @@ def _pairs(text: str, name: str, noun: str, errors: list[FieldError]) -> dict[st
     return pairs
 
 
-def fields_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
+def fields_of_spec(spec: Json) -> dict[str, str]:
     """Return the texts of the fields for a spec; what is not of the right kind is left out."""
     resources, schedule = _mapping(spec, "resources"), _mapping(spec, "schedule")
     command = spec.get("command")
@@ -164,17 +162,17 @@ def fields_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
     return {name: "" if value is None or value == "auto" else str(value) for name, value in texts.items()}
 
 
-def _unlike(part: Mapping[str, Any], name: str, default: object) -> object:
+def _unlike(part: Json, name: str, default: object) -> object:
     """Return a value, or None where it says no more than its default."""
     return None if part.get(name) == default else part.get(name)
 
 
-def files_of_spec(spec: Mapping[str, Any]) -> dict[str, str]:
+def files_of_spec(spec: Json) -> dict[str, str]:
     """Return the files of a spec by name."""
     return {str(name): text for name, text in _mapping(spec, "files").items() if isinstance(text, str)}
 
 
-def fits_fields(spec: Mapping[str, Any]) -> bool:
+def fits_fields(spec: Json) -> bool:
     """Return whether the form can hold a spec without loss: a value with a line break has no place in a line."""
     pairs = [*_mapping(spec, "env").items(), *_mapping(spec, "labels").items()]
     command = spec.get("command")
@@ -184,10 +182,10 @@ def fits_fields(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def _mapping(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _mapping(spec: Json, name: str) -> Json:
     value = spec.get(name)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _lines(pairs: Mapping[str, Any]) -> str:
+def _lines(pairs: Json) -> str:
     return "\n".join(f"{key}={value}" for key, value in pairs.items())

@@ -1,11 +1,11 @@
-"""A spec as YAML that people like to read, and the line of it that an error is about."""
+"""A spec as readable YAML, and the line of a spec that an error is about."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
 from scheduler.core.model.errors import SpecInvalid
+from scheduler.selectors.rows import Json
 from scheduler.services.jobs.spec_text import spec_from_text
 
 EXAMPLE = """\
@@ -34,7 +34,7 @@ def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-def _words(dumper: _Dumper, value: list[Any]) -> yaml.SequenceNode:
+def _words(dumper: _Dumper, value: list[object]) -> yaml.SequenceNode:
     short = sum(len(str(item)) + 2 for item in value) < 100 and not any("\n" in str(item) for item in value)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=short)
 
@@ -43,10 +43,10 @@ _Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _words)
 
 
-def spec_as_yaml(spec: Mapping[str, Any]) -> str:
+def spec_as_yaml(spec: Json) -> str:
     """Return a spec as YAML that reads back as the same spec."""
     return yaml.dump(  # a dumper, not the loader that is banned
-        dict(spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, default_flow_style=False
+        spec, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, default_flow_style=False
     )
 
 

@@ -8,7 +8,6 @@ import hashlib
 import json
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -38,6 +37,7 @@ from scheduler.models import Queue, SpecTemplate
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.queues.saved import template_visible, templates_offered
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs.check import job_check
@@ -53,11 +53,10 @@ ORIGINS = {
     "skypilot": "SkyPilot task",
     "dstack": "dstack task",
 }
-Json = dict[str, Any]  # a spec, not yet parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class FormChoices:
     """What the form offers: queues that the reader may submit to, and what a device is called here."""
 
     queues: list[Queue]
@@ -69,7 +68,7 @@ class Offer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class FormState:
     """What stands in the form: as fields or as YAML, with what is wrong with it.
 
     Attributes:
@@ -111,31 +110,31 @@ class Draft:
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
     """Show the form, check what is in it, or submit it."""
-    offer = Offer(
+    choices = FormChoices(
         queues=list(queues_submittable(request.user).order_by("name")),
         device=device_word(device_kinds(request.user)),
     )
     if request.method != "POST":
-        return _page(request, offer, _first_draft(request, offer))
-    draft = _posted_draft(request, offer)
+        return _page(request, choices, _first_draft(request, choices))
+    draft = _posted_draft(request, choices)
     action = request.POST.get("action", "submit")
     if action == "yaml" and draft.mode == "form":
-        return _page(request, offer, _as_yaml(draft))
+        return _page(request, choices, _as_yaml(draft))
     if action == "template":
-        return _kept_as_template(request, offer, draft)
+        return _kept_as_template(request, choices, draft)
     if action == "import":
-        return _page(request, offer, _imported(request, offer, draft))
+        return _page(request, choices, _imported(request, choices, draft))
     if action == "form" and draft.mode == "yaml":
-        return _page(request, offer, _as_fields(request, offer, draft))
+        return _page(request, choices, _as_fields(request, choices, draft))
     spec = _checked(request, draft)
     if spec is None:
-        return _page(request, offer, draft)
+        return _page(request, choices, draft)
     if action == "check":
-        return _page(request, offer, draft, preview=preview_of(request, spec))
+        return _page(request, choices, draft, preview=preview_of(request, spec))
     return _submitted(request, spec)
 
 
-def _first_draft(request: HttpRequest, offer: Offer) -> Draft:
+def _first_draft(request: HttpRequest, choices: FormChoices) -> FormState:
     """Return the form filled from a template, from another job, or with a name to begin with."""
     spec: Json = {"resources": {"gpus": 1}}
     note = ""
@@ -150,49 +149,49 @@ def _first_draft(request: HttpRequest, offer: Offer) -> Draft:
         source = found_job(request, request.GET["clone"])
         spec = dict(source.spec)
         note = f"Filled from {source.name} (J-{source.number}). Nothing is submitted yet."
-    spec.setdefault("queue", _likely_queue(request, offer))
+    spec.setdefault("queue", _likely_queue(request, choices))
     if request.GET.get("mode") == "yaml":
         bare = template is None and not note
         text = EXAMPLE.format(queue=spec["queue"] or "my-queue") if bare else spec_as_yaml(spec)
-        return Draft(mode="yaml", form=YamlForm(initial={"spec": text}), data=spec, note=note)
-    draft = _fields_draft(request, offer, spec)
+        return FormState(mode="yaml", form=YamlForm(initial={"spec": text}), data=spec, note=note)
+    draft = _fields_draft(request, choices, spec)
     draft.note = draft.note or note
     return draft
 
 
-def _likely_queue(request: HttpRequest, offer: Offer) -> str:
+def _likely_queue(request: HttpRequest, choices: FormChoices) -> str:
     """Return the queue that the reader chose in the rail, or the only one there is."""
-    names = [queue.name for queue in offer.queues]
+    names = [queue.name for queue in choices.queues]
     chosen = request.COOKIES.get(QUEUE_COOKIE, "")
     return chosen if chosen in names else names[0] if len(names) == 1 else ""
 
 
-def _fields_draft(request: HttpRequest, offer: Offer, spec: Json) -> Draft:
+def _fields_draft(request: HttpRequest, choices: FormChoices, spec: Json) -> FormState:
     if not fits_fields(spec):
         text = spec_as_yaml(spec)
         note = "This spec has a value that does not fit a field of the form, so it is shown as YAML."
-        return Draft(mode="yaml", form=YamlForm(initial={"spec": text}), data=spec, note=note)
-    form = offer.form(initial=fields_of_spec(spec))
-    return Draft(mode="form", form=form, rows=rows_of_files(files_of_spec(spec)), data=spec)
+        return FormState(mode="yaml", form=YamlForm(initial={"spec": text}), data=spec, note=note)
+    form = choices.form(initial=fields_of_spec(spec))
+    return FormState(mode="form", form=form, rows=rows_of_files(files_of_spec(spec)), data=spec)
 
 
-def _posted_draft(request: HttpRequest, offer: Offer) -> Draft:
+def _posted_draft(request: HttpRequest, choices: FormChoices) -> FormState:
     if request.POST.get("mode") == "yaml":
         text = unix_lines(request.POST.get("spec", ""))
-        draft = Draft(mode="yaml", form=YamlForm({"spec": text}))
+        draft = FormState(mode="yaml", form=YamlForm({"spec": text}))
         try:
             draft.data = spec_from_text(text)
         except SpecInvalid as invalid:
             draft.errors = invalid.errors
         return draft
     rows, errors = file_rows(request.POST, request.FILES)
-    form = offer.form(data=request.POST)
+    form = choices.form(data=request.POST)
     files, more = files_of_rows(rows)
     spec, wrong = spec_of_fields(form.texts(), files)
-    return Draft(mode="form", form=form, rows=rows, data=spec, errors=errors + more + wrong)
+    return FormState(mode="form", form=form, rows=rows, data=spec, errors=errors + more + wrong)
 
 
-def _checked(request: HttpRequest, draft: Draft) -> JobSpec | None:
+def _checked(request: HttpRequest, draft: FormState) -> JobSpec | None:
     """Return the spec if it could be submitted now; otherwise every error stands at its field."""
     errors = list(draft.errors)
     spec: JobSpec | None = None
@@ -210,25 +209,25 @@ def _checked(request: HttpRequest, draft: Draft) -> JobSpec | None:
     return spec
 
 
-def _as_yaml(draft: Draft) -> Draft:
+def _as_yaml(draft: FormState) -> FormState:
     text = spec_as_yaml(draft.data if isinstance(draft.data, dict) else {})
     if draft.errors:
         draft.show_errors(draft.errors)
         return draft
-    return Draft(mode="yaml", form=YamlForm(initial={"spec": text}), data=draft.data)
+    return FormState(mode="yaml", form=YamlForm(initial={"spec": text}), data=draft.data)
 
 
-def _as_fields(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
+def _as_fields(request: HttpRequest, choices: FormChoices, draft: FormState) -> FormState:
     """Return the fields for a YAML text; a text that the parser does not take as a spec stays as it is."""
     spec, errors = JobSpec.read(draft.data) if not draft.errors else (None, draft.errors)
     if spec is None or errors:
         draft.show_errors(errors)
         draft.note = "The text is not a spec yet. Mend it, then show it as a form."
         return draft
-    return _fields_draft(request, offer, spec.to_json())
+    return _fields_draft(request, choices, spec.to_json())
 
 
-def _kept_as_template(request: HttpRequest, offer: Offer, draft: Draft) -> HttpResponse:
+def _kept_as_template(request: HttpRequest, choices: FormChoices, draft: FormState) -> HttpResponse:
     """Keep what stands in the form for the members of its queue; what is wrong stands at its field."""
     data = draft.data if isinstance(draft.data, dict) else {}
     name = request.POST.get("template_name", "")
@@ -240,10 +239,10 @@ def _kept_as_template(request: HttpRequest, offer: Offer, draft: Draft) -> HttpR
     except SpecInvalid as invalid:
         draft.template_error = " ".join(e.detail for e in invalid.errors if e.pointer == "/name")
         draft.show_errors([of_spec(error) for error in invalid.errors if error.pointer != "/name"])
-        return _page(request, offer, draft)
+        return _page(request, choices, draft)
     except (NotAllowed, NotFound):
         draft.show_errors([FieldError(pointer="/queue", code="required", detail="Choose whose template it is.")])
-        return _page(request, offer, draft)
+        return _page(request, choices, draft)
     messages.success(request, f"{kept.name} is a template of {kept.queue.name} now.")
     return HttpResponseRedirect(f"{resolve_url('job-new')}?from={kept.pk}")
 
@@ -261,7 +260,7 @@ def found_template(request: HttpRequest, template_id: int) -> SpecTemplate:
         raise Http404(str(error)) from None
 
 
-def _imported(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
+def _imported(request: HttpRequest, choices: FormChoices, draft: FormState) -> FormState:
     """Return the form filled from a pasted script or object; what stood in the form stays when it cannot be read."""
     text = unix_lines(request.POST.get("foreign", ""))
     try:
@@ -269,8 +268,8 @@ def _imported(request: HttpRequest, offer: Offer, draft: Draft) -> Draft:
     except SpecInvalid as invalid:
         draft.foreign_error = " ".join(error.detail for error in invalid.errors)
         return draft
-    found.spec.setdefault("queue", _likely_queue(request, offer))
-    filled = _fields_draft(request, offer, found.spec)
+    found.spec.setdefault("queue", _likely_queue(request, choices))
+    filled = _fields_draft(request, choices, found.spec)
     filled.note = f"Filled from your {ORIGINS[found.kind]}. Nothing is submitted yet."
     filled.unmapped = found.unmapped
     return filled
@@ -296,7 +295,9 @@ def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
     return HttpResponseRedirect(answer.location)
 
 
-def _page(request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview | None = None) -> HttpResponse:
+def _page(
+    request: HttpRequest, choices: FormChoices, draft: FormState, *, preview: Preview | None = None
+) -> HttpResponse:
     context = {
         "draft": draft,
         "form": draft.form,
@@ -304,8 +305,8 @@ def _page(request: HttpRequest, offer: Offer, draft: Draft, *, preview: Preview 
         "more_open": isinstance(draft.form, SpecForm) and draft.form.opens_more(),
         "rows": draft.rows,
         "new_row": len(draft.rows),
-        "queues": offer.queues,
-        "device": offer.device,
+        "queues": choices.queues,
+        "device": choices.device,
         "templates": TEMPLATES.values(),
         "kept": templates_offered(request.user),
         "kept_chosen": request.GET.get("from", ""),

@@ -1,13 +1,12 @@
 """When a waiting job starts, as its page says it: the time, the range, and how far such estimates were off."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any
 
 from frontend.components.formats import clock, counted, duration, percent, relative
 from frontend.components.times import as_time_or_none
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.jobs.reason_rows import EstimateRow, SimulatedStart
 
 BEYOND = "later than 7 days from now"
 
@@ -29,7 +28,7 @@ def estimate_view(subject: Subject) -> EstimateView | None:
         return None
     p50_at = as_time_or_none(found["p50_at"])
     if p50_at is None:
-        title, _, why = str(found["sentence"]).partition(": ")
+        title, _, why = found["sentence"].partition(": ")
         title = f"Its start is {title.lower()}" if why else title
         return EstimateView(title=title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
     rows = time_rows(found, subject.at, subject.zone)
@@ -45,11 +44,10 @@ def estimate_view(subject: Subject) -> EstimateView | None:
     )
 
 
-def time_rows(estimate: Mapping[str, Any], at: datetime, zone: tzinfo) -> list[tuple[str, str]]:
+def time_rows(estimate: EstimateRow | SimulatedStart, at: datetime, zone: tzinfo) -> list[tuple[str, str]]:
     """Return the times of a known estimate: of half, of nine in ten, and what the futures alone say of the latter."""
-    p50_at, simulated_at, p90_at = (
-        as_time_or_none(estimate[name]) for name in ("p50_at", "simulated_p90_at", "p90_at")
-    )
+    p50_at, p90_at = as_time_or_none(estimate["p50_at"]), as_time_or_none(estimate["p90_at"])
+    simulated_at = as_time_or_none(estimate["simulated_p90_at"])
     rows = [
         ("1 in 2 by", clock(p50_at, at, zone) if p50_at else BEYOND),
         ("9 in 10 by", clock(p90_at, at, zone) if p90_at else BEYOND),

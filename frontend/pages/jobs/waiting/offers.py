@@ -1,12 +1,12 @@
 """What would start a waiting job: the changes that were tried, each with the address that asks before it is made."""
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from frontend.components.formats import joined
 from frontend.pages.jobs.subject import Subject
-from scheduler.whatif.unblock import job_unblockers
+from scheduler.selectors.jobs.reason_rows import UnblockRow
+from scheduler.whatif.one_job.unblock import job_unblockers
 
 ICONS = {
     "queue": "layers",
@@ -18,7 +18,7 @@ ICONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ChangeOffer:
     """One change: its words, and the address that asks before it is made."""
 
     title: str
@@ -29,14 +29,14 @@ class Offer:
     href: str
 
 
-def offers_of(subject: Subject) -> list[Offer]:
+def offers_of(subject: Subject) -> list[ChangeOffer]:
     """Return what would start the job now or sooner."""
     return [_offer(subject, row) for row in job_unblockers(subject.request.user, subject.job, subject.at)]
 
 
-def _offer(subject: Subject, row: dict[str, Any]) -> Offer:
+def _offer(subject: Subject, row: UnblockRow) -> ChangeOffer:
     names = [job["name"] if not job["number"] else f"{job['name']} (J-{job['number']})" for job in row["preempts"]]
-    return Offer(
+    return ChangeOffer(
         title=subject.words(row["title"]),
         sentence=subject.words(row["sentence"]),
         leavers=f"Makes room: {joined(names)}." if names else "",

@@ -1,9 +1,10 @@
-"""Why a job waits, with the evidence: servers as cells, checks, who is ahead, what held it back before."""
+"""Why a job waits, with the evidence: servers as cells, checks, jobs ahead, what held it back before."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import TypedDict
 
 from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, duration, number, whole_s
@@ -12,6 +13,9 @@ from frontend.components.reason_names import reason_name
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
+from scheduler.selectors.cluster.rows import GpuRow, ServerRow
+from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation
+from scheduler.selectors.jobs.rows import GapRow
 
 MOST_SERVERS = 64
 LABEL_FRAC = 0.12  # of the width; a narrower piece has its words on hover alone
@@ -31,7 +35,7 @@ OF_PLACE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class ServerEvidence:
     """One server of the mini map; a cell is open, taken, broken, or free where the server takes no jobs."""
 
     name: str
@@ -54,7 +58,20 @@ class Piece:
     start: datetime
 
 
-def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
+class ReasonBox(TypedDict, total=False):
+    """Variables of the partial ``reason_box``."""
+
+    since: datetime | None
+    waited_s: float
+    code: str
+    sentence: str
+    numbers: str
+    servers: list[ServerEvidence]
+    evidence_label: str
+    slot_word: str
+
+
+def reason_context(subject: Subject) -> ReasonBox:
     """Return the variables of the partial ``reason_box``; empty when the job does not wait."""
     explain = subject.explain
     if not explain["reason"]:
@@ -73,16 +90,16 @@ def reason_context(subject: Subject) -> dict[str, Any]:  # template variables
     }
 
 
-def evidence_cells(rows: list[dict[str, Any]]) -> list[Evidence]:
+def evidence_cells(rows: Sequence[ServerRow]) -> list[ServerEvidence]:
     """Return the servers as cells, with how many each has free."""
 
-    def cell(gpu: dict[str, Any], state: str) -> str:
+    def cell(gpu: GpuRow, state: str) -> str:
         if not gpu["healthy"]:
             return "broken"
         return "taken" if gpu["allocated"] else "open" if state == "up" else "free"
 
     return [
-        Evidence(
+        ServerEvidence(
             name=drawn.short,
             title=drawn.label,
             slots=drawn.device_kind == "cpu_slot",
@@ -106,7 +123,7 @@ def numbers_words(subject: Subject) -> str:
     position, waiting = explain["position"], explain["waiting_jobs"]
     if position and waiting:
         place = f"It is {ordinal(position)} of {number(waiting)} in the cluster"
-        own, own_waiting = explain["queue_position"], explain["queue_waiting_jobs"]
+        own, own_waiting = explain["queue_position"] or 1, explain["queue_waiting_jobs"]
         parts.append(f"{place}, {ordinal(own)} of {number(own_waiting)} in {subject.job.queue.name}.")
     return " ".join(parts)
 
@@ -141,7 +158,7 @@ def pieces_of(subject: Subject) -> tuple[list[Piece], str]:
     return made, duration(sum_s) if made else ""
 
 
-def _piece(subject: Subject, waits: list[dict[str, Any]], sum_s: float) -> Piece:
+def _piece(subject: Subject, waits: Sequence[GapRow], sum_s: float) -> Piece:
     words, tone = reason_name(max(waits, key=lambda entry: entry["duration_s"])["reason"])
     start, span_s = subject.time(waits[0]["start"]), sum(entry["duration_s"] for entry in waits)
     assert start
@@ -155,16 +172,16 @@ def _piece(subject: Subject, waits: list[dict[str, Any]], sum_s: float) -> Piece
     )
 
 
-def checks_title(checks: list[dict[str, Any]]) -> str:
+def checks_title(checks: Sequence[CheckRow]) -> str:
     """Return how many checks pass."""
-    passing = sum(bool(check["ok"]) for check in checks)
+    passing = sum(check["ok"] for check in checks)
     if passing == len(checks):
         return f"All {number(passing)} checks pass"
     return f"{number(passing)} of {counted(len(checks), 'check')} pass"
 
 
-def ahead_title(explain: dict[str, Any]) -> str:
-    """Return who goes first, as a finding."""
+def ahead_title(explain: Explanation) -> str:
+    """Return how many jobs go first, as a finding."""
     count, position = explain["num_ahead"], explain["position"]
     if not position:
         return "Its place in line comes with the next round"

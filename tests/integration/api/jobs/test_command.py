@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
+from clusterweb.cli import rows
 from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
 from scheduler.models import Job, Queue
+from scheduler.selectors.jobs import reason_rows
+from scheduler.selectors.jobs import rows as job_rows
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
 from tests.support.rows.factories import server_make
@@ -192,6 +195,28 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
 
     assert main(["ls"]) == 2
     assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("read", "sent"),
+    [
+        (rows.JobLine, job_rows.JobRow),
+        (rows.JobAnswer, job_rows.JobDetail),
+        (rows.AttemptAnswer, job_rows.AttemptRow),
+        (rows.Check, reason_rows.CheckRow),
+        (rows.Explanation, reason_rows.ExplanationWithChanges),
+        (rows.JobAhead, reason_rows.JobAhead),
+        (rows.Change, reason_rows.UnblockRow),
+        (rows.Estimate, reason_rows.EstimateRow),
+        (rows.Estimate, reason_rows.SimulatedStart),
+        (rows.DryRun, reason_rows.DryRun),
+        (rows.Preview, reason_rows.JobPreview),
+        (rows.PreemptedJob, reason_rows.PreemptedJob),
+    ],
+)
+def test_every_field_that_the_command_reads_is_sent(read: type, sent: type) -> None:
+    """The command names fields again, since it may stand alone on a laptop; the server has each of them."""
+    assert set(read.__annotations__) <= set(sent.__annotations__)
 
 
 def test_text_of_tables_and_times() -> None:

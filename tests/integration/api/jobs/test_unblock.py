@@ -20,7 +20,7 @@ from scheduler.models import Attempt, Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif.present import look, present_read
+from scheduler.whatif.one_job.present import present_read, simulate_starts
 from tests.integration.api.conftest import World, spec
 from tests.support.live.ports import memory_ports
 from tests.support.rows.factories import job_make, member_make, queue_make, server_make, user_make
@@ -254,7 +254,9 @@ def _median_start_s(job: str) -> float:
     present, stored = present_read(ports_now().clock.now()), Job.objects.get(pk=job)
     row = present.row_of(stored)
     assert row is not None
-    seen = look(present, present.tables, row, owner_pk=stored.owner_id, futures=12, cpu_s=60.0, most_cpu_s=60.0)
+    seen = simulate_starts(
+        present, present.tables, row, owner_pk=stored.owner_id, futures=12, cpu_s=60.0, most_cpu_s=60.0
+    )
     return seen.after_s(0.5)
 
 

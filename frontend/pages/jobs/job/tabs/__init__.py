@@ -1,8 +1,7 @@
 """The tabs of a job's page: one file each, with one function that returns its template variables, and one line here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from frontend.pages.jobs.job.tabs import attempts, events, logs, metrics, overview, placement, profile, spec, why
 from frontend.pages.jobs.subject import Subject
@@ -20,7 +19,7 @@ class Tab:
 
     key: str
     label: str
-    context: Callable[[Subject], dict[str, Any]]
+    context: Callable[[Subject], Mapping[str, object]]
     count: Callable[[Subject], int | None] = lambda subject: None
 
 

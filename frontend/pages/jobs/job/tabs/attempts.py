@@ -1,29 +1,49 @@
 """Attempts: each run from its launch to its one end."""
 
-from typing import Any
+from datetime import datetime
+from typing import TypedDict
 
 from frontend.pages.jobs.charts.timeline import QUIET_CAUSES, cause_words
 from frontend.pages.jobs.job.failure_words import failure_words
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.models.job import AttemptKind
+from scheduler.selectors.jobs.rows import RunRow
+
+
+class AttemptLine(RunRow):
+    """An attempt with its words on the page."""
+
+    tone: str
+    words: str
+    is_smoke: bool
+    failed: str
+    steps: tuple[int, int] | None
+    started: datetime | None
+    is_open: bool
 
 
 def count(subject: Subject) -> int | None:
     """Return how many there are."""
     attempt = subject.detail["attempt"]
-    return int(attempt["number"]) if attempt else 0
+    return attempt["number"] if attempt else 0
 
 
-def context(subject: Subject) -> dict[str, Any]:
+class AttemptsTab(TypedDict):
+    """The variables of its template."""
+
+    attempts: list[AttemptLine]
+
+
+def context(subject: Subject) -> AttemptsTab:
     """Return the variables of the template."""
-    return {"attempts": [_row(subject, entry) for entry in reversed(subject.attempts)]}
+    return {"attempts": [_line(subject, entry) for entry in reversed(subject.attempts)]}
 
 
-def _row(subject: Subject, entry: dict[str, Any]) -> dict[str, Any]:
+def _line(subject: Subject, entry: RunRow) -> AttemptLine:
     first, last = entry["first_step"], entry["last_step"]
     if entry["end"] is None:
-        tone, words = "info", str(entry["state"]).capitalize()
+        tone, words = "info", entry["state"].capitalize()
     elif entry["end_cause"] == EndCause.COMPLETED:
         tone, words = "ok", cause_words(entry)
     else:

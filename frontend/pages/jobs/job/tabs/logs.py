@@ -1,12 +1,23 @@
 """Logs: the last thousand lines of an attempt, followed while it runs."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TypedDict
 
-from frontend.pages.jobs.logs.log_view import LEVELS, full_log
+from frontend.pages.jobs.logs.log_view import LEVELS, LogPage, full_log
 from frontend.pages.jobs.subject import Subject
 
 
-def context(subject: Subject) -> dict[str, Any]:
+class LogsTab(TypedDict):
+    """The variables of its template."""
+
+    log: LogPage
+    only_attempt: bool
+    levels: Iterable[tuple[str, str]]
+    level: str
+    words: str
+
+
+def context(subject: Subject) -> LogsTab:
     """Return the variables of the template."""
     query = subject.request.GET
     return {

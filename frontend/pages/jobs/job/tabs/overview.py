@@ -1,20 +1,40 @@
 """Overview: how far it is, its curves, its course, what it holds, the end of its log."""
 
-from typing import Any
+from typing import TypedDict
 
+from frontend.components.charts import Chart
 from frontend.pages.jobs.charts.curves import loss_of, rate_of
-from frontend.pages.jobs.charts.progress import ends_words, outcome_of, tiles
-from frontend.pages.jobs.charts.timeline import timeline_of
-from frontend.pages.jobs.job.enough import enough_of
-from frontend.pages.jobs.job.receipts import receipts_of
-from frontend.pages.jobs.job.shares import holdings_of
-from frontend.pages.jobs.job.unused import unused_of
-from frontend.pages.jobs.logs.log_view import short_log
+from frontend.pages.jobs.charts.progress import EndedWords, Tile, ends_words, outcome_of, tiles
+from frontend.pages.jobs.charts.timeline import Timeline, timeline_of
+from frontend.pages.jobs.job.enough import Enough, enough_of
+from frontend.pages.jobs.job.receipts import Receipt, receipts_of
+from frontend.pages.jobs.job.shares import Holdings, holdings_of
+from frontend.pages.jobs.job.unused import Unused, unused_of
+from frontend.pages.jobs.logs.log_view import LogPage, short_log
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.waiting.why import reason_context
+from frontend.pages.jobs.waiting.why import ReasonBox, reason_context
 
 
-def context(subject: Subject) -> dict[str, Any]:
+class OverviewTab(TypedDict):
+    """The variables of its template."""
+
+    outcome: EndedWords | None
+    enough: Enough | None
+    reason: ReasonBox
+    unused: Unused | None
+    frac: float | None
+    frac_percent: str
+    ends: tuple[str, str, str]
+    small_tiles: list[Tile]
+    loss_chart: Chart
+    rate_chart: Chart
+    timeline: Timeline
+    receipts: list[Receipt]
+    holdings: Holdings
+    log: LogPage
+
+
+def context(subject: Subject) -> OverviewTab:
     """Return the variables of the template."""
     job = subject.job
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None

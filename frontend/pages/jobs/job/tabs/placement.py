@@ -1,14 +1,25 @@
-"""Placement: on which devices of which servers it runs or ran, among all the others."""
+"""Placement: the servers and devices on which the job runs or ran, among all servers."""
 
-from typing import Any
+from typing import TypedDict
 
 from frontend.components.formats import joined, number
-from frontend.pages.jobs.job.locality import verdict_of
-from frontend.pages.jobs.job.next_gpu import next_gpu_of
+from frontend.pages.jobs.job.locality import SpreadCost, spread_cost_of
+from frontend.pages.jobs.job.next_gpu import NextGpuCard, next_gpu_of
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.jobs.rows import AttemptRow, RunRow
 
 
-def context(subject: Subject) -> dict[str, Any]:
+class PlacementTab(TypedDict):
+    """The variables of its template."""
+
+    servers: list[dict[str, object]]
+    placement_title: str
+    attempts: list[RunRow]
+    verdict: SpreadCost | None
+    next_gpu: NextGpuCard | None
+
+
+def context(subject: Subject) -> PlacementTab:
     """Return the variables of the template."""
     attempt = subject.detail["attempt"]
     held = {seat["server_id"]: set(seat["gpus"]) for seat in attempt["servers"]} if attempt else {}
@@ -25,12 +36,12 @@ def context(subject: Subject) -> dict[str, Any]:
         "servers": servers,
         "placement_title": _title(subject, attempt),
         "attempts": subject.attempts[::-1],
-        "verdict": verdict_of(subject),
+        "verdict": spread_cost_of(subject),
         "next_gpu": next_gpu_of(subject),
     }
 
 
-def _title(subject: Subject, attempt: dict[str, Any] | None) -> str:
+def _title(subject: Subject, attempt: AttemptRow | None) -> str:
     if attempt is None:
         return "It has not run on any server yet"
     names = joined([seat["server"] for seat in attempt["servers"]])

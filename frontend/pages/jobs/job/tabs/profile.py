@@ -1,17 +1,28 @@
 """Profile: how the job reacts to cores and memory, what that is known from, and what it cost to find out."""
 
-from typing import Any
+from typing import TypedDict
 
 from frontend.components.charts import Chart, Json, layout, token
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import number
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.performance.optimistic import settled
+from scheduler.selectors.jobs.profile_rows import ProfileDetail
 
 HEIGHT = 240
 
 
-def context(subject: Subject) -> dict[str, Any]:
+class ProfileTab(TypedDict):
+    """The variables of its template."""
+
+    profile: ProfileDetail | None
+    curve: Chart | None
+    asks_auto: bool
+    asked_cpus: float | str
+    is_admin: bool
+
+
+def context(subject: Subject) -> ProfileTab:
     """Return the variables of the template."""
     profile = subject.profile
     known = profile if profile is not None and profile["is_measured"] else None
@@ -25,7 +36,7 @@ def context(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _curve(profile: dict[str, Any], device: DeviceWord) -> Chart:
+def _curve(profile: ProfileDetail, device: DeviceWord) -> Chart:
     """Return speed by cores with enough memory, the line of the model and the measured points on it."""
     cores = [float(value) for value in profile["cpus_per_gpu"]]
     speeds = [row[-1] for row in profile["relative_speed"]]
@@ -70,7 +81,7 @@ def _curve(profile: dict[str, Any], device: DeviceWord) -> Chart:
     )
 
 
-def _points(profile: dict[str, Any]) -> list[tuple[float, float]]:
+def _points(profile: ProfileDetail) -> list[tuple[float, float]]:
     """Return the measured rates on the scale of the line."""
     rates = {point["cpus_per_gpu"]: point["steps_per_s"] for point in profile["rates"]}
     if not rates:

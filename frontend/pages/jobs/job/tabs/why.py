@@ -1,18 +1,35 @@
-"""Why and when: the binding constraint, its evidence, the checks, who goes first, what held it back."""
+"""Why and when: the binding constraint, its evidence, the checks, jobs ahead, what held it back."""
 
-from typing import Any
+from typing import TypedDict
 
-from frontend.pages.jobs.job.receipts import receipts_of
+from frontend.pages.jobs.job.receipts import Receipt, receipts_of
 from frontend.pages.jobs.subject import Subject
-from frontend.pages.jobs.waiting.estimate import estimate_view
-from frontend.pages.jobs.waiting.offers import offers_of
-from frontend.pages.jobs.waiting.why import ahead_title, checks_title, pieces_of, reason_context
+from frontend.pages.jobs.waiting.estimate import EstimateView, estimate_view
+from frontend.pages.jobs.waiting.offers import ChangeOffer, offers_of
+from frontend.pages.jobs.waiting.why import Piece, ReasonBox, ahead_title, checks_title, pieces_of, reason_context
+from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation, JobAhead
 
 
-def context(subject: Subject) -> dict[str, Any]:
+class WhyTab(TypedDict):
+    """The variables of its template."""
+
+    reason: ReasonBox
+    explain: Explanation
+    checks: list[CheckRow]
+    checks_title: str
+    ahead: list[JobAhead]
+    ahead_title: str
+    estimate: EstimateView | None
+    offers: list[ChangeOffer]
+    pieces: list[Piece]
+    waited: str
+    receipts: list[Receipt]
+
+
+def context(subject: Subject) -> WhyTab:
     """Return the variables of the template."""
     explain = subject.explain
-    checks = [
+    checks: list[CheckRow] = [
         {**check, "name": subject.words(check["name"]), "text": subject.words(check["text"])}
         for check in explain["checks"]
     ]

@@ -1,4 +1,4 @@
-"""What would start a waiting job, or start it sooner: a few changes, each tried on the cluster before it is told.
+"""Changes that would start a waiting job now or sooner, each tried on the cluster before it is offered.
 
 A change that starts the job now was planned by ``plan_round``; one that starts it sooner was simulated forward beside
 the job as it is, by the same chance.
@@ -7,7 +7,6 @@ the job as it is, by the same chance.
 import math
 import statistics
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.cache import cache
@@ -17,11 +16,12 @@ from scheduler.core.model.tables import JobTable
 from scheduler.core.round.hypothetical import Said, first_that_starts, with_job_as
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
+from scheduler.selectors.jobs.reason_rows import PreemptedJob, UnblockRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
-from scheduler.whatif.present import Allowance, look, present_read
-from scheduler.whatif.preview import job_named
-from scheduler.whatif.ways import Option, Question, families
+from scheduler.whatif.one_job.present import CpuAllowance, present_read, simulate_starts
+from scheduler.whatif.one_job.preview import job_named
+from scheduler.whatif.one_job.ways import Option, Question, families
 
 MOST_SHOWN = 3
 PLAN_CPU_S = 1.0
@@ -32,15 +32,11 @@ LEAST_SOONER_S = 60.0
 LEAST_SOONER_FRAC = 0.1
 KEPT_S = 60
 
-Row = dict[str, Any]  # JSON
 
-
-def job_unblockers(user: Actor, job: Job, at: datetime) -> list[Row]:
+def job_unblockers(user: Actor, job: Job, at: datetime) -> list[UnblockRow]:
     """Return up to MOST_SHOWN changes that start a waiting job now or sooner; none to those who may not make them.
 
-    Each is ``key``, ``title``, ``change`` (what ``job_change`` takes), ``starts`` (now, after_others_leave, sooner),
-    ``sentence``, ``p50_at`` and ``sooner_s`` where it is simulated, and ``preempts``: who has to make room. Those of
-    one round are kept until the next.
+    Those of one round are kept until the next.
     """
     if job.state != JobState.QUEUED or not isinstance(user, User) or not may_act_on_job(user, job):
         return []
@@ -49,16 +45,16 @@ def job_unblockers(user: Actor, job: Job, at: datetime) -> list[Row]:
     if row is None or present.cluster.paused or not len(present.tables.servers):
         return []
     key = f"unblock.{job.pk}.{user.pk}.{present.live.round_number}.{job.event_count}"
-    kept: list[Row] | None = cache.get(key)
+    kept: list[UnblockRow] | None = cache.get(key)
     if kept is None:
         kept = _found(Question(job=job, spec=JobSpec.parse(job.spec), row=row, present=present, user=user))
         cache.set(key, kept, KEPT_S)
     return kept
 
 
-def _found(question: Question) -> list[Row]:
-    allowance = Allowance(PLAN_CPU_S)
-    found: list[Row] = []
+def _found(question: Question) -> list[UnblockRow]:
+    allowance = CpuAllowance(PLAN_CPU_S)
+    found: list[UnblockRow] = []
     later: list[list[Option]] = []
     for family in filter(None, families(question)):
         tried = first_that_starts(
@@ -77,35 +73,35 @@ def _found(question: Question) -> list[Row]:
     return found[:MOST_SHOWN]
 
 
-def _starting(question: Question, option: Option, said: Said) -> Row:
+def _starting(question: Question, option: Option, said: Said) -> UnblockRow:
     access = access_of(question.user)
     pks = question.present.live.job_pks
-    preempts = [
-        job_named(pks[preemption.job], access) | {"rule": preemption.rule.value} for preemption in said.preemptions
+    preempts: list[PreemptedJob] = [
+        {**job_named(pks[preemption.job], access), "rule": preemption.rule.value} for preemption in said.preemptions
     ]
     others = f", once {len(preempts)} running {'job has' if len(preempts) == 1 else 'jobs have'} made room"
-    return _row(option) | {
+    return {
+        "key": option.key,
+        "title": option.title,
+        "change": dict(option.change),
+        "p50_at": None,
+        "sooner_s": None,
+        "preempts": preempts,
         "starts": "after_others_leave" if preempts else "now",
         "sentence": f"It starts with the next round{others if preempts else ''}.",
-        "preempts": preempts,
     }
 
 
-def _row(option: Option) -> Row:
-    blank: Row = {"p50_at": None, "sooner_s": None, "preempts": []}
-    return {"key": option.key, "title": option.title, "change": dict(option.change), **blank}
-
-
-def _sooner(question: Question, rest: list[list[Option]]) -> list[Row]:
+def _sooner(question: Question, rest: list[list[Option]]) -> list[UnblockRow]:
     """Return changes with which the job starts clearly sooner over the same simulated futures, best first."""
-    allowance = Allowance(LOOK_CPU_S)
+    allowance = CpuAllowance(LOOK_CPU_S)
     present, row = question.present, question.row
 
     def starts_s(one: JobTable | None) -> tuple[float, ...]:
         tables = present.tables if one is None else with_job_as(present.tables, row, one)
         cpu_s = min(ONE_LOOK_CPU_S, allowance.left_s)
         owner_pk = question.job.owner_id
-        seen = look(present, tables, row, owner_pk=owner_pk, futures=FUTURES, cpu_s=cpu_s, most_cpu_s=cpu_s)
+        seen = simulate_starts(present, tables, row, owner_pk=owner_pk, futures=FUTURES, cpu_s=cpu_s, most_cpu_s=cpu_s)
         return seen.starts_s
 
     as_it_is = starts_s(None)
@@ -124,15 +120,19 @@ def _sooner(question: Question, rest: list[list[Option]]) -> list[Row]:
     return [_sooner_row(question, *entry) for entry in found]
 
 
-def _sooner_row(question: Question, option: Option, before_s: float, after_s: float) -> Row:
+def _sooner_row(question: Question, option: Option, before_s: float, after_s: float) -> UnblockRow:
     p50_at = question.present.at + timedelta(seconds=after_s)
     by_s = before_s - after_s
     words = f"about {_duration(by_s)} sooner" if math.isfinite(by_s) else "where as it is it does not within 7 days"
-    return _row(option) | {
-        "starts": "sooner",
-        "sentence": f"In half of {FUTURES} simulated futures it starts within {_duration(after_s)}, {words}.",
+    return {
+        "key": option.key,
+        "title": option.title,
+        "change": dict(option.change),
         "p50_at": iso(p50_at),
         "sooner_s": round(by_s, 1) if math.isfinite(by_s) else None,
+        "preempts": [],
+        "starts": "sooner",
+        "sentence": f"In half of {FUTURES} simulated futures it starts within {_duration(after_s)}, {words}.",
     }
 
 

@@ -1,6 +1,6 @@
-"""The live cluster as the next round will see it, for questions about one job: a new one, or one that asks otherwise.
+"""The live cluster as the next round will see it, for questions about one job: a new job, or a changed request.
 
-Rows are made by the code that makes those of a round, so that an answer here is what the round then does.
+The tables are made by the code that makes the tables of a round, so an answer here is what the round then does.
 """
 
 import math
@@ -27,8 +27,8 @@ from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.forecasts.futures import Outlook, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.estimates import HORIZON_S, LEAST_FUTURES, submitted_lately
-from scheduler.whatif.live_base import ended_rows, owners_of
+from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
+from scheduler.whatif.start_times.estimates import HORIZON_S, LEAST_FUTURES, submitted_lately
 
 Values = dict[str, Any]  # one row of the query that a round reads jobs by
 
@@ -49,7 +49,7 @@ class Present:
         return {pk: row for row, pk in enumerate(self.tables.queues.queue_id.tolist())}
 
     def row_of(self, job: Job) -> int | None:
-        """Return the row of a waiting job; None when no round would look at it now."""
+        """Return the row of a waiting job; None when no round would consider it now."""
         row = self.live.job_pks.index(job.pk) if job.pk in self.live.job_pks else None
         return None if row is None or row in self.live.attempt_pks else row
 
@@ -60,7 +60,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SimulatedStarts:
     """When one job starts over simulated futures.
 
     Attributes:
@@ -84,16 +84,16 @@ def present_read(at: datetime) -> Present:
     return Present(cluster=cluster, live=live, tables=with_promotions(live.tables, config), config=config, at=at)
 
 
-def look(
+def simulate_starts(
     present: Present, tables: Snapshot, row: int, *, owner_pk: int, futures: int, cpu_s: float, most_cpu_s: float
-) -> Look:
-    """Return when the waiting job in ``row`` of changed tables starts.
+) -> SimulatedStarts:
+    """Simulate when the waiting job in ``row`` of changed tables starts.
 
     Args:
         present: The cluster as it is.
-        tables: Its tables with one job more, or one that asks otherwise.
+        tables: Its tables with one job more, or with a changed request of one job.
         row: The job.
-        owner_pk: Whose it is.
+        owner_pk: The owner of the job.
         futures: How many to simulate, LEAST_FUTURES or more.
         cpu_s: CPU time that this may take.
         most_cpu_s: CPU time that it may take for LEAST_FUTURES.
@@ -115,10 +115,10 @@ def look(
         of=np.array([row], dtype=np.int64),
     )
     if seen.unknown:
-        return Look(reason="no_history")
+        return SimulatedStarts(reason="no_history")
     if seen.futures < LEAST_FUTURES:
-        return Look(reason="too_large")
-    found = Look(starts_s=tuple(seen.starts_s[0].tolist()))
+        return SimulatedStarts(reason="too_large")
+    found = SimulatedStarts(starts_s=tuple(seen.starts_s[0].tolist()))
     return found if math.isfinite(found.after_s(0.5)) else replace(found, reason="not_in_futures")
 
 
@@ -148,7 +148,7 @@ def stored_values(job: Job) -> Values:
 def asked_values(
     values: Mapping[str, Any], spec: JobSpec, *, queue_pk: int, profile_pk: int | None, smoke_due: bool
 ) -> Values:
-    """Return a row with what a spec asks for in place of what it asked for."""
+    """Return a row with its request replaced by the request of a spec."""
     resources = spec.to_json()["resources"]
     return {
         **values,
@@ -163,7 +163,7 @@ def asked_values(
     }
 
 
-class Allowance:
+class CpuAllowance:
     """CPU time of this thread that an answer may still take."""
 
     def __init__(self, cpu_s: float) -> None:

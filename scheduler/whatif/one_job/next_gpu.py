@@ -1,4 +1,4 @@
-"""Who would get the next free GPU: one GPU more on the server of an elastic job, and what the next round then does.
+"""Which elastic job would get the next free GPU: plans a round with one GPU more on the server of a job.
 
 Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning" (AFS), NSDI 2021: a GPU goes to the job
 that gains most by it, or to the shorter one where the gains are close.
@@ -7,7 +7,6 @@ that gains most by it, or to the shorter one where the gains are close.
 import math
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
@@ -16,23 +15,16 @@ from scheduler.core.performance.curves import Curves, curves_of
 from scheduler.core.round.config import SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.models import Job
+from scheduler.selectors.jobs.reason_rows import ElasticJobRow, NextGpu
 from scheduler.selectors.visibility import Actor, access_of
-from scheduler.whatif.present import Present, present_read
-from scheduler.whatif.preview import job_named
+from scheduler.whatif.one_job.present import Present, present_read
+from scheduler.whatif.one_job.preview import job_named
 
 MOST_ROWS = 8
 
-Row = dict[str, Any]  # JSON
 
-
-def next_gpu(user: Actor, job: Job, at: datetime) -> Row | None:
-    """Return the answer beside a running elastic job; None for another job, or where no policy shares GPUs out.
-
-    Keys: ``policy``, ``winner`` (a row, or None: nobody gains), ``why`` (shortness, efficiency or empty) and ``rows``,
-    one an elastic running job: name as far as it may be seen, ``num_gpus``, ``change`` with the next GPU, ``gain_frac``
-    and ``loss_frac`` (speed with one GPU more and fewer, in proportion unless it ``is_measured``), ``remaining_s`` and
-    whether it ``is_own``.
-    """
+def next_gpu(user: Actor, job: Job, at: datetime) -> NextGpu | None:
+    """Return the answer beside a running elastic job; None for another job, or where no policy shares GPUs out."""
     present = present_read(at)
     tables, policy = present.tables, present.config.policy
     if not isinstance(policy, SharePolicy) or job.pk not in present.live.job_pks:
@@ -73,7 +65,9 @@ def _with_one_more(tables: Snapshot, row: int) -> Snapshot:
     )
 
 
-def _row(present: Present, user: Actor, row: int, curves: Curves, held: IntArray, change: int, *, is_own: bool) -> Row:
+def _row(
+    present: Present, user: Actor, row: int, curves: Curves, held: IntArray, change: int, *, is_own: bool
+) -> ElasticJobRow:
     speed = curves.table.speed[curves.row[row]]
     gpus = int(held[row])
     remaining_s = float(present.tables.jobs.remaining_s[row])
@@ -89,7 +83,7 @@ def _row(present: Present, user: Actor, row: int, curves: Curves, held: IntArray
     }
 
 
-def _why(winner: Row | None, rows: list[Row]) -> str:
+def _why(winner: ElasticJobRow | None, rows: list[ElasticJobRow]) -> str:
     """Return what won: the job is the one that gains most, or the one that ends first."""
     if winner is None or len(rows) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Processes of runs as their owner sees them: started, followed, ended."""
+"""Child processes of runs as the worker sees them: start, read messages, end. See ``child`` for the other side."""
 
 import json
 import os
@@ -19,16 +19,16 @@ MOST_BYTES = 8 * 2**30
 END_WITHIN_S = 5.0
 
 Json = dict[str, Any]  # a task or a message
-MODULE = "scheduler.whatif.child"
+MODULE = "scheduler.whatif.scenarios.child"
 
 
 class Child:
     """One process that makes one run.
 
     Attributes:
-        done, total: Jobs ended, and all jobs, as it last said.
-        result: What it found; None until then.
-        error: A sentence, when it could not; empty until then.
+        done, total: Ended jobs and all jobs, from its last message.
+        result: The result; None until it is sent.
+        error: Why there is no result; empty until it has failed.
     """
 
     def __init__(self, task: Mapping[str, Any]) -> None:
@@ -79,11 +79,11 @@ class Child:
 
     @property
     def ended(self) -> bool:
-        """Return whether it has ended and all it said is read."""
+        """Return whether it has ended and all its messages are read."""
         return not self._reader.is_alive()
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill it and close its streams."""
         self._process.kill()
         self._reader.join(END_WITHIN_S)
         for stream in (self._process.stdin, self._process.stdout):

@@ -1,7 +1,7 @@
-"""Estimates of when waiting jobs start, made after rounds and stored; and how far they were off, once jobs start.
+"""Estimates of when waiting jobs start, made after rounds and stored, with their errors once jobs start.
 
-One estimate is made at a time, within a bound of CPU time, and rests four times as long as it took: it never takes more
-than a fifth of a core.
+One thread makes them within a bound of CPU time, then rests four times as long as that took: never more than a fifth of
+a core.
 """
 
 import logging
@@ -25,23 +25,23 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.late_bounds import outcomes_count, stretch_now
-from scheduler.whatif.live_base import ended_rows, owners_of
+from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
+from scheduler.whatif.start_times.late_bounds import outcomes_count, stretch_now
 
 log = logging.getLogger(__name__)
 
 FUTURES = 24
 CPU_S = 2.0
-# A slow machine may take so long for the least that tells anything.
+# CPU time that a slow machine may take for LEAST_FUTURES.
 MOST_CPU_S = 6.0
 HORIZON_S = 7 * 86_400.0
 LATELY = timedelta(days=7)
 MOST_LATELY = 2_000
-# A cluster that is younger than this is not thought to go on as busily as it began.
+# A younger cluster is not assumed to get as many jobs per hour as in its first hours.
 LEAST_OVER_S = 86_400.0
 MOST_JOBS = 1_000
-# In a future room is made and taken at once. Here it takes until who leaves has saved its state and a round has seen
-# that it is gone: anything up to this, drawn for each future.
+# A simulated job leaves and its successor starts at once. A real one saves its state first, and a round must notice its
+# end: any delay up to this, drawn for each future.
 HAND_OVER_S = 20.0
 REST_TIMES = 4
 LEAST_FUTURES = 8
@@ -50,7 +50,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What is said of one job. ``reason`` is empty when something is known."""
+    """The estimate of one job. ``reason`` says why nothing is known; empty when something is."""
 
     reason: str = ""
     starts_s: tuple[float, ...] = ()
@@ -79,7 +79,7 @@ class Estimator:
 
 
 def estimates_make(cluster: Cluster, *, at: datetime) -> None:
-    """Estimate when the waiting jobs start, and close the estimates of those that wait no longer."""
+    """Estimate when the waiting jobs start, and close the estimates of jobs that wait no longer."""
     estimates_close(at)
     waiting = list(
         Job.objects.filter(state=JobState.QUEUED).order_by("wait_position", "number").values_list("pk", flat=True)
@@ -114,7 +114,7 @@ def _look(live: LiveSnapshot, cluster: Cluster, at: datetime) -> Outlook:
 
 
 def _of(live: LiveSnapshot, seen: Outlook) -> dict[str, Estimate]:
-    """Return what an outlook says of each waiting job."""
+    """Return the estimate of each waiting job in an outlook."""
     pks = [live.job_pks[row] for row in seen.rows.tolist()]
     if seen.unknown:
         return dict.fromkeys(pks, Estimate(reason="no_history"))
@@ -148,7 +148,7 @@ def submitted_lately(live: LiveSnapshot, at: datetime) -> Submitted | None:
 
 
 def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> None:
-    """Write the estimates in place of the open ones; what was said first of each wait stays."""
+    """Replace the open estimates; the first estimate of each wait is kept beside the newest."""
     pks = list(found)
     factor = stretch_now()
     for start in range(0, len(pks), BATCH):
@@ -199,7 +199,7 @@ def moment_after(at: datetime, after_s: float) -> datetime | None:
 
 
 def estimates_close(at: datetime) -> None:
-    """Close the estimates of jobs that were given a place, with how far they were off, and of those that left."""
+    """Close the estimates of jobs that started, with their errors, and of jobs that left the queue."""
     rows = list(StartEstimate.objects.filter(closed_at=None).select_related("job").defer("job__spec"))
     given = _given(row.job_id for row in rows)
     changed = []
@@ -218,6 +218,6 @@ def estimates_close(at: datetime) -> None:
 
 
 def _given(job_pks: Iterable[str]) -> dict[str, datetime]:
-    """Return when each job was last given a place."""
+    """Return when each job last got an attempt."""
     attempts = Attempt.objects.filter(job_id__in=list(job_pks)[:20_000]).order_by()
     return dict(attempts.values_list("job_id").annotate(at=Max("created_at")))

@@ -1,4 +1,7 @@
-"""What became of the times by which nine in ten jobs were to start, and how far the next are stretched for it."""
+"""Calibrate p90 start estimates from past errors: count late starts, and stretch the next estimates accordingly.
+
+The arithmetic is in ``scheduler.core.operations.start_calibration``.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,15 +15,15 @@ from scheduler.services.cluster.settings import cluster_row
 
 
 def stretch_now() -> float:
-    """Return the factor from the simulated time to what is said; +inf where nothing holds at present."""
+    """Return the factor from the simulated p90 to the one that is shown; +inf where no bound would hold at present."""
     return stretch(ratios_lately(), cluster_row().late_level)
 
 
 def outcomes_count(rows: Iterable[StartEstimate], at: datetime) -> None:
-    """Move the level by each wait of which it is known now, for the first time, whether it ended by what was said.
+    """Adjust the level by each wait whose outcome is now known: whether the job started by its p90.
 
     Args:
-        rows: Estimates as they are stored. A wait that goes on is late once its time has passed.
+        rows: Stored estimates. A wait that goes on is late once its p90 has passed.
         at: Now.
     """
     known = sorted(outcome for row in rows if (outcome := _outcome(row, at)))
@@ -36,7 +39,7 @@ def outcomes_count(rows: Iterable[StartEstimate], at: datetime) -> None:
 
 
 def _outcome(row: StartEstimate, at: datetime) -> tuple[datetime, int, bool] | None:
-    """Return when it was known, of which estimate, and whether it held; None where nothing is known yet."""
+    """Return when the outcome was known, the estimate's id, and whether it held; None while it is unknown."""
     by_at, started_at = row.first_p90_at, row.started_at
     left = row.closed_at is not None and started_at is None
     if row.in_time is not None or row.first_simulated_p90_at is None or left:

@@ -1,13 +1,12 @@
-"""What would become of a job that is not submitted yet: where and when it starts, and who would make room for it.
+"""Preview of a job that is not submitted yet: where and when it starts, and which jobs would make room for it.
 
-Nothing is stored. The answer is that of ``plan_round`` on the cluster as it is now, and of the futures that the
-estimates of waiting jobs come from.
+Nothing is stored. ``plan_round`` gives the answer on the present cluster; when a job would wait, its start time comes
+from simulated futures, as in ``start_times.estimates``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from scheduler.core.model.errors import FieldError
 from scheduler.core.model.plan import Preemption, WaitReason
@@ -19,17 +18,17 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
+from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeat, PreemptedJob, SimulatedStart, SizedJob
+from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import CheckedSpec
 from scheduler.services.jobs.profiles import profile_known
-from scheduler.whatif.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
-from scheduler.whatif.late_bounds import stretch_now
-from scheduler.whatif.present import Look, Present, Values, look, new_values, present_read
+from scheduler.whatif.one_job.present import Present, SimulatedStarts, Values, new_values, present_read, simulate_starts
+from scheduler.whatif.start_times.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
+from scheduler.whatif.start_times.late_bounds import stretch_now
 
-Row = dict[str, Any]  # JSON
-
-_ESTIMATE: Row = {
+_ESTIMATE: SimulatedStart = {
     "known": False,
     "p50_at": None,
     "simulated_p90_at": None,
@@ -56,12 +55,12 @@ class _Asked:
 
     @property
     def gpus(self) -> int:
-        """Return what it asks for."""
+        """Return the GPUs that the job asks for."""
         return self.checked.spec.resources.gpus
 
     @property
     def is_smoke_due(self) -> bool:
-        """Return whether its first run is one on one GPU."""
+        """Return whether its first run is a smoke run on one GPU."""
         return self.present.cluster.smoke_run_s > 0 and self.gpus > 1
 
     def tables(self) -> Snapshot:
@@ -85,8 +84,8 @@ class _Asked:
         )
 
 
-def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: datetime) -> Row:
-    """Return what the next round would do with a job, as plain JSON data.
+def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> JobPreview:
+    """Return what the next round would do with a job.
 
     Args:
         checked: The spec, its owner and its queue.
@@ -97,12 +96,45 @@ def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: da
     profile = checked.profile or profile_known(checked.spec)
     names = names_of(access_of(checked.owner))
     asked = _Asked(present=present, checked=checked, profile_pk=profile.pk if profile else None, names=names)
-    blank: Row = {
+    return _answer(asked, too_large)
+
+
+def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> JobPreview:
+    present = asked.present
+    if not len(present.tables.servers):
+        return {**_waits(asked, WaitReason.NO_SERVER, {}), "feasible": None, "starts": "unknown"}
+    alone = with_job(present.tables, asked.whole())
+    if too_large or not could_run(alone, present.config, asked.row):
+        return _never(asked, alone, too_large)
+    if present.cluster.paused:
+        waits = _waits(asked, WaitReason.POLICY_PAUSED, {})
+        return {**waits, "starts": "unknown", "estimate": estimate_told("paused")}
+    tables = asked.tables()
+    said = said_of(tables, present.config, asked.row, without=present.tables)
+    if said.starts:
+        return _starts(asked, said)
+    assert said.waiting is not None
+    evidence = asked.names.named(said.waiting.evidence, own_queue=asked.checked.queue)
+    owner_pk = asked.checked.owner.pk
+    seen = simulate_starts(
+        present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S
+    )
+    return {
+        **_waits(asked, said.waiting.reason, evidence),
+        "position": said.waiting.position,
+        "waiting_jobs": said.num_waiting,
+        "estimate": estimate_looked(seen, present.at),
+    }
+
+
+def _blank(asked: _Asked) -> JobPreview:
+    """Return the answer that all others fill in."""
+    return {
         "feasible": True,
         "starts": "later",
         "sentence": "",
         "largest_gpus": None,
-        "round": present.live.round_number,
+        "round": asked.present.live.round_number,
         "reason": "",
         "evidence": {},
         "position": None,
@@ -111,55 +143,33 @@ def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: da
         "preempts": [],
         "estimate": None,
     }
-    return blank | _answer(asked, too_large)
 
 
-def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> Row:
-    present = asked.present
-    if not len(present.tables.servers):
-        return _waits(WaitReason.NO_SERVER, {}) | {"feasible": None, "starts": "unknown"}
-    alone = with_job(present.tables, asked.whole())
-    if too_large or not could_run(alone, present.config, asked.row):
-        return _never(asked, alone, too_large)
-    if present.cluster.paused:
-        return _waits(WaitReason.POLICY_PAUSED, {}) | {"starts": "unknown", "estimate": estimate_told("paused")}
-    tables = asked.tables()
-    said = said_of(tables, present.config, asked.row, without=present.tables)
-    if said.starts:
-        return _starts(asked, said)
-    assert said.waiting is not None
-    evidence = asked.names.named(said.waiting.evidence, own_queue=asked.checked.queue)
-    owner_pk = asked.checked.owner.pk
-    seen = look(present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S)
-    estimate = estimate_looked(seen, present.at)
-    place = {"position": said.waiting.position, "waiting_jobs": said.num_waiting}
-    return _waits(said.waiting.reason, evidence) | place | {"estimate": estimate}
-
-
-def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> Row:
+def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> JobPreview:
     largest = most_gpus(alone, asked.present.config, asked.row, below=asked.gpus, sized=asked.whole)
     text = " ".join(error.detail for error in too_large)
     if not text:
         name = asked.checked.queue.name
         text = f"A job of {name} with {_gpus(asked.gpus)} would never start, even if all else were empty."
     text += f" The largest that can start has {_gpus(largest)}." if largest else ""
-    return {"feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
+    return {**_blank(asked), "feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
 
 
-def _starts(asked: _Asked, said: Said) -> Row:
+def _starts(asked: _Asked, said: Said) -> JobPreview:
     now = iso(asked.present.at)
     placement = [_placed(asked.present, seat) for seat in said.seats]
     preempts = [_preempted(asked, preemption) for preemption in said.preemptions]
     return {
+        **_blank(asked),
         "starts": "after_others_leave" if preempts else "now",
         "sentence": _starts_words(asked, placement, len(preempts)),
         "placement": placement,
         "preempts": preempts,
-        "estimate": _ESTIMATE | {"known": True, "p50_at": now, "simulated_p90_at": now, "p90_at": now},
+        "estimate": {**_ESTIMATE, "known": True, "p50_at": now, "simulated_p90_at": now, "p90_at": now},
     }
 
 
-def _starts_words(asked: _Asked, placement: Sequence[Row], num_preempted: int) -> str:
+def _starts_words(asked: _Asked, placement: Sequence[PlannedSeat], num_preempted: int) -> str:
     where = " and ".join(f"{_gpus(seat['num_gpus'])} of {seat['server']}" for seat in placement)
     text = f"It starts with the next round on {where}"
     if num_preempted:
@@ -168,7 +178,7 @@ def _starts_words(asked: _Asked, placement: Sequence[Row], num_preempted: int) -
     return f"{text}.{smoke}"
 
 
-def _placed(present: Present, seat: Seat) -> Row:
+def _placed(present: Present, seat: Seat) -> PlannedSeat:
     server_pk = present.live.server_pks[seat.server]
     return {
         "server_id": server_pk,
@@ -179,15 +189,14 @@ def _placed(present: Present, seat: Seat) -> Row:
     }
 
 
-def _preempted(asked: _Asked, preemption: Preemption) -> Row:
-    """Return a job that would have to leave; of one that the asker may not see only its size."""
+def _preempted(asked: _Asked, preemption: Preemption) -> PreemptedJob:
+    """Return a job that would be preempted; only its size where the user may not see it."""
     pk = asked.present.live.job_pks[preemption.job]
-    row = job_named(pk, access_of(asked.checked.owner))
-    return row | {"rule": preemption.rule.value}
+    return {**job_named(pk, access_of(asked.checked.owner)), "rule": preemption.rule.value}
 
 
-def job_named(job_pk: str, access: Access) -> Row:
-    """Return a job by name where it may be seen, else by its size alone."""
+def job_named(job_pk: str, access: Access) -> SizedJob:
+    """Return a job by name where the user may see it, else by its size alone."""
     job = Job.objects.select_related("queue").defer("spec").get(pk=job_pk)
     is_seen = access.sees(job.queue_id)
     return {
@@ -200,24 +209,34 @@ def job_named(job_pk: str, access: Access) -> Row:
     }
 
 
-def _waits(reason: WaitReason, evidence: Row) -> Row:
-    return {"reason": reason.value, "evidence": evidence, "sentence": sentence(reason, evidence)}
+def _waits(asked: _Asked, reason: WaitReason, evidence: Json) -> JobPreview:
+    return {
+        **_blank(asked),
+        "reason": reason.value,
+        "evidence": evidence,
+        "sentence": sentence(reason, evidence),
+    }
 
 
-def estimate_looked(seen: Look, at: datetime) -> Row:
-    """Return when a job starts as plain JSON data, as of stored estimates."""
+def estimate_looked(seen: SimulatedStarts, at: datetime) -> SimulatedStart:
+    """Return when a job starts, in the shape of stored estimates."""
     if seen.reason:
-        return estimate_told(seen.reason) | {"futures": len(seen.starts_s)}
+        return {**estimate_told(seen.reason), "futures": len(seen.starts_s)}
     simulated_s = seen.after_s(0.9)
     told_s = bound_s(simulated_s, stretch_now(), horizon_s=HORIZON_S)
-    after_s = {"p50_at": seen.after_s(0.5), "simulated_p90_at": simulated_s, "p90_at": told_s}
-    moments = {name: iso(moment_after(at, seconds)) for name, seconds in after_s.items()}
-    return _ESTIMATE | {"known": True, "futures": len(seen.starts_s)} | moments
+    return {
+        **_ESTIMATE,
+        "known": True,
+        "futures": len(seen.starts_s),
+        "p50_at": iso(moment_after(at, seen.after_s(0.5))),
+        "simulated_p90_at": iso(moment_after(at, simulated_s)),
+        "p90_at": iso(moment_after(at, told_s)),
+    }
 
 
-def estimate_told(reason: str) -> Row:
-    """Return that nothing is known, and why."""
-    return _ESTIMATE | {"reason": reason, "sentence": WHY_UNKNOWN[reason]}
+def estimate_told(reason: str) -> SimulatedStart:
+    """Return an estimate without times, and why nothing is known."""
+    return {**_ESTIMATE, "reason": reason, "sentence": WHY_UNKNOWN[reason]}
 
 
 def _gpus(count: int) -> str:

@@ -1,7 +1,7 @@
-"""A past window of the cluster's own history as a starting point, and what really happened in it.
+"""A past window of the cluster's history as a starting point, and what really happened in it.
 
-Replayed is what was submitted in the window and has ended, and what ran or waited when it began, with the run time that
-each then still took. The servers are those of now: which ones there were is not kept.
+Replayed are the jobs that were submitted in the window and have ended, and the jobs that ran or waited when it began,
+each with the run time that it still took. The servers are the present ones: past servers are not kept.
 """
 
 import math
@@ -9,32 +9,30 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Count, Q
 
 from scheduler.core.operations.metrics import percentile
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
+from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
-from scheduler.whatif.live_base import queues_json, servers_json
+from scheduler.whatif.scenarios.live_base import queues_json, servers_json
 
 MOST_JOBS = 200_000
 _LEAST_S = 1.0
 
-Json = dict[str, Any]  # a JSON object
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class PastWindow:
     """A window as it was.
 
     Attributes:
         content: The starting point.
-        text: What it is in words.
+        text: Its description.
         happened: Figures of what happened, by their key in the summary of a replay.
-        held: The settings under which most of its rounds decided, as a variant.
+        held: The settings of most of its rounds, as a variant.
         warnings: What was left out.
     """
 
@@ -46,8 +44,8 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Lived:
-    """One job as it was: begin is its submission, or the begin of the window. Times in seconds since 1970."""
+class _PastJob:
+    """One job of the window; it begins with its submission or with the window. Times in seconds since 1970."""
 
     name: str
     queue: int
@@ -59,11 +57,11 @@ class _Lived:
     run_s: float
 
 
-def past_base(*, since: datetime, until: datetime, at: datetime) -> Past:
+def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     """Return the window.
 
     Raises:
-        BadInput: If nothing ended of what it holds, or no server is up.
+        BadInput: If none of its jobs has run and ended, or no server is up.
     """
     tables = snapshot_read(cluster_row(), at=at).tables
     if not len(tables.servers):
@@ -78,7 +76,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> Past:
     warnings = ["The servers are those of now; which ones there were then is not kept"]
     if open_jobs:
         warnings.append(f"{open_jobs:,} jobs of the window have not ended, and are left out")
-    return Past(
+    return PastWindow(
         content={
             "servers": servers_json(tables.servers),
             "queues": queues,
@@ -93,7 +91,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> Past:
     )
 
 
-def _lived(row_of: dict[int, int], *, since: datetime, until: datetime) -> tuple[list[_Lived], int]:
+def _lived(row_of: dict[int, int], *, since: datetime, until: datetime) -> tuple[list[_PastJob], int]:
     """Return the jobs of the window, and how many of them have not ended."""
     ran_on = Q(submitted_at__lt=since) & (Q(ended_at__gt=since) | Q(ended_at=None))
     in_window = Job.objects.filter(Q(submitted_at__gte=since, submitted_at__lt=until) | ran_on).filter(
@@ -112,7 +110,7 @@ def _lived(row_of: dict[int, int], *, since: datetime, until: datetime) -> tuple
             continue
         begin = max(submitted_at, since)
         found.append(
-            _Lived(
+            _PastJob(
                 name=name,
                 queue=row_of[queue],
                 owner=owner,
@@ -136,7 +134,7 @@ def _run_after(since: datetime) -> dict[str, float]:
     return run_s
 
 
-def _job(one: _Lived) -> Json:
+def _job(one: _PastJob) -> Json:
     return {
         "arrival_s": one.begin_s,
         "num_gpus": one.num_gpus,
@@ -149,8 +147,8 @@ def _job(one: _Lived) -> Json:
     }
 
 
-def _figures(lived: Sequence[_Lived], *, num_gpus: int) -> dict[str, float]:
-    """Return what happened as the summary of a replay says it."""
+def _figures(lived: Sequence[_PastJob], *, num_gpus: int) -> dict[str, float]:
+    """Return what happened, with the keys of the summary of a replay."""
     jct_s = sorted(one.end_s - one.begin_s for one in lived)
     makespan_s = max(one.end_s for one in lived) - min(one.begin_s for one in lived)
     held_gpu_s = math.fsum(one.num_gpus * one.run_s for one in lived)
@@ -164,14 +162,14 @@ def _figures(lived: Sequence[_Lived], *, num_gpus: int) -> dict[str, float]:
 
 
 def _held(since: datetime, until: datetime) -> Json:
-    """Return the settings of most rounds of the window; those of now where no round is kept."""
+    """Return the settings of most rounds of the window; the present ones where no round is kept."""
     cluster: Cluster = cluster_row()
     rounds = Round.objects.filter(started_at__gte=since, started_at__lt=until)
     names = ("policy", "locality", "mechanism")
     most = rounds.order_by().values(*names).annotate(n=Count("pk")).order_by("-n").first()
     held: Json = {name: most[name] if most else getattr(cluster, name) for name in names}
     for name in names:
-        # Of the options of a round only those of the policy are kept; the others are as they are now.
+        # A round keeps only the options of its policy; the other options are the present ones.
         held[f"{name}_options"] = getattr(cluster, f"{name}_options") if held[name] == getattr(cluster, name) else {}
     if most:
         last = rounds.filter(**{name: most[name] for name in names}).order_by("-number").first()
@@ -179,7 +177,7 @@ def _held(since: datetime, until: datetime) -> Json:
     return held
 
 
-def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> list[Json]:
+def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> list[FidelityRow]:
     """Return each figure as it happened and as it was replayed, with the difference over what happened."""
     return [
         {
@@ -187,7 +185,7 @@ def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> lis
             "kind": "share" if key == "avg_gpu_occupancy" else "time",
             "happened": value,
             "replayed": replayed[key],
-            # Of next to nothing every difference is many times itself.
+            # A relative error against nearly nothing says nothing.
             "error_frac": replayed[key] / value - 1
             if value > (0.0 if key == "avg_gpu_occupancy" else _LEAST_S)
             else None,

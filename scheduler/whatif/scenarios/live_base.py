@@ -1,30 +1,28 @@
-"""The live cluster now as a starting point: the snapshot that a round would look at, and what ended before it."""
+"""The live cluster now as a starting point: the snapshot that a round would read, and the jobs that ended before."""
 
 from datetime import datetime
-from typing import Any
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
+from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.report.narrowed import unnamed
 from scheduler.simulator.study.starting_points import columns_to_json, snapshot_to_json
 
-# The newest jobs that ended: what is known of how long jobs run.
+# The newest ended jobs: from them remaining run times are estimated.
 MOST_ENDED = 2_000
-
-Json = dict[str, Any]  # a JSON object
 
 
 def live_base(*, at: datetime, for_queue: Queue | None = None) -> tuple[Json, str]:
-    """Return the starting point, and what it is in words.
+    """Return the starting point, and its description.
 
     Args:
         at: Now.
-        for_queue: The queue of the lead who asks, who learns nothing of single jobs and queues beside it and those
-            below it: their names are left out here, their bars and shares in the process of the run. None for an admin.
+        for_queue: The queue of the lead who asks; None for an admin. A lead sees no single job or queue outside that
+            subtree: names are left out here, their bars and shares in the process of the run.
 
     Raises:
         BadInput: If no server is up, or no job runs or waits.

@@ -1,6 +1,6 @@
-"""Reads where a scenario starts, once, so that all its runs start from the same: servers, queues, jobs.
+"""Reads the starting point of a scenario once, so that all its runs start from the same servers, queues and jobs.
 
-A generator and a trace file are only named here; their jobs are read in the processes of the runs, which have limits.
+A generator or a trace file is only named here; its jobs are read in the processes of the runs, which have limits.
 """
 
 import gzip
@@ -8,38 +8,36 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Scenario
+from scheduler.selectors.rows import Json
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json, servers_from
 from scheduler.simulator.study.variants import servers_with, variant_from
-from scheduler.whatif.live_base import live_base, servers_json
-from scheduler.whatif.past_base import past_base
-
-Json = dict[str, Any]  # a JSON object
+from scheduler.whatif.scenarios.live_base import live_base, servers_json
+from scheduler.whatif.scenarios.past_base import past_base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class StartingPoint:
     """A starting point.
 
     Attributes:
         content: What every run reads.
-        about: What pages say of it.
+        about: What pages show of it: text, warnings, and for a past window what happened.
     """
 
     content: Json
     about: Json = field(default_factory=dict)
 
 
-def base_read(scenario: Scenario, *, at: datetime) -> Base:
+def base_read(scenario: Scenario, *, at: datetime) -> StartingPoint:
     """Return where ``scenario`` starts.
 
     Raises:
@@ -67,8 +65,8 @@ def base_read(scenario: Scenario, *, at: datetime) -> Base:
     return _base(scenario, content, {"text": text})
 
 
-def _base(scenario: Scenario, content: Json, about: Json) -> Base:
-    return Base(content={**content, "least_gpus": _least_gpus(scenario, content["servers"])}, about=about)
+def _base(scenario: Scenario, content: Json, about: Json) -> StartingPoint:
+    return StartingPoint(content={**content, "least_gpus": _least_gpus(scenario, content["servers"])}, about=about)
 
 
 def _servers(start: Json, *, at: datetime) -> Json:

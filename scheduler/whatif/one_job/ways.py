@@ -1,6 +1,6 @@
-"""Other ways for a waiting job to ask, the least change of what it computes first.
+"""Candidate changes to the request of a waiting job, the changes that affect its computation least first.
 
-There is none for the type of a server, nor for a time limit: neither is looked at by a round.
+None changes the server type or the time limit: rounds consider neither.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of, queues_submittable
-from scheduler.services.jobs.change import JobChange, spec_changed
-from scheduler.whatif.present import Present, asked_values, stored_values
+from scheduler.services.jobs.change import Change, spec_changed
+from scheduler.whatif.one_job.present import Present, asked_values, stored_values
 
 MOST_QUEUES = 4
 FEW_GPUS = 8
@@ -25,7 +25,7 @@ MOST_SIZES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One way to ask otherwise."""
+    """One candidate change."""
 
     key: str
     title: str
@@ -66,7 +66,7 @@ class Question:
 
 
 def families(question: Question) -> Iterator[list[Option]]:
-    """Yield ways to ask otherwise, one kind after the other, in each the least change first."""
+    """Yield the candidates of one kind after the other, in each kind the smallest change first."""
     resources = question.spec.resources
     yield question.options("queue", [(f"Move it to {name}", {"queue": name}) for name in _other_queues(question)])
     if resources.is_gang:
@@ -90,8 +90,8 @@ def families(question: Question) -> Iterator[list[Option]]:
         yield question.options("gpus", [(title.format(_gpus(n), resources.gpus), {"gpus": n}) for n in sizes])
 
 
-def _by_profile(spec: JobSpec) -> list[tuple[str, JobChange]]:
-    """Return ways not to insist on cores and memory."""
+def _by_profile(spec: JobSpec) -> list[tuple[str, Change]]:
+    """Return changes that leave cores and memory to the scheduler."""
     cpus, memory = spec.resources.cpus, spec.resources.memory_bytes
     asked = spec.to_json()["resources"]
     ways: list[tuple[str, JobChange]] = []
@@ -105,7 +105,7 @@ def _by_profile(spec: JobSpec) -> list[tuple[str, JobChange]]:
 
 
 def _sizes(question: Question) -> list[int]:
-    """Return smaller numbers of GPUs, largest first: all when they are few, else what is free, and halves."""
+    """Return smaller numbers of GPUs, largest first: all when few, else the free GPUs of servers, and halves."""
     gpus, tables = question.spec.resources.gpus, question.present.tables
     if gpus <= FEW_GPUS:
         return list(range(gpus - 1, 0, -1))
@@ -119,7 +119,7 @@ def _sizes(question: Question) -> list[int]:
 
 
 def _other_queues(question: Question) -> list[str]:
-    """Return queues that the reader and the owner may submit to, those with most idle quota first."""
+    """Return queues that the user and the owner may submit to, most idle quota first."""
     tables, job = question.present.tables, question.job
     held = np.bincount(tables.jobs.queue[tables.held.job], weights=tables.held.num_gpus, minlength=len(tables.queues))
     idle = dict(zip(tables.queues.queue_id.tolist(), (tables.queues.quota_gpus - held).tolist(), strict=True))

@@ -1,8 +1,8 @@
-"""Makes the runs of what-if scenarios: takes them from the database, each in a process, and keeps what they find.
+"""Makes the runs of what-if scenarios: takes them from the database, runs each in a process, stores the results.
 
-The database is the queue. A run that a worker took is its own while the worker says so every second; when it falls
-silent, because it was killed or the machine was lost, any worker puts the run back, at most so often. So nothing hangs
-and no message can be lost. One thread calls ``tick``.
+The database is the queue. A worker owns a run as long as it renews the run's heartbeat. When the heartbeat stops,
+because the worker was killed or its machine was lost, any worker puts the run back, at most MOST_ATTEMPTS times. So
+nothing hangs and no message can be lost. One thread calls ``tick``.
 """
 
 import logging
@@ -17,13 +17,13 @@ from scheduler.models.scenario import AS_IT_WAS, RUN_OPEN, SCENARIO_OPEN, RunSta
 from scheduler.ports import Ports
 from scheduler.selectors.whatif import scenario_progress
 from scheduler.simulator.errors import BadInput
-from scheduler.whatif.bases import base_read, folder, packed, unpacked
-from scheduler.whatif.children import Child, base_file
-from scheduler.whatif.past_base import fidelity_rows
+from scheduler.whatif.scenarios.bases import base_read, folder, packed, unpacked
+from scheduler.whatif.scenarios.children import Child, base_file
+from scheduler.whatif.scenarios.past_base import fidelity_rows
 
 log = logging.getLogger(__name__)
 
-# A run says how far it is about four times a second, so that a slow look still leaves no half second without news.
+# Progress is written about four times a second, so that pages get news every half second even when one look is slow.
 BEAT_S = 0.2
 LOST_AFTER = timedelta(seconds=15)
 MOST_ATTEMPTS = 3
@@ -31,8 +31,8 @@ ERROR_CHARS = 500
 
 
 @dataclass(slots=True)
-class _Own:
-    """A run that this worker makes."""
+class _OwnRun:
+    """A run that this worker makes; ``told_s`` is when its progress was last written."""
 
     run: ScenarioRun
     child: Child
@@ -43,14 +43,14 @@ class Runner:
     """Makes runs side by side.
 
     Attributes:
-        name: Of the worker; no two have the same.
+        name: Name of the worker, unique among all workers.
     """
 
     def __init__(self, ports: Ports, *, name: str, slots: int) -> None:
-        """Make at most ``slots`` runs at once."""
+        """Prepare to make at most ``slots`` runs at once."""
         self.name = name
         self._ports, self._slots = ports, slots
-        self._own: dict[int, _Own] = {}
+        self._own: dict[int, _OwnRun] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -58,7 +58,7 @@ class Runner:
         return not self._own
 
     def tick(self) -> None:
-        """Do what is due: tell how far runs are, keep results, put lost runs back, take new ones."""
+        """Write progress, keep results, put lost runs back, take new ones."""
         for own in list(self._own.values()):
             self._follow(own)
         if not self._own and not Scenario.objects.filter(state__in=SCENARIO_OPEN).exists():
@@ -77,8 +77,8 @@ class Runner:
             mine.update(state=RunState.QUEUED, worker="", attempts=F("attempts") - 1)
         self._own.clear()
 
-    def _follow(self, own: _Own) -> None:
-        """Say that a run goes on, or keep what it found; end one that is no longer wanted."""
+    def _follow(self, own: _OwnRun) -> None:
+        """Renew the heartbeat of a run, or keep its result; end a run that is no longer wanted."""
         child, now_s = own.child, self._ports.clock.mono_s()
         if not child.ended and now_s - own.told_s < BEAT_S:
             return
@@ -103,8 +103,8 @@ class Runner:
             del self._own[own.run.pk]
         self._tell(own.run.scenario_id, at)
 
-    def _note_warnings(self, own: _Own) -> None:
-        """Keep what the reader of the jobs had to say, once for each scenario."""
+    def _note_warnings(self, own: _OwnRun) -> None:
+        """Keep the warnings of reading the jobs, once for each scenario."""
         warnings = own.child.result["warnings"] if own.child.result else []
         scenario = Scenario.objects.only("about").get(pk=own.run.scenario_id)
         if warnings and not scenario.about.get("warnings"):
@@ -112,7 +112,7 @@ class Runner:
             scenario.save(update_fields=["about"])
 
     def _settle(self, scenario_id: str, at: datetime) -> None:
-        """End a scenario whose runs have ended; a failed run ends the others, which nobody could compare."""
+        """End a scenario whose runs have ended; a failed run ends the others, as they could not be compared."""
         runs = ScenarioRun.objects.filter(scenario_id=scenario_id)
         failed = runs.filter(state=RunState.FAILED).order_by("pk").first()
         is_open = Scenario.objects.filter(pk=scenario_id, state__in=SCENARIO_OPEN)
@@ -124,7 +124,7 @@ class Runner:
             self._compare_with_what_was(scenario_id)
 
     def _compare_with_what_was(self, scenario_id: str) -> None:
-        """Keep how far the replay of a past window is from what happened in it."""
+        """Keep the errors of the replay of a past window against what happened in it."""
         run = ScenarioRun.objects.filter(scenario_id=scenario_id, variant=AS_IT_WAS).first()
         if run is None or run.summary is None:
             return
@@ -133,7 +133,7 @@ class Runner:
         scenario.save(update_fields=["about"])
 
     def _put_back(self, at: datetime) -> None:
-        """Let lost runs be taken again; one that was lost again and again has failed."""
+        """Requeue lost runs; a run that was lost MOST_ATTEMPTS times has failed."""
         lost = ScenarioRun.objects.filter(state=RunState.RUNNING, heartbeat_at__lt=at - LOST_AFTER)
         for run in lost.defer("figures").exclude(pk__in=list(self._own)):
             again = run.attempts < MOST_ATTEMPTS
@@ -192,11 +192,11 @@ class Runner:
         base = base_file(folder(), scenario.pk, unpacked(bytes(scenario.base)))
         variant = scenario.about["held"] if run.variant == AS_IT_WAS else scenario.variants[run.variant]
         task = {"base": str(base), "variant": variant, "seed": run.seed}
-        self._own[run.pk] = _Own(run=run, child=Child(task), told_s=self._ports.clock.mono_s())
+        self._own[run.pk] = _OwnRun(run=run, child=Child(task), told_s=self._ports.clock.mono_s())
         return True
 
     def _tell(self, scenario_id: str, at: datetime) -> None:
-        """Send how far a scenario is to whoever looks at it."""
+        """Send the progress of a scenario to the pages that show it."""
         scenario = Scenario.objects.defer("base").filter(pk=scenario_id).first()
         if scenario is not None:
             self._ports.frames.send(f"scenario.{scenario_id}", "scenario", scenario_progress(scenario, at))

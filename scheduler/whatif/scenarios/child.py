@@ -1,8 +1,8 @@
-"""One run in a process of its own: ``python -m scheduler.whatif.child``, a task in, progress and a result out.
+"""One run in its own process, ``python -m scheduler.whatif.scenarios.child``: a task in, progress and a result out.
 
-The task is one line of JSON on standard input; lines of JSON come back. The process ends at once when its standard
-input is closed, so that it never outlives the worker, and when it has used more CPU time or memory than the task
-allows: the workload may be a file that a stranger made. It has no database and no broker.
+The task is one line of JSON on standard input; progress and result are lines of JSON on standard output. The process
+ends when its standard input is closed, so that it never outlives the worker, and when it exceeds the CPU time or the
+memory of its task: the workload may be a file from a stranger. It has no database and no broker.
 """
 
 import json
@@ -29,8 +29,8 @@ TELL_EVERY_S = 0.1
 Json = dict[str, Any]  # one message
 
 
-class Told:
-    """Says on standard output how far the run is, now and then."""
+class ProgressWriter:
+    """Writes messages to standard output, progress at most every TELL_EVERY_S."""
 
     def __init__(self) -> None:
         self._said_s = 0.0
@@ -41,18 +41,18 @@ class Told:
         sys.stdout.flush()
 
     def progress(self, done: int, total: int) -> None:
-        """Write how many jobs are done, unless that was written a moment ago."""
+        """Write how many jobs are done, at most every TELL_EVERY_S."""
         now_s = time.monotonic()
         if now_s - self._said_s >= TELL_EVERY_S:
             self._said_s = now_s
             self.say({"done": done, "total": total})
 
 
-def run(task: Mapping[str, Any], told: Told) -> Json:
+def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     """Return the result of a task.
 
     Raises:
-        BadInput, TraceError: With a sentence for whoever asked.
+        BadInput, TraceError: With a sentence for the owner of the scenario.
     """
     begun_s = time.process_time()
     base = json.loads(Path(task["base"]).read_bytes())
@@ -91,7 +91,7 @@ def run(task: Mapping[str, Any], told: Told) -> Json:
 
 
 def limit(task: Mapping[str, Any]) -> None:
-    """Take away what the run may not use."""
+    """Limit the CPU time and memory of this process."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(task["most_cpu_s"]), int(task["most_cpu_s"]) + 1))
     resource.setrlimit(resource.RLIMIT_AS, (int(task["most_bytes"]), int(task["most_bytes"])))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -99,7 +99,7 @@ def limit(task: Mapping[str, Any]) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when nobody is there to read what it finds."""
+    """End this process when the worker has closed its standard input."""
     while os.read(0, 1):
         pass
     os._exit(1)
@@ -112,7 +112,7 @@ def main() -> int:
         task = json.loads(given.readline())
     threading.Thread(target=end_with_parent, daemon=True).start()
     limit(task)
-    told = Told()
+    told = ProgressWriter()
     try:
         told.say({"result": run(task, told)})
     except (BadInput, TraceError) as error:

@@ -1,0 +1,127 @@
+"""What the verbs about jobs read of the server's answers; the answers hold more, which ``-o json`` shows.
+
+The command knows nothing of the server's code, so these fields are named again here.
+``tests/integration/api/jobs/test_command.py`` holds them against the rows of the server.
+"""
+
+from typing import Any, TypedDict
+
+JsonObject = dict[str, Any]  # an object whose keys are not known here: a spec, or an answer that is printed as it is
+
+
+class Check(TypedDict):
+    """One thing that was checked."""
+
+    name: str
+    ok: bool
+    text: str
+
+
+class AttemptAnswer(TypedDict):
+    """The newest run of a job."""
+
+    number: int
+    exit_code: int | None
+    exit_signal: int | None
+
+
+class JobLine(TypedDict):
+    """A job in a list."""
+
+    id: str
+    number: int
+    name: str
+    queue: str
+    owner: str
+    state: str
+    wanted: str
+    num_gpus: int
+    step: int | None
+    total_steps: int | None
+    loss: float | None
+    idle_since: str | None
+    wait_sentence: str
+    state_changed_at: str
+    end_cause: str
+    end_detail: str
+
+
+class JobAnswer(JobLine):
+    """One job in full."""
+
+    spec: JsonObject
+    attempt: AttemptAnswer | None
+    max_attempts: int
+    preemptions: int
+    actions: list[str]
+
+
+class Estimate(TypedDict):
+    """When a job starts."""
+
+    known: bool
+    p50_at: str
+    p90_at: str | None
+    futures: int
+    sentence: str
+
+
+class JobAhead(TypedDict):
+    """A job that goes first; id and number are null where it may not be seen."""
+
+    number: int | None
+    name: str
+    num_gpus: int
+    sentence: str
+
+
+class Change(TypedDict):
+    """What would start a waiting job."""
+
+    title: str
+    sentence: str
+    change: JsonObject
+
+
+class Explanation(TypedDict):
+    """Why a job waits."""
+
+    state: str
+    sentence: str
+    since: str | None
+    position: int | None
+    waiting_jobs: int | None
+    queue_position: int | None
+    queue_waiting_jobs: int | None
+    ahead: list[JobAhead]
+    checks: list[Check]
+    estimate: Estimate | None
+    unblock: list[Change]
+
+
+class PreemptedJob(TypedDict):
+    """A running job that would have to make room."""
+
+    number: int | None
+    name: str
+    queue: str
+    num_gpus: int
+    rule: str
+
+
+class Preview(TypedDict):
+    """What would become of a job."""
+
+    feasible: bool | None
+    starts: str
+    position: int | None
+    waiting_jobs: int | None
+    preempts: list[PreemptedJob]
+    estimate: Estimate | None
+
+
+class DryRun(TypedDict):
+    """The answer to a dry run."""
+
+    checks: list[Check]
+    preview: Preview

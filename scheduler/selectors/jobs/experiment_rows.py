@@ -1,0 +1,54 @@
+"""Rows of experiments and their configurations; ``experiments`` fills them."""
+
+from datetime import datetime
+from typing import Annotated, TypedDict
+
+from scheduler.models.experiment import ExperimentState
+from scheduler.selectors.rows import Json, one_of
+
+
+class ConfigurationRow(TypedDict):
+    """One configuration."""
+
+    number: int
+    values: Json
+    job: Annotated[str, "ULID of its job."]
+    job_number: int
+    state: Annotated[str, "State of its job."]
+    step: int | None
+    loss: float | None
+    weight: Annotated[float, "Share of GPU time beside the others."]
+    promise: Annotated[str, one_of(["promising", "opportunistic", "poor"])]
+    chance: Annotated[float | None, "Of reaching the target; null before the first look."]
+    heading_for: Annotated[float | None, "Loss at its end by the fitted curve."]
+    gpu_hours: Annotated[float, "Of leases that have ended."]
+    curve: list[list[float]]
+
+
+class ExperimentRow(TypedDict):
+    """One experiment in a list."""
+
+    id: str
+    name: str
+    queue: str
+    color_slot: Annotated[int, "Colour of its queue on all pages."]
+    owner: str
+    state: Annotated[str, one_of(ExperimentState)]
+    sampler: str
+    configurations: int
+    submitted: Annotated[int, "Configurations submitted so far."]
+    target_loss: float
+    best_loss: float | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class ExperimentDetail(ExperimentRow):
+    """One experiment."""
+
+    space: Json
+    seed: int
+    total_steps: int
+    feedback_steps: int
+    gpu_hours: Annotated[float, "Of all its jobs, leases that have ended."]
+    members: list[ConfigurationRow]
