@@ -9,12 +9,12 @@ from typing import Literal
 
 from frontend.components.devices import DeviceWord
 from frontend.components.option_fields import OptionField, option_fields, options_sent
-from scheduler.choices import Choice, Kind, choices
+from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.models import Cluster
 
 Plural = Literal["policies", "localities", "mechanisms", "introspections"]
-SECTIONS: tuple[tuple[Kind, str, Plural], ...] = (
+SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
     ("policy", "Policy", "policies"),
     ("locality", "Locality", "localities"),
     ("mechanism", "Mechanism", "mechanisms"),

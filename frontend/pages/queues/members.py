@@ -13,7 +13,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.queues.rows import QueueDetailRow
 from scheduler.selectors.queues.tree import held_by_owner
-from scheduler.services.queues.quotas import membership_remove, membership_set
+from scheduler.services.queues.members import membership_remove, membership_set
 
 
 class MemberLine(TypedDict):

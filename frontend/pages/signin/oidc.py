@@ -26,7 +26,7 @@ from clusterweb.config.oidc import Oidc
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import NotAllowed
 from scheduler.selectors.rows import Json
-from scheduler.services.accounts.identities import Claims, identity_sign_in, strongest
+from scheduler.services.accounts.identities import IdTokenClaims, identity_sign_in, strongest
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ def _verified(request: HttpRequest, oidc: Oidc) -> Json:
     return found
 
 
-def _claims(oidc: Oidc, said: Json) -> Claims:
+def _claims(oidc: Oidc, said: Json) -> IdTokenClaims:
     email = str(said.get("email") or "")[:254] if said.get("email_verified") is True else ""
     if oidc.domains and email.rpartition("@")[2].lower() not in oidc.domains:
         raise Refused("Only verified addresses of certain domains may sign in here.")

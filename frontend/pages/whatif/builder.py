@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frontend.components.option_fields import OptionField, option_fields, options_sent
-from scheduler.choices import Kind, choices
+from scheduler.choices import ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.selectors.rows import Json
-from scheduler.services.whatif.checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S, VARIANTS
+from scheduler.services.whatif.start_checks import DEFAULT_CLUSTER, DEFAULT_ROUND_S
+from scheduler.services.whatif.variant_checks import VARIANTS
 from scheduler.simulator.workloads import GENERATORS, PREFIX
 
 Plural = Literal["policies", "localities", "mechanisms", "introspections"]
-SECTIONS: tuple[tuple[Kind, str, Plural], ...] = (
+SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
     ("policy", "Policy", "policies"),
     ("locality", "Locality", "localities"),
     ("mechanism", "Mechanism", "mechanisms"),
 )
-INTROSPECTION: tuple[Kind, str, Plural] = ("introspection", "Introspection", "introspections")
+INTROSPECTION: tuple[ChoiceKind, str, Plural] = ("introspection", "Introspection", "introspections")
 GENERATED = {"generator": "philly", "jobs": "2000", "load_of": "0.9", "queues": "4"}
 
 

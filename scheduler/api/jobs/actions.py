@@ -16,7 +16,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
 from scheduler.selectors.rows import one_of
-from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, Outcome, jobs_act
+from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
 
 
 class ActionsBody(Body):
@@ -91,7 +91,7 @@ class JobActions(ApiView):
         return once(request, body, make)
 
 
-def _row(outcome: Outcome) -> OutcomeRow:
+def _row(outcome: BulkOutcome) -> OutcomeRow:
     job = outcome.job
     return {
         "job": outcome.key,

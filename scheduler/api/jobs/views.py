@@ -33,6 +33,7 @@ from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import job_check, job_check_dry
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
+from scheduler.services.jobs.submit import job_submit
 from scheduler.whatif.one_job.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.

@@ -84,7 +84,7 @@ class _Asked:
         )
 
 
-def job_preview(*, checked: Checked, too_large: Sequence[FieldError], at: datetime) -> JobPreview:
+def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: datetime) -> JobPreview:
     """Return what the next round would do with a job.
 
     Args:

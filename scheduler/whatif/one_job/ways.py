@@ -15,7 +15,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import access_of, queues_submittable
-from scheduler.services.jobs.change import Change, spec_changed
+from scheduler.services.jobs.change import JobChange, spec_changed
 from scheduler.whatif.one_job.present import Present, asked_values, stored_values
 
 MOST_QUEUES = 4
@@ -90,7 +90,7 @@ def families(question: Question) -> Iterator[list[Option]]:
         yield question.options("gpus", [(title.format(_gpus(n), resources.gpus), {"gpus": n}) for n in sizes])
 
 
-def _by_profile(spec: JobSpec) -> list[tuple[str, Change]]:
+def _by_profile(spec: JobSpec) -> list[tuple[str, JobChange]]:
     """Return changes that leave cores and memory to the scheduler."""
     cpus, memory = spec.resources.cpus, spec.resources.memory_bytes
     asked = spec.to_json()["resources"]

@@ -14,7 +14,7 @@ from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.services.jobs.check import spec_check
-from scheduler.services.queues.quotas import queue_limit_users
+from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.one_job.preview import job_preview
 from tests.support.live.world import World
 from tests.support.rows.factories import AT, member_make, spec_make

@@ -13,7 +13,7 @@ from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
 from scheduler.selectors.rows import Json
-from scheduler.services.jobs.change import FIELDS, Change, job_change
+from scheduler.services.jobs.change import FIELDS, JobChange, job_change
 
 NUMBERS = frozenset({"gpus", "min_gpus", "max_servers"})
 

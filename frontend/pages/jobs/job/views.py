@@ -20,7 +20,7 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.logs import log_open
 from scheduler.selectors.jobs.rows import JobDetail
-from scheduler.services.jobs.actions import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.profiles import profile_measure_again
 from scheduler.services.jobs.restore import job_restore
 

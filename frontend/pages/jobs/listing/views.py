@@ -301,7 +301,7 @@ def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
 PLURALS = (("is ", "are "), ("has ", "have "), ("waits ", "wait "), ("goes ", "go "))
 
 
-def _tell(request: HttpRequest, action: str, outcomes: list[Outcome], names: dict[str, str]) -> None:
+def _tell(request: HttpRequest, action: str, outcomes: list[BulkOutcome], names: dict[str, str]) -> None:
     """Leave one message for all jobs with the same outcome, and one for each refusal."""
     done: dict[str, list[Job]] = {}
     for outcome in outcomes:
