@@ -10,6 +10,7 @@ from typing import Protocol
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Fits, Gang, Space
 from scheduler.core.packing.locality import Locality
+from scheduler.core.packing.seating import are_free
 
 
 def shrunk(seats: Seats, num_gpus: int) -> Seats:
@@ -179,8 +180,7 @@ class Reseat:
 
     def is_free(self, row: int, seats: Seats) -> bool:
         """Return whether a row that sits nowhere could sit there."""
-        board = self._board
-        return all(board.space.free[at] >= gpus and board.fits_after(row, at, gpus, ()) for at, gpus in seats)
+        return are_free(self._board.space, seats, self._board.fits(row))
 
     def _wider(self, row: int) -> Seats:
         """Return the seats of the row with as many more GPUs of the same servers as it wants and they have."""

@@ -16,6 +16,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Spare
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Fits, Space
+from scheduler.core.packing.seating import fewest_victims
 
 # Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
 # column, four times as many in each that follows.
@@ -210,19 +211,10 @@ class VictimSearch:
         Returns:
             Positions among the movable rows.
         """
-        taken: list[tuple[int, int]] = []
-        missing = gpus - self._board.space.free[server]
-        for other in self._passed_on(server):
-            if missing <= 0 and self._fits_after(row, server, gpus, taken):
-                break
-            taken.append(other)
-            missing -= other[1]
-        for other in reversed(taken if missing < 0 else ()):
-            without = [victim for victim in taken if victim is not other]
-            if missing + other[1] <= 0 and self._fits_after(row, server, gpus, without):
-                taken = without
-                missing += other[1]
-        return [at for at, _ in taken]
+        missing, passed = gpus - self._board.space.free[server], self._passed_on(server)
+        if not self._board.tight:
+            return fewest_victims(passed, missing)
+        return fewest_victims(passed, missing, lambda leaving: self._fits_after(row, server, gpus, leaving))
 
     def _fits(self, row: int, server: int) -> bool:
         """Return whether cores and memory of a server are enough for the gang once the passed rows on it have left."""

@@ -21,6 +21,7 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Space, with_fits
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption_search import Group, Movable, VictimSearch
+from scheduler.core.packing.seating import Seating, all_victims, one_gpu
 from scheduler.core.packing.selection import Crew, Refusal, Selection
 
 
@@ -39,11 +40,9 @@ class Walk:
         self._total = sum(board.space.site.gpus)
         self._open = self._total  # GPUs that no firm row holds
         self._turn = 0
-        self._before: dict[int, Seats] = {}  # by row, of those who left their seats
-        self._sat: dict[int, int] = {}  # jobs that took seats, by row
-        self._displaced: dict[int, int] = {}
+        self._seating = Seating(board, crew.shape)
+        self._job: dict[int, int] = {}  # jobs that took or left seats, by row
         self._reclaimed: set[int] = set()
-        self._on_free: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
@@ -65,12 +64,12 @@ class Walk:
         self._back = self._late_turns()
         self._in_quota = False
         self._take_turns(_joined(claims.others, late, place[late]))
-        seats, before = self._board.seats, self._before
+        seating, job = self._seating, self._job
         return Selection(
-            started={job: seats[row] for row, job in self._sat.items() if before.get(row) != seats[row]},
-            displaced=self._displaced,
+            started={job[row]: seats for row, seats in seating.started().items()},
+            displaced={job[row]: job[by_row] for row, by_row in seating.displaced.items() if row in job},
             reclaimed=self._reclaimed,
-            on_free=self._on_free,
+            on_free={job[row] for row in seating.on_free},
             refusals=self._refusals,
         )
 
@@ -86,11 +85,8 @@ class Walk:
         return back
 
     def undo(self) -> None:
-        """Put everybody back to where they sat before the walk."""
-        for row in self._sat:
-            self._board.leave(row)
-        for row, seats in self._before.items():
-            self._board.sit(row, seats)
+        """Put every job back to where it sat before the walk."""
+        self._seating.undo()
 
     def _take_turns(self, part: Part) -> list[int]:
         """Let the jobs of a part claim seats one after another; return those that got none."""
@@ -170,7 +166,9 @@ class Walk:
             return self._claim_in_full_queue(job, row, full, self._scope(job, gpus, queue))
         seats: Seats = ()
         if board.space.total >= gpus:
-            seats = (row in self._before and self._home(row)) or self._choose_free(row)
+            if row in self._seating.before:
+                seats = self._seating.home(row, board.fits(row))
+            seats = seats or self._choose_free(row)
         if seats:
             return self._sit(job, row, seats, ())
         scope = self._scope(job, gpus, queue)
@@ -205,14 +203,6 @@ class Walk:
                 missing -= board.num_gpus[movable.row[at]]
         return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
-    def _home(self, row: int) -> Seats:
-        """Return the seats a displaced job had at the start when they are free again."""
-        board, seats = self._board, self._before[row]
-        for server, gpus in seats:
-            if board.space.free[server] < gpus or not board.fits_after(row, server, gpus, ()):
-                return ()
-        return seats
-
     def _choose_free(self, row: int) -> Seats:
         """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
         board, shape = self._board, self._shape[row]
@@ -245,9 +235,7 @@ class Walk:
             at = group.weakest(turn)
             if at == NO_ROW:
                 return (), []
-            victim = group.movable.row[at]
-            seats = board.seats[victim]
-            return seats if board.num_gpus[victim] == 1 else ((seats[0][0], 1),), [at]
+            return one_gpu(board.seats[group.movable.row[at]]), [at]
         shape = self._shape[row]
         gang = self._crew.gangs[shape]
         search = group.searches.get(shape)
@@ -257,14 +245,13 @@ class Walk:
         server = search.one_server(row, turn)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(row, server, gang.num_gpus)
-        seats = ()
+        seats: Seats = ()
         if gang.num_gpus > 1 and gang.max_servers != 1:
             seats = search.several_servers(
                 row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
             )
         self._starved |= search.starved
-        victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
-        return seats, list(dict.fromkeys(victims))
+        return seats, all_victims(seats, lambda server, count: search.victims(row, server, count))
 
     def _movables(self) -> Movable:
         if self._movable is None:
@@ -298,60 +285,33 @@ class Walk:
         return Group(movable, may)
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
-        board, before, displaced = self._board, self._before, self._displaced
-        if not victims:
-            board.sit(row, seats)
-        else:
+        """Seat a job after its victims, positions among the movable rows, have left."""
+        self._job[row] = job
+        if victims:
             movable = self._movables()
-            first = movable.row[victims[0]]
-            if len(victims) == 1 and board.seats[first] == seats:
-                board.hand_over(first, row)
-                self._note_departure(movable, victims[0], seats, job, row)
-            else:
-                for at in victims:
-                    self._note_departure(movable, at, board.leave(movable.row[at]), job, row)
-                board.sit(row, seats)
+            self._seating.take(row, seats, [movable.row[at] for at in victims])
+            for at in victims:
+                self._note_departure(movable, at, row)
+        else:
+            self._seating.take(row, seats, ())
         self._firm.add(row)
-        self._sat[row] = job
         self._refusals.pop(job, None)
-        if row not in before:
-            if not victims:
-                self._on_free.add(job)
-            return True
-        if job in displaced:
-            self._spare_a_move(job, row)
-            seats = board.seats[row]
-        if before[row] == seats:
-            # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
-            taker = displaced.pop(job)
-            displaced.update({victim: taker for victim, by_job in displaced.items() if by_job == job})
-        elif not victims and job not in displaced:
-            self._on_free.add(job)
         return True
 
-    def _note_departure(self, movable: Movable, at: int, seats: Seats, by_job: int, by_row: int) -> None:
-        """Note that the movable row at a position left its seats for a job."""
+    def _note_departure(self, movable: Movable, at: int, by_row: int) -> None:
+        """Note that the movable row at a position left its seats for another row."""
         queue = self._board.queue
         victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
-        movable.leave(at, seats)
-        self._before[row] = seats
+        movable.leave(at, self._seating.before[row])
         if victim >= self._num_jobs:
             return
-        self._displaced[victim] = by_job
+        self._job[row] = victim
         if self._in_quota and queue[row] != queue[by_row]:
             self._reclaimed.add(victim)
         if turn != NO_TURN:
             heappush(self._back, (turn, victim, True))
         else:
             self._later.append(at)
-
-    def _spare_a_move(self, job: int, row: int) -> None:
-        """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""
-        board, home, shape = self._board, self._before[row], self._crew.shape
-        taker = self._displaced[job]
-        taker_row = self._row[taker]
-        if shape[row] == shape[taker_row] and board.seats[taker_row] == home and taker not in self._displaced:
-            board.swap(row, taker_row)
 
     def _refuse(self, job: int, row: int, *, full_queue: int = NO_ROW) -> bool:
         last, starved = self._refusal, self._starved

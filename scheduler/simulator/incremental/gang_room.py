@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Space
+from scheduler.core.packing.seating import fewest_victims
 from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
 
 
@@ -101,18 +102,9 @@ class Search:
 
     def victims(self, server: int, gpus: int) -> list[int]:
         """Return who has to leave the server so that ``gpus`` come free: the least important, and none in vain."""
-        missing = gpus - self._space.free[server]
-        taken: list[tuple[int, int]] = []
+        seats_of, candidates = self._seats, []
         for row in self._passed.get(server, ()):
-            if missing <= 0:
-                break
-            seats = self._seats[row]
+            seats = seats_of[row]
             count = seats[0][1] if len(seats) == 1 else sum(held for at, held in seats if at == server)
-            taken.append((row, count))
-            missing -= count
-        if missing < 0:
-            for victim in reversed(taken):
-                if missing + victim[1] <= 0:
-                    taken = [other for other in taken if other is not victim]
-                    missing += victim[1]
-        return [row for row, _ in taken]
+            candidates.append((row, count))
+        return fewest_victims(candidates, gpus - self._space.free[server])

@@ -109,9 +109,8 @@ class FillingWalk(ShortWalk):
             if not seats:
                 hopeful.discard(shape)
                 continue
-            self._place(
-                row, seats if len(seats) == 1 else tuple(sorted(seats))
-            )  # as they will be read from what is held
+            # Seats on several servers are sorted, as they will be read from what is held.
+            self._board.sit(row, seats if len(seats) == 1 else tuple(sorted(seats)))
             line = lines[group][kind]
             del line[0]
             self._count(row, 1)

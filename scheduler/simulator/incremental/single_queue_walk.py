@@ -13,8 +13,9 @@ from heapq import heapify, heappop, heappush
 
 from scheduler.core.model.tables import NO_ROW, ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Site, Space
+from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
+from scheduler.core.packing.seating import GpuBoard, Seating, all_victims, one_gpu
 from scheduler.simulator.incremental.gang_room import Search
 from scheduler.simulator.incremental.preemption_candidates import Key, Keys, Rivals
 
@@ -69,9 +70,8 @@ class ShortWalk:
         self._locality, self._shape, self._gangs = locality, shape, gangs
         self._rivals = Rivals(ceilings) if preemptive else None
         self._in_line = in_line
-        free: list[int] = servers.num_gpus.tolist()
-        self.space = Space(free, Site(gpus=free, rack=servers.rack.tolist()))
-        self.seats: dict[int, Seats] = {}
+        self._board = GpuBoard(servers)
+        self.space, self.seats = self._board.space, self._board.seats
         self.num_waiting = 0
         self.unsettled = False
         # The line of each shape is a heap; an entry counts while it is the present key of its job.
@@ -82,9 +82,8 @@ class ShortWalk:
         self._needed = [0] * len(gangs)
         self._grown = self._seen = 0  # GPUs that came free or within reach of the weakest, and as of the last walk
         self._missing = 0  # GPUs that the job last refused had too few of within its reach; 0 for another cause
-        self._moves = Moves()
-        # Of the present walk: seats of displaced jobs before it, and keys of those who took seats in it.
-        self._before: dict[int, Seats] = {}
+        # Of the present walk: what it changed, the keys of the jobs that took seats in it, and its searches by shape.
+        self._seating = Seating(self._board, shape)
         self._seated: dict[int, Key] = {}
         self._searches: dict[int, Search] = {}
 
@@ -100,7 +99,7 @@ class ShortWalk:
         """Take a job off its seats that ended."""
         if self._rivals:
             self._rivals.leave(row)
-        self._rise(row)
+        self._board.leave(row)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
     def reopen(self) -> None:
@@ -109,16 +108,16 @@ class ShortWalk:
 
     def occupy(self, key: Key, seats: Seats) -> None:
         """Seat a job that runs from the start."""
-        self._place(key[3], seats)
+        self._board.sit(key[3], seats)
         if self._rivals:
             self._rivals.enter(key)
 
     def reseat(self, seats: Mapping[int, Seats]) -> None:
         """Let jobs that were just seated sit elsewhere on free GPUs."""
         for row in seats:
-            self._rise(row)
+            self._board.leave(row)
         for row, at in seats.items():
-            self._place(row, at)
+            self._board.sit(row, at)
         self.reopen()
         self.unsettled = True
 
@@ -146,7 +145,7 @@ class ShortWalk:
         heapify(heap)
         if self._rivals:
             self._rivals.begin(keys)
-        self._moves = Moves()
+        self._seating = Seating(self._board, self._shape)
         while heap:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
@@ -165,10 +164,11 @@ class ShortWalk:
                     self._needed = [0] * len(self._gangs)
                     break
                 continue
+            swapped = self._seating.take(row, seats, victims)
+            self._seated[row] = key
+            self.unsettled |= swapped
             for victim in victims:
-                assert self._rivals is not None
-                heappush(heap, (self._displace(self._rivals, victim, row), NO_ROW))
-            changed = self._sit(key, seats, victims) or bool(victims)
+                heappush(heap, (self._note_departure(victim), NO_ROW))
             if not again:
                 line = self._lines[shape]
                 heappop(line)
@@ -178,7 +178,7 @@ class ShortWalk:
                     self._bring_up(shape)
                 if line and self._hopes(shape, line):
                     heappush(heap, (line[0], shape))
-            if changed:
+            if swapped or victims:
                 gangs = self._gangs
                 freed = sum([gangs[self._shape[victim]].num_gpus for victim in victims]) - gangs[shape].num_gpus
                 self._reopen_after(key, max(0, freed), heap)
@@ -215,20 +215,17 @@ class ShortWalk:
                 self._closed[shape] = None
 
     def _finished(self, now_s: float) -> Moves:
-        moves, seats, before, seated = self._moves, self.seats, self._before, self._seated
-        rivals = self._rivals
+        seating, rivals = self._seating, self._rivals
         if rivals:
             rivals.end()
-        for row, key in seated.items():
-            if rivals:
+            for row, key in self._seated.items():
                 rivals.enter((key[0], min(key[1], now_s), key[2], row))
-            at = seats[row]
-            if not before or before.get(row) != at:
-                moves.started[row] = at
-                if len(at) > 1:  # as they will be read from what is held
-                    seats[row] = tuple(sorted(at))
-        self._before, self._seated, self._searches = {}, {}, {}
-        return moves
+        started = seating.started()
+        for row, seats in started.items():
+            if len(seats) > 1:  # as they will be read from what is held
+                self.seats[row] = tuple(sorted(seats))
+        self._seated, self._searches = {}, {}
+        return Moves(started=started, displaced=seating.displaced, on_free=seating.on_free)
 
     def _hopes(self, shape: int, line: list[Key]) -> bool:
         """Return whether the first of the line may get seats."""
@@ -243,10 +240,10 @@ class ShortWalk:
     def _find(self, row: int, shape: int, key: Key) -> tuple[Seats, Sequence[int]]:
         """Return seats for the job, and who has to leave them."""
         space, gang = self.space, self._gangs[shape]
-        if row in self._before:
-            free, home = space.free, self._before[row]
-            if all(free[server] >= gpus for server, gpus in home):
-                return home, ()
+        if row in self._seating.before:
+            seats = self._seating.home(row)
+            if seats:
+                return seats, ()
         if space.total >= gang.num_gpus:
             seats = self._locality.seats(space, gang)
             if seats:
@@ -263,7 +260,7 @@ class ShortWalk:
             self._missing = gang.num_gpus - space.total
             return (), ()
         if gang.num_gpus == 1:
-            return ((min(self.seats[weakest])[0], 1),), (weakest,)
+            return one_gpu(self.seats[weakest]), (weakest,)
         search = self._searches.get(shape)
         if search is None:
             search = self._searches[shape] = Search(rivals, space, self.seats, gang.num_gpus)
@@ -274,51 +271,11 @@ class ShortWalk:
         if self._missing > 0 or gang.max_servers == 1:
             return (), ()
         seats = search.several_servers(lambda room: self._locality.seats(room, gang))
-        victims = [victim for server, gpus in seats for victim in search.victims(server, gpus)]
-        return seats, list(dict.fromkeys(victims))
+        return seats, all_victims(seats, search.victims)
 
-    def _displace(self, rivals: Rivals, victim: int, by_row: int) -> Key:
-        seats = self._before[victim] = self.seats[victim]
-        self._rise(victim)
+    def _note_departure(self, victim: int) -> Key:
+        """Note that a running job left its seats; return its present key."""
+        assert self._rivals is not None
         for search in self._searches.values():
-            search.leave(victim, seats)
-        self._moves.displaced[victim] = by_row
-        return rivals.drop(victim)
-
-    def _sit(self, key: Key, seats: Seats, victims: Sequence[int]) -> bool:
-        """Seat a job; return whether a stronger one changed its seats for that."""
-        row, displaced = key[3], self._moves.displaced
-        self._place(row, seats)
-        self._seated[row] = key
-        if row not in displaced:
-            if not victims:
-                self._moves.on_free.add(row)
-            return False
-        swapped = self._spare_a_move(row)
-        if self._before[row] == self.seats[row]:
-            # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
-            taker = displaced.pop(row)
-            displaced.update({victim: taker for victim, by_row in displaced.items() if by_row == row})
-        return swapped
-
-    def _spare_a_move(self, row: int) -> bool:
-        """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""
-        taker, home, seats = self._moves.displaced[row], self._before[row], self.seats[row]
-        alike = self._shape[row] == self._shape[taker]
-        if alike and self.seats[taker] == home and taker not in self._moves.displaced:
-            self._rise(row)
-            self._rise(taker)
-            self._place(row, home)
-            self._place(taker, seats)
-            self.unsettled = True
-            return True
-        return False
-
-    def _place(self, row: int, seats: Seats) -> None:
-        self.seats[row] = seats
-        for server, gpus in seats:
-            self.space.take(server, gpus)
-
-    def _rise(self, row: int) -> None:
-        for server, gpus in self.seats.pop(row):
-            self.space.give(server, gpus)
+            search.leave(victim, self._seating.before[victim])
+        return self._rivals.drop(victim)
