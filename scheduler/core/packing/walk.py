@@ -17,11 +17,12 @@ from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import Firm
+from scheduler.core.packing.displaceable_rows import Movable
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Space, with_fits
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.preemption_search import Group, Movable, VictimSearch
-from scheduler.core.packing.seating import Seating, all_victims, one_gpu
+from scheduler.core.packing.preemption_room import PreemptionRoom
+from scheduler.core.packing.seating import Seating
 from scheduler.core.packing.selection import Crew, Refusal, Selection
 
 
@@ -36,7 +37,6 @@ class Walk:
         self._num_jobs = len(self._row)
         self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
         self._firm = Firm(board, tree, crew.limits, crew.rows)
-        self._within = tree.within
         self._total = sum(board.space.site.gpus)
         self._open = self._total  # GPUs that no firm row holds
         self._turn = 0
@@ -51,7 +51,7 @@ class Walk:
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True
-        self._groups: dict[tuple[int, int], Group] = {}
+        self._preemption = self._preemption_in(claims.covered)
         # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
         # had left by then, and the same.
         self._starved = False
@@ -63,6 +63,7 @@ class Walk:
         late = np.array(self._take_turns(claims.covered), dtype=np.int64)
         self._back = self._late_turns()
         self._in_quota = False
+        self._preemption = self._preemption_in(claims.others)
         self._take_turns(_joined(claims.others, late, place[late]))
         seating, job = self._seating, self._job
         return Selection(
@@ -73,11 +74,14 @@ class Walk:
             refusals=self._refusals,
         )
 
+    def _preemption_in(self, part: Part) -> PreemptionRoom:
+        return PreemptionRoom(self._board, self._crew, part, self._tree.within, self._leaving, self._locality)
+
     def _late_turns(self) -> list[tuple[int, int, bool]]:
         """Return a heap of the displaced jobs whose turn comes among the others."""
         if not self._later:
             return []
-        movable, at = self._movables(), np.array(self._later)
+        movable, at = self._preemption.rows(), np.array(self._later)
         job = np.array(movable.job)[at]
         columns = (self._claims.place[job], job, ~movable.locked[at])
         back = [*zip(*(column.tolist() for column in columns), strict=True)]
@@ -92,9 +96,7 @@ class Walk:
         """Let the jobs of a part claim seats one after another; return those that got none."""
         firm, back, row_of = self._firm, self._back, self._row
         firm.begin(part)
-        self._groups.clear()
         self._first_waiting.clear()
-        self._movable: Movable | None = None
         refused = []
         turns, jobs = part.waiting_turn.tolist(), part.waiting.tolist()
         at_once = not self._claims.in_line and not any(self._crew.limits)
@@ -192,9 +194,9 @@ class Walk:
             return self._refuse(job, row)
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
-        movable = self._movables()
+        movable = self._preemption.rows()
         missing -= sum(board.num_gpus[movable.row[at]] for at in victims if movable.job[at] < self._num_jobs)
-        for at in np.flatnonzero(self._group(row, scope).among).tolist():
+        for at in np.flatnonzero(self._preemption.group(row, scope).among).tolist():
             if missing <= 0:
                 break
             may_move = movable.there[at] and movable.turn[at] > self._turn
@@ -224,71 +226,16 @@ class Walk:
         return seats
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
-        """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are.
-
-        The rows are given as positions among the movable ones.
-        """
-        group, board, turn = self._group(row, scope), self._board, self._turn
-        if group.last_turn <= turn:
-            return (), []
-        if board.num_gpus[row] == 1 and not board.tight and not board.space.total:
-            at = group.weakest(turn)
-            if at == NO_ROW:
-                return (), []
-            return one_gpu(board.seats[group.movable.row[at]]), [at]
-        shape = self._shape[row]
-        gang = self._crew.gangs[shape]
-        search = group.searches.get(shape)
-        if search is None:
-            search = VictimSearch(board, group, num_gpus=gang.num_gpus)
-            group.searches[shape] = search
-        server = search.one_server(row, turn)
-        if server != NO_ROW:
-            return ((server, gang.num_gpus),), search.victims(row, server, gang.num_gpus)
-        seats: Seats = ()
-        if gang.num_gpus > 1 and gang.max_servers != 1:
-            seats = search.several_servers(
-                row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
-            )
-        self._starved |= search.starved
-        return seats, all_victims(seats, lambda server, count: search.victims(row, server, count))
-
-    def _movables(self) -> Movable:
-        if self._movable is None:
-            claims = self._claims
-            spare = (claims.covered if self._in_quota else claims.others).spare()
-            leaving = [row for row in self._leaving if row in self._board.seats]
-            self._movable = Movable(spare, self._crew.rows[spare.job], self._board, leaving)
-        return self._movable
-
-    def _group(self, row: int, scope: int) -> Group:
-        """Return the rows that the job may displace inside ``scope``.
-
-        Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
-        """
-        own = self._board.queue[row]
-        group = self._groups.get((scope, own))
-        if group is None:
-            movable = self._movables()
-            name = (scope, own if own in movable.locked_queues else NO_ROW)
-            group = self._groups[scope, own] = self._groups.get(name) or self._new_group(movable, *name)
-            self._groups[name] = group
-        return group
-
-    def _new_group(self, movable: Movable, scope: int, locked_in: int) -> Group:
-        may = np.ones(len(movable.row), dtype=np.bool_)
-        if scope != NO_ROW:
-            may &= self._within[scope, movable.queue]
-        if locked_in != NO_ROW:
-            may &= ~(movable.locked & (movable.queue == locked_in))
-        may |= movable.queue == NO_ROW
-        return Group(movable, may)
+        """Return seats that come free by preemption inside ``scope``, and the victims."""
+        seats, victims, starved = self._preemption.room(row, scope, self._turn)
+        self._starved |= starved
+        return seats, victims
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         """Seat a job after its victims, positions among the movable rows, have left."""
         self._job[row] = job
         if victims:
-            movable = self._movables()
+            movable = self._preemption.rows()
             self._seating.take(row, seats, [movable.row[at] for at in victims])
             for at in victims:
                 self._note_departure(movable, at, row)
