@@ -1,6 +1,6 @@
 """A planner for one queue that may hold everything under a policy whose order moves: it is made anew in each round.
 
-Who sits where is kept, nobody's rights have to be asked for, and the walk looks at few (``FreshWalk``). Same plans.
+Seats are kept, no rights have to be asked for, and the walk looks at few jobs (``MovingOrderWalk``). Same plans.
 """
 
 import math
@@ -16,7 +16,7 @@ from scheduler.core.round.capabilities import ChangesBySelf, Leases
 from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
 from scheduler.simulator.incremental.lease_order import LeasedOrder
-from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
+from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, Weakest
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.queue_rounds import Glance
@@ -141,7 +141,7 @@ class FreshRounds:
         self._columns, self._shelf = columns, shelf
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
-        self._walk = FreshWalk(
+        self._walk = MovingOrderWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),

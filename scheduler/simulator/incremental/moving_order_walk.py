@@ -1,4 +1,4 @@
-"""The walk of ``ShortWalk`` where the order moves from round to round: it is given anew before each walk.
+"""The walk of ``SingleQueueWalk`` where the order moves from round to round: it is given anew before each walk.
 
 Who was refused in an earlier round may be the strongest now, so every shape is asked again; what is left out is to look
 at anybody behind the first refused job of a shape, and at running jobs past those who have to leave. The outcome is
@@ -12,7 +12,7 @@ from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
 from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 
 
 class Weakest(Protocol):
@@ -59,7 +59,7 @@ class FreshRivals(Rivals):
         """Do nothing: the next order lacks it."""
 
 
-class FreshWalk(ShortWalk):
+class MovingOrderWalk(SingleQueueWalk):
     """Who sits where and who waits, in one queue that may hold everything."""
 
     def __init__(

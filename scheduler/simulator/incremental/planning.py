@@ -17,7 +17,7 @@ from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.incremental.overtaking import Overtaking
-from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import Moves, SingleQueueWalk
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 
@@ -51,7 +51,7 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
         column[rows] = 0.0
 
 
-def granted(moves: Moves, walk: ShortWalk, shelf: Shelf) -> Changes:
+def granted(moves: Moves, walk: SingleQueueWalk, shelf: Shelf) -> Changes:
     """Return the moves with cores and memory, and whose differ now."""
     started = moves.started
     for row in moves.displaced:

@@ -27,12 +27,12 @@ from scheduler.core.round.capabilities import (
 )
 from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import gangs_of, shapes_of
-from scheduler.simulator.incremental.group_filling_walk import FillingWalk
+from scheduler.simulator.incremental.group_filling_walk import GroupFillingWalk
 from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.service_steps import Steps
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.state.columns import Columns, cells
 from scheduler.simulator.state.world import World
 
@@ -66,7 +66,7 @@ def short_rounds(
     snapshot = Snapshot(now_s=0.0, jobs=jobs, servers=servers, queues=queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
     if filling is not None and not preemptive and filling.sums_are_exact():
-        walk: ShortWalk = FillingWalk(
+        walk: SingleQueueWalk = GroupFillingWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),
@@ -85,7 +85,7 @@ def short_rounds(
     steps = None
     if preemptive and isinstance(policy, StepsByService):
         steps = Steps(columns, *policy.service_steps())
-    walk = ShortWalk(
+    walk = SingleQueueWalk(
         servers,
         config.locality,
         shape=shapes.shape.tolist(),
@@ -107,7 +107,7 @@ class ShortRounds:
         queues: QueueTable,
         policy: Policy,
         shelf: Shelf,
-        walk: ShortWalk,
+        walk: SingleQueueWalk,
         *,
         lines_up: BoolArray,
         steps: Steps | None = None,

@@ -35,7 +35,7 @@ class Moves:
     on_free: set[int] = field(default_factory=set)
 
 
-class ShortWalk:
+class SingleQueueWalk:
     """Who sits where and who waits, in one queue.
 
     Attributes:
