@@ -16,7 +16,7 @@ from scheduler.core.round.capabilities import ChangesBySelf, Leases
 from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
 from scheduler.simulator.incremental.lease_order import LeasedOrder
-from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, Weakest
+from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, WeakestFirst
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.queue_rounds import Glance
@@ -36,7 +36,7 @@ class Order(Protocol):
     def waiting(self, world: World) -> list[Key]:
         """Return those who wait and could run, strongest first."""
 
-    def weakest(self, world: World) -> Weakest:
+    def weakest(self, world: World) -> WeakestFirst:
         """Return the running ones who may have to leave; asked after ``waiting``."""
 
     def seated(self, changes: Changes) -> None:
@@ -102,7 +102,7 @@ class WholeOrder:
 
 
 class Ranked:
-    """Running jobs as columns of their places, weakest first, as ``Weakest``."""
+    """Running jobs as columns of their places, weakest first, as ``WeakestFirst``."""
 
     __slots__ = ("_at", "_columns", "_stride")
 

@@ -16,8 +16,8 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.seating import GpuBoard, Seating, all_victims, one_gpu
-from scheduler.simulator.incremental.gang_room import Search
-from scheduler.simulator.incremental.preemption_candidates import Key, Keys, Rivals
+from scheduler.simulator.incremental.gang_room import GangRoom
+from scheduler.simulator.incremental.preemption_candidates import Key, Keys, PreemptionCandidates
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,11 +64,11 @@ class SingleQueueWalk:
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
-            ceilings: As of ``Rivals``.
+            ceilings: As of ``PreemptionCandidates``.
             in_line: Whether nobody may overtake a job that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
-        self._rivals = Rivals(ceilings) if preemptive else None
+        self._candidates = PreemptionCandidates(ceilings) if preemptive else None
         self._in_line = in_line
         self._board = GpuBoard(servers)
         self.space, self.seats = self._board.space, self._board.seats
@@ -85,7 +85,7 @@ class SingleQueueWalk:
         # Of the present walk: what it changed, the keys of the jobs that took seats in it, and its searches by shape.
         self._seating = Seating(self._board, shape)
         self._seated: dict[int, Key] = {}
-        self._searches: dict[int, Search] = {}
+        self._searches: dict[int, GangRoom] = {}
 
     def wait(self, key: Key) -> None:
         """Put a job in line."""
@@ -97,8 +97,8 @@ class SingleQueueWalk:
 
     def release(self, row: int) -> None:
         """Take a job off its seats that ended."""
-        if self._rivals:
-            self._rivals.leave(row)
+        if self._candidates:
+            self._candidates.leave(row)
         self._board.leave(row)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
@@ -109,8 +109,8 @@ class SingleQueueWalk:
     def occupy(self, key: Key, seats: Seats) -> None:
         """Seat a job that runs from the start."""
         self._board.sit(key[3], seats)
-        if self._rivals:
-            self._rivals.enter(key)
+        if self._candidates:
+            self._candidates.enter(key)
 
     def reseat(self, seats: Mapping[int, Seats]) -> None:
         """Let jobs that were just seated sit elsewhere on free GPUs."""
@@ -123,8 +123,8 @@ class SingleQueueWalk:
 
     def move(self, row: int, key: float) -> None:
         """Give a running job another key of the policy."""
-        assert self._rivals
-        self._rivals.move(row, key)
+        assert self._candidates
+        self._candidates.move(row, key)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
     def strongest_key(self) -> float:
@@ -143,8 +143,8 @@ class SingleQueueWalk:
         if not heap:
             return Moves()
         heapify(heap)
-        if self._rivals:
-            self._rivals.begin(keys)
+        if self._candidates:
+            self._candidates.begin(keys)
         self._seating = Seating(self._board, self._shape)
         while heap:
             key, shape = heappop(heap)
@@ -215,11 +215,11 @@ class SingleQueueWalk:
                 self._closed[shape] = None
 
     def _finished(self, now_s: float) -> Moves:
-        seating, rivals = self._seating, self._rivals
-        if rivals:
-            rivals.end()
+        seating, candidates = self._seating, self._candidates
+        if candidates:
+            candidates.end()
             for row, key in self._seated.items():
-                rivals.enter((key[0], min(key[1], now_s), key[2], row))
+                candidates.enter((key[0], min(key[1], now_s), key[2], row))
         started = seating.started()
         for row, seats in started.items():
             if len(seats) > 1:  # as they will be read from what is held
@@ -248,14 +248,14 @@ class SingleQueueWalk:
             seats = self._locality.seats(space, gang)
             if seats:
                 return seats, ()
-        if self._rivals:
-            return self._room(shape, key, self._rivals)
+        if self._candidates:
+            return self._room(shape, key, self._candidates)
         self._missing = gang.num_gpus - space.total
         return (), ()
 
-    def _room(self, shape: int, key: Key, rivals: Rivals) -> tuple[Seats, Sequence[int]]:
+    def _room(self, shape: int, key: Key, candidates: PreemptionCandidates) -> tuple[Seats, Sequence[int]]:
         """Return seats that are free once weaker jobs have left, and these jobs."""
-        weakest, gang, space = rivals.weakest(key), self._gangs[shape], self.space
+        weakest, gang, space = candidates.weakest(key), self._gangs[shape], self.space
         if weakest == NO_ROW:
             self._missing = gang.num_gpus - space.total
             return (), ()
@@ -263,7 +263,7 @@ class SingleQueueWalk:
             return one_gpu(self.seats[weakest]), (weakest,)
         search = self._searches.get(shape)
         if search is None:
-            search = self._searches[shape] = Search(rivals, space, self.seats, gang.num_gpus)
+            search = self._searches[shape] = GangRoom(candidates, space, self.seats, gang.num_gpus)
         server = search.one_server(key)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(server, gang.num_gpus)
@@ -275,7 +275,7 @@ class SingleQueueWalk:
 
     def _note_departure(self, victim: int) -> Key:
         """Note that a running job left its seats; return its present key."""
-        assert self._rivals is not None
+        assert self._candidates is not None
         for search in self._searches.values():
             search.leave(victim, self._seating.before[victim])
-        return self._rivals.drop(victim)
+        return self._candidates.drop(victim)
