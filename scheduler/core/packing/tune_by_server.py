@@ -26,8 +26,8 @@ _TOLERANCE = 1e-9
 _Ask = tuple[float, float, float, float]
 
 
-class LocalFill:
-    """Cores and memory of all servers. A ``Shelf``."""
+class TuneByServer:
+    """Cores and memory of all servers. A ``CpuMemoryLedger``."""
 
     def __init__(
         self, servers: ServerTable, needs: Needs, num_gpus: IntArray, rank: Sequence[tuple[float, ...]]
@@ -65,7 +65,7 @@ class LocalFill:
             self._reserve(row, server, gpus, -1)
 
     def sit(self, started: Mapping[int, Seats], movable: Iterable[int], free: list[int]) -> dict[int, Grant]:
-        """Give cores and memory to jobs that begin on seats; return what changed. As ``Shelf.sit``."""
+        """Give cores and memory to jobs that begin on seats; return what changed. As ``CpuMemoryLedger.sit``."""
         may_move = {row for row in movable if len(started[row]) == 1}
         for row, seats in started.items():
             if row not in may_move:

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.round.capabilities import ChangesBySelf, Leases
 from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
@@ -133,12 +133,12 @@ class FreshRounds:
         queues: QueueTable,
         config: SchedulerConfig,
         policy: Policy,
-        shelf: Shelf,
+        ledger: CpuMemoryLedger,
         shapes: Shapes,
     ) -> None:
         """Begin with nobody; ``shapes`` are those of the whole workload."""
         self.unsettled = False
-        self._columns, self._shelf = columns, shelf
+        self._columns, self._ledger = columns, ledger
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
         self._walk = MovingOrderWalk(
@@ -161,14 +161,14 @@ class FreshRounds:
         walk, order, moves = self._walk, self._order, Moves()
         for row in world.released:
             walk.release(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         order.follow(world)
         if walk.num_waiting or world.arrived:
             walk.line_up(order.waiting(world), order.weakest(world))
             moves = walk.walk(world.now_s, _no_keys)
         world.arrived.clear()
         world.released.clear()
-        changes = granted(moves, walk, self._shelf)
+        changes = granted(moves, walk, self._ledger)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
@@ -189,7 +189,7 @@ class FreshRounds:
         for row, at in seats.items():
             self._walk.occupy((0.0, 0.0, 0.0, row), at)
         self._order.restore(list(seats), [row for row in self._columns.active.tolist() if row not in seats])
-        grants = self._shelf.sit(seats, (), self._walk.space.free)
+        grants = self._ledger.sit(seats, (), self._walk.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
 
 
