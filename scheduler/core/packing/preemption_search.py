@@ -16,14 +16,14 @@ from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.displaceable_rows import Group
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Space
+from scheduler.core.packing.free_gpus import Fits, FreeGpus
 from scheduler.core.packing.seating import fewest_victims
 
 # Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
 # column, four times as many in each that follows.
 _SINGLE_STEPS, _FIRST_STRIDE = 128, 64
 
-ChooseSeats = Callable[[Space, Fits | None], Seats]
+ChooseSeats = Callable[[FreeGpus, Fits | None], Seats]
 
 
 class VictimSearch:
@@ -157,7 +157,7 @@ class VictimSearch:
         free = np.array(board.space.free) + np.array(self._gain)
         if int(free.sum()) >= self._num_gpus:
             fits = self._fits_without(row) if board.tight else None
-            space = Space(free.tolist(), board.space.site, board.space.sizes)
+            space = FreeGpus(free.tolist(), board.space.topology, board.space.sizes)
             seats = choose(space, fits)
             if seats:
                 return seats

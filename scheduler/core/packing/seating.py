@@ -9,13 +9,13 @@ from typing import Protocol
 
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
 
 
 class SeatBoard(Protocol):
     """Where each row sits, and which GPUs are free: a ``Board`` or a ``GpuBoard``."""
 
-    space: Space
+    space: FreeGpus
     seats: dict[int, Seats]
 
     def sit(self, row: int, seats: Seats) -> None:
@@ -44,7 +44,7 @@ class GpuBoard:
     def __init__(self, servers: ServerTable) -> None:
         """Begin with empty servers."""
         gpus: list[int] = servers.num_gpus.tolist()
-        self.space = Space(gpus, Site(gpus=gpus, rack=servers.rack.tolist()))
+        self.space = FreeGpus(gpus, Topology(gpus=gpus, rack=servers.rack.tolist()))
         self.seats: dict[int, Seats] = {}
 
     def sit(self, row: int, seats: Seats) -> None:
@@ -145,7 +145,7 @@ class Seating:
             self._board.sit(row, seats)
 
 
-def are_free(space: Space, seats: Seats, fits: Fits | None) -> bool:
+def are_free(space: FreeGpus, seats: Seats, fits: Fits | None) -> bool:
     """Return whether all GPUs of these seats are free, and cores and memory there are enough."""
     free = space.free
     return all(free[server] >= gpus and (fits is None or fits(server, gpus)) for server, gpus in seats)

@@ -100,17 +100,17 @@ class TuneByServer:
             self._spare[1, server] -= sign * memory
 
     def _ask(self, row: int, server: int, gpus: int) -> _Ask:
-        kind, site = self._kind[row], self._site[server]
-        ask = self._asks.get((kind, site, gpus))
+        kind, topology = self._kind[row], self._site[server]
+        ask = self._asks.get((kind, topology, gpus))
         if ask is None:
             size, cpus_least, cpus_most, memory_least, memory_most = kind
-            cpus_must = max(cpus_least, min(cpus_most, site[0]))
-            memory_must = max(memory_least, min(memory_most, site[1]))
+            cpus_must = max(cpus_least, min(cpus_most, topology[0]))
+            memory_must = max(memory_least, min(memory_most, topology[1]))
             cpus, memory = cpus_must, memory_must
             if gpus == size and size <= self._widest:
-                cpus = cpus if math.isinf(cpus_most) else max(cpus, min(cpus_most, site[2] / size))
-                memory = memory if math.isinf(memory_most) else max(memory, min(memory_most, site[3] / size))
-            ask = self._asks[kind, site, gpus] = (gpus * cpus, gpus * memory, gpus * cpus_must, gpus * memory_must)
+                cpus = cpus if math.isinf(cpus_most) else max(cpus, min(cpus_most, topology[2] / size))
+                memory = memory if math.isinf(memory_most) else max(memory, min(memory_most, topology[3] / size))
+            ask = self._asks[kind, topology, gpus] = (gpus * cpus, gpus * memory, gpus * cpus_must, gpus * memory_must)
         return ask
 
     def _fill(self, server: int) -> None:

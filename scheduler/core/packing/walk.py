@@ -19,7 +19,7 @@ from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import Firm
 from scheduler.core.packing.displaceable_rows import Movable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Space, with_fits
+from scheduler.core.packing.free_gpus import FreeGpus, with_fits
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption_room import PreemptionRoom
 from scheduler.core.packing.seating import Seating
@@ -37,7 +37,7 @@ class Walk:
         self._num_jobs = len(self._row)
         self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
         self._firm = Firm(board, tree, crew.limits, crew.rows)
-        self._total = sum(board.space.site.gpus)
+        self._total = sum(board.space.topology.gpus)
         self._open = self._total  # GPUs that no firm row holds
         self._turn = 0
         self._seating = Seating(board, crew.shape)
@@ -217,7 +217,7 @@ class Walk:
             self._shut[shape] = (board.departures, self._starved)
         return seats
 
-    def _choose(self, space: Space, row: int) -> Seats:
+    def _choose(self, space: FreeGpus, row: int) -> Seats:
         gang, board = self._crew.gangs[self._crew.shape[row]], self._board
         if not board.tight:
             return self._locality.seats(space, gang)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Space
+from scheduler.core.packing.free_gpus import FreeGpus
 from scheduler.core.packing.seating import fewest_victims
 from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
 
@@ -30,7 +30,7 @@ class GangRoom:
     )
 
     def __init__(
-        self, candidates: PreemptionCandidates, space: Space, seats: Mapping[int, Seats], num_gpus: int
+        self, candidates: PreemptionCandidates, space: FreeGpus, seats: Mapping[int, Seats], num_gpus: int
     ) -> None:
         self._candidates, self._space, self._seats, self._num_gpus = candidates, space, seats, num_gpus
         self._at = 0
@@ -105,7 +105,7 @@ class GangRoom:
         """Return the GPUs that are free or held by somebody who is weaker; after ``one_server`` found none."""
         return self._space.total + sum(self._gain.values())
 
-    def several_servers(self, choose: Callable[[Space], Seats]) -> Seats:
+    def several_servers(self, choose: Callable[[FreeGpus], Seats]) -> Seats:
         """Return seats on several servers once everybody who is weaker has left, or nothing; after ``one_server``."""
         if self._spent:
             return ()

@@ -27,7 +27,7 @@ from scheduler.core.model.tables import (
 from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
-from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
@@ -68,7 +68,7 @@ class _Floor:
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
         gpus = servers.num_gpus.tolist()
-        self.space = Space(gpus, Site(gpus=gpus, rack=servers.rack.tolist()))
+        self.space = FreeGpus(gpus, Topology(gpus=gpus, rack=servers.rack.tolist()))
         self.num_gpus = num_gpus
         self.seats: dict[int, Seats] = {}
 

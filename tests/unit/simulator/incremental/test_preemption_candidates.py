@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.core.model.tables import NO_ROW
-from scheduler.core.packing.free_gpus import Site, Space
+from scheduler.core.packing.free_gpus import FreeGpus, Topology
 from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
 
 
@@ -88,7 +88,7 @@ def test_who_was_moved_stands_elsewhere() -> None:
 
 def test_a_space_with_more_is_as_if_it_had_been_given() -> None:
     """The copy finds the same servers, and the original is as before."""
-    space = Space([0, 3, 5], Site(gpus=[8, 8, 8], rack=[0, 0, 0]))
+    space = FreeGpus([0, 3, 5], Topology(gpus=[8, 8, 8], rack=[0, 0, 0]))
     more = space.with_more({0: 6, 2: 3})
 
     assert (more.free, more.total) == ([6, 3, 8], 17)
