@@ -10,7 +10,7 @@ NO_TURN = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spare:
+class DisplaceableJobs:
     """Jobs that may be displaced in a part of the walk, least important first.
 
     Attributes:
@@ -34,7 +34,7 @@ class Part:
         seated: (x,) jobs that sit and may be displaced until their turn comes, by turn.
         seated_turn: (x,) their turns, ascending.
         locked: (y,) jobs that sit and keep their seats throughout.
-        spare: Returns who may be displaced; called when somebody wants to know.
+        displaceable: Returns who may be displaced; called when somebody wants to know.
     """
 
     waiting: IntArray
@@ -42,7 +42,7 @@ class Part:
     seated: IntArray
     seated_turn: IntArray
     locked: IntArray
-    spare: Callable[[], Spare]
+    displaceable: Callable[[], DisplaceableJobs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.claims import NO_TURN, Spare
+from scheduler.core.packing.claims import NO_TURN, DisplaceableJobs
 from scheduler.core.packing.draft import Seats
 
 
-class Movable:
+class DisplaceableRows:
     """The rows that may be displaced in a part of the walk, least important first.
 
     Attributes:
@@ -31,16 +31,16 @@ class Movable:
 
     __slots__ = ("job", "left", "locked", "locked_queues", "present", "queue", "row", "rows", "there", "turn", "turns")
 
-    def __init__(self, spare: Spare, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
-        """Take the spare jobs that still sit, after rows of the board that are being left anyway."""
+    def __init__(self, jobs: DisplaceableJobs, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
+        """Take the jobs jobs that still sit, after rows of the board that are being left anyway."""
         sits = board.server[row] != NO_ROW
         before, none = np.array(leaving, dtype=np.int64), np.zeros(len(leaving), dtype=np.bool_)
         self.rows = np.concatenate((before, row[sits]))
         self.row: list[int] = self.rows.tolist()
-        self.job: list[int] = [*leaving, *spare.job[sits].tolist()]
-        self.turns = np.concatenate((np.full(len(leaving), NO_TURN), spare.turn[sits]))
+        self.job: list[int] = [*leaving, *jobs.job[sits].tolist()]
+        self.turns = np.concatenate((np.full(len(leaving), NO_TURN), jobs.turn[sits]))
         self.turn: list[int] = self.turns.tolist()
-        self.locked = np.concatenate((none, spare.locked[sits]))
+        self.locked = np.concatenate((none, jobs.locked[sits]))
         _, self.queue = board.columns(self.rows)
         self.locked_queues = frozenset(np.unique(self.queue[self.locked]).tolist())
         self.there = bytearray(b"\1" * len(self.row))
@@ -58,8 +58,8 @@ class SeatEntries:
     """The seats of the rows of a group, one entry for each server of each row, least important row first.
 
     Attributes:
-        among: (s,) whether each movable row is in the group, as bytes.
-        columns: (e,) positions among the movable rows, servers, and GPUs there.
+        among: (s,) whether each displaceable row is in the group, as bytes.
+        columns: (e,) positions among the displaceable rows, servers, and GPUs there.
         at: The same positions.
         server: The same servers.
         gpus: The same GPUs.
@@ -68,15 +68,15 @@ class SeatEntries:
 
     __slots__ = ("_begins", "_by_server", "_num_servers", "among", "at", "columns", "gpus", "server", "turns")
 
-    def __init__(self, board: Board, movable: Movable, among: BoolArray) -> None:
-        positions = np.flatnonzero(among & movable.present)
-        entry, server, gpus = board.entries(movable.rows[positions])
+    def __init__(self, board: Board, displaceable: DisplaceableRows, among: BoolArray) -> None:
+        positions = np.flatnonzero(among & displaceable.present)
+        entry, server, gpus = board.entries(displaceable.rows[positions])
         self.among = among.tobytes()
         self.columns = positions[entry], server, gpus
         self.at: list[int] = self.columns[0].tolist()
         self.server: list[int] = server.tolist()
         self.gpus: list[int] = gpus.tolist()
-        self.turns: list[int] = movable.turns[self.columns[0]][::-1].tolist()
+        self.turns: list[int] = displaceable.turns[self.columns[0]][::-1].tolist()
         self._num_servers = len(board.space.free)
         self._by_server: list[int] = []
         self._begins: list[int] = []
@@ -91,20 +91,20 @@ class SeatEntries:
         return self._by_server[self._begins[server] : self._begins[server + 1]]
 
 
-class Group:
+class CandidateGroup:
     """Rows that claims of one scope may displace.
 
     Attributes:
-        movable: All rows that may be displaced.
-        among: (s,) which of the movable rows they are.
+        displaceable: All rows that may be displaced.
+        among: (s,) which of the displaceable rows they are.
         last_turn: When the last of them becomes firm; later claims find nobody.
     """
 
-    __slots__ = ("_at", "_entries", "_first", "among", "last_turn", "movable")
+    __slots__ = ("_at", "_entries", "_first", "among", "displaceable", "last_turn")
 
-    def __init__(self, movable: Movable, among: BoolArray) -> None:
-        self.movable, self.among = movable, among
-        self.last_turn = int(movable.turns[among].max(initial=-1))
+    def __init__(self, displaceable: DisplaceableRows, among: BoolArray) -> None:
+        self.displaceable, self.among = displaceable, among
+        self.last_turn = int(displaceable.turns[among].max(initial=-1))
         self._entries: SeatEntries | None = None
         self._at: list[int] | None = None  # positions of the rows
         self._first = 0
@@ -112,12 +112,12 @@ class Group:
     def entries(self, board: Board) -> SeatEntries:
         """Return the seats of those who sat when they were first asked for; some may have left since."""
         if self._entries is None:
-            self._entries = SeatEntries(board, self.movable, self.among)
+            self._entries = SeatEntries(board, self.displaceable, self.among)
         return self._entries
 
     def weakest(self, turn: int) -> int:
         """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
-        there, turns = self.movable.there, self.movable.turn
+        there, turns = self.displaceable.there, self.displaceable.turn
         if self._at is None:
             self._at = np.flatnonzero(self.among).tolist()
         while self._first < len(self._at):

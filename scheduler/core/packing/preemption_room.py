@@ -10,11 +10,11 @@ import numpy as np
 from scheduler.core.model.tables import NO_ROW, BoolArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import Part
-from scheduler.core.packing.displaceable_rows import Group, Movable
+from scheduler.core.packing.displaceable_rows import CandidateGroup, DisplaceableRows
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import with_fits
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.preemption_search import VictimSearch
+from scheduler.core.packing.preemption_search import PreemptionSearch
 from scheduler.core.packing.seating import all_victims, one_gpu
 from scheduler.core.packing.selection import Crew
 
@@ -39,19 +39,19 @@ class PreemptionRoom:
         """
         self._board, self._crew, self._part, self._within = board, crew, part, within
         self._leaving, self._locality = leaving, locality
-        self._rows: Movable | None = None
-        self._groups: dict[tuple[int, int], Group] = {}
-        self._searches: dict[tuple[Group, int], VictimSearch] = {}
+        self._rows: DisplaceableRows | None = None
+        self._groups: dict[tuple[int, int], CandidateGroup] = {}
+        self._searches: dict[tuple[CandidateGroup, int], PreemptionSearch] = {}
 
-    def rows(self) -> Movable:
+    def rows(self) -> DisplaceableRows:
         """Return the rows that may be displaced; those that sat when they were first asked for."""
         if self._rows is None:
-            spare, seats = self._part.spare(), self._board.seats
+            jobs, seats = self._part.displaceable(), self._board.seats
             leaving = [row for row in self._leaving if row in seats]
-            self._rows = Movable(spare, self._crew.rows[spare.job], self._board, leaving)
+            self._rows = DisplaceableRows(jobs, self._crew.rows[jobs.job], self._board, leaving)
         return self._rows
 
-    def group(self, row: int, scope: int) -> Group:
+    def group(self, row: int, scope: int) -> CandidateGroup:
         """Return the rows that a row may displace inside ``scope``.
 
         Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
@@ -65,14 +65,14 @@ class PreemptionRoom:
             self._groups[name] = group
         return group
 
-    def _new_group(self, rows: Movable, scope: int, locked_in: int) -> Group:
+    def _new_group(self, rows: DisplaceableRows, scope: int, locked_in: int) -> CandidateGroup:
         may = np.ones(len(rows.row), dtype=np.bool_)
         if scope != NO_ROW:
             may &= self._within[scope, rows.queue]
         if locked_in != NO_ROW:
             may &= ~(rows.locked & (rows.queue == locked_in))
         may |= rows.queue == NO_ROW
-        return Group(rows, may)
+        return CandidateGroup(rows, may)
 
     def room(self, row: int, scope: int, turn: int) -> tuple[Seats, list[int], bool]:
         """Find seats for a row whose turn it is among free GPUs and those of rows inside ``scope``.
@@ -88,12 +88,12 @@ class PreemptionRoom:
             at = group.weakest(turn)
             if at == NO_ROW:
                 return _NO_ROOM
-            return one_gpu(board.seats[group.movable.row[at]]), [at], False
+            return one_gpu(board.seats[group.displaceable.row[at]]), [at], False
         shape = self._crew.shape[row]
         gang = self._crew.gangs[shape]
         search = self._searches.get((group, shape))
         if search is None:
-            search = self._searches[group, shape] = VictimSearch(board, group, num_gpus=gang.num_gpus)
+            search = self._searches[group, shape] = PreemptionSearch(board, group, num_gpus=gang.num_gpus)
         server = search.one_server(row, turn)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(row, server, gang.num_gpus), False

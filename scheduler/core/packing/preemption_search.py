@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.displaceable_rows import Group
+from scheduler.core.packing.displaceable_rows import CandidateGroup
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Fits, FreeGpus
 from scheduler.core.packing.seating import fewest_victims
@@ -26,16 +26,16 @@ _SINGLE_STEPS, _FIRST_STRIDE = 128, 64
 ChooseSeats = Callable[[FreeGpus, Fits | None], Seats]
 
 
-class VictimSearch:
+class PreemptionSearch:
     """Finds room for gangs of one shape among free GPUs and the GPUs of rows that may be moved.
 
     Attributes:
         starved: Whether there was room by GPUs alone, without the cores or memory.
     """
 
-    def __init__(self, board: Board, group: Group, *, num_gpus: int) -> None:
+    def __init__(self, board: Board, group: CandidateGroup, *, num_gpus: int) -> None:
         """Prepare a search for ``num_gpus`` over the rows of the group."""
-        self._board, self._movable, self._num_gpus = board, group.movable, num_gpus
+        self._board, self._displaceable, self._num_gpus = board, group.displaceable, num_gpus
         self._entries = entries = group.entries(board)
         self._among, self._at, self._server, self._gpus = entries.among, entries.at, entries.server, entries.gpus
         # Entries before the first number were passed, those from the second on are firm.
@@ -47,11 +47,11 @@ class VictimSearch:
         self.starved = False
         # Servers that had enough when last looked at; and how many of those who left were noticed.
         self._found: list[int] = []
-        self._noticed = len(group.movable.left)
+        self._noticed = len(group.displaceable.left)
 
     def _notice(self) -> None:
         """Forget the rows that left, and look at their servers again, whose free GPUs have grown."""
-        left, noticed = self._movable.left, self._noticed
+        left, noticed = self._displaceable.left, self._noticed
         self._noticed = len(left)
         if not self._upto:
             return
@@ -69,13 +69,13 @@ class VictimSearch:
         turns = self._entries.turns
         self._limit = len(turns) - bisect_right(turns, turn)
         for entry in range(self._limit, self._upto):
-            if self._movable.there[self._at[entry]]:
+            if self._displaceable.there[self._at[entry]]:
                 self._gain[self._server[entry]] -= self._gpus[entry]
         self._upto = min(self._upto, self._limit)
 
     def one_server(self, row: int, turn: int) -> int:
         """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
-        if self._noticed < len(self._movable.left):
+        if self._noticed < len(self._displaceable.left):
             self._notice()
         if self._limit and self._entries.turns[-self._limit] <= turn:
             self._retreat(turn)
@@ -89,7 +89,7 @@ class VictimSearch:
 
     def _advance(self, row: int) -> int:
         """Go past rows until a server of one of them has enough; return the first such server, or NO_ROW."""
-        entries, servers, gpus, there = self._at, self._server, self._gpus, self._movable.there
+        entries, servers, gpus, there = self._at, self._server, self._gpus, self._displaceable.there
         free, gain, seen, num_gpus = self._board.space.free, self._gain, self._seen, self._num_gpus
         upto, limit, steps, stride = self._upto, self._limit, 0, _FIRST_STRIDE
         while upto < limit:
@@ -126,7 +126,7 @@ class VictimSearch:
         """Go past rows at which no server has enough yet: ``stride`` entries, or fewer."""
         end = min(self._upto + stride, self._limit)
         positions, servers, amounts = self._entries.columns
-        ahead = self._upto + np.flatnonzero(self._movable.present[positions[self._upto : end]])
+        ahead = self._upto + np.flatnonzero(self._displaceable.present[positions[self._upto : end]])
         server, gpus = servers[ahead], amounts[ahead]
         free, gain = self._board.space.free, self._gain
         missing = [self._num_gpus - free[each] - gain[each] for each in server.tolist()]
@@ -140,7 +140,7 @@ class VictimSearch:
 
     def _passed_on(self, server: int) -> list[tuple[int, int]]:
         """Return the rows on the server that were passed and may still be moved: (position, GPUs there)."""
-        there, passed = self._movable.there, []
+        there, passed = self._displaceable.there, []
         for entry in self._entries.on_server(server):
             if entry >= self._upto:
                 break
@@ -169,7 +169,7 @@ class VictimSearch:
         """Return who has to leave the server so that ``gpus`` of the row fit: the least important, and none in vain.
 
         Returns:
-            Positions among the movable rows.
+            Positions among the displaceable rows.
         """
         missing, passed = gpus - self._board.space.free[server], self._passed_on(server)
         if not self._board.tight:
@@ -185,7 +185,7 @@ class VictimSearch:
         return fits
 
     def _fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[tuple[int, int]]) -> bool:
-        board, row_of = self._board, self._movable.row
+        board, row_of = self._board, self._displaceable.row
         return not board.tight or board.fits_after(row, server, gpus, [row_of[at] for at, _ in leaving])
 
     def _fits_without(self, row: int) -> Fits:

@@ -17,7 +17,7 @@ from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import Firm
-from scheduler.core.packing.displaceable_rows import Movable
+from scheduler.core.packing.displaceable_rows import DisplaceableRows
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import FreeGpus, with_fits
 from scheduler.core.packing.locality import Locality
@@ -47,7 +47,7 @@ class Walk:
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
         # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then). Of those whose turn
-        # comes among the others their positions among the movable rows.
+        # comes among the others their positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True
@@ -81,9 +81,9 @@ class Walk:
         """Return a heap of the displaced jobs whose turn comes among the others."""
         if not self._later:
             return []
-        movable, at = self._preemption.rows(), np.array(self._later)
-        job = np.array(movable.job)[at]
-        columns = (self._claims.place[job], job, ~movable.locked[at])
+        displaceable, at = self._preemption.rows(), np.array(self._later)
+        job = np.array(displaceable.job)[at]
+        columns = (self._claims.place[job], job, ~displaceable.locked[at])
         back = [*zip(*(column.tolist() for column in columns), strict=True)]
         heapify(back)
         return back
@@ -194,15 +194,15 @@ class Walk:
             return self._refuse(job, row)
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
-        movable = self._preemption.rows()
-        missing -= sum(board.num_gpus[movable.row[at]] for at in victims if movable.job[at] < self._num_jobs)
+        displaceable = self._preemption.rows()
+        missing -= sum(board.num_gpus[displaceable.row[at]] for at in victims if displaceable.job[at] < self._num_jobs)
         for at in np.flatnonzero(self._preemption.group(row, scope).among).tolist():
             if missing <= 0:
                 break
-            may_move = movable.there[at] and movable.turn[at] > self._turn
-            if may_move and at not in victims and movable.job[at] < self._num_jobs:
+            may_move = displaceable.there[at] and displaceable.turn[at] > self._turn
+            if may_move and at not in victims and displaceable.job[at] < self._num_jobs:
                 victims.append(at)
-                missing -= board.num_gpus[movable.row[at]]
+                missing -= board.num_gpus[displaceable.row[at]]
         return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
     def _choose_free(self, row: int) -> Seats:
@@ -232,24 +232,24 @@ class Walk:
         return seats, victims
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
-        """Seat a job after its victims, positions among the movable rows, have left."""
+        """Seat a job after its victims, positions among the displaceable rows, have left."""
         self._job[row] = job
         if victims:
-            movable = self._preemption.rows()
-            self._seating.take(row, seats, [movable.row[at] for at in victims])
+            displaceable = self._preemption.rows()
+            self._seating.take(row, seats, [displaceable.row[at] for at in victims])
             for at in victims:
-                self._note_departure(movable, at, row)
+                self._note_departure(displaceable, at, row)
         else:
             self._seating.take(row, seats, ())
         self._firm.add(row)
         self._refusals.pop(job, None)
         return True
 
-    def _note_departure(self, movable: Movable, at: int, by_row: int) -> None:
-        """Note that the movable row at a position left its seats for another row."""
+    def _note_departure(self, displaceable: DisplaceableRows, at: int, by_row: int) -> None:
+        """Note that the displaceable row at a position left its seats for another row."""
         queue = self._board.queue
-        victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
-        movable.leave(at, self._seating.before[row])
+        victim, row, turn = displaceable.job[at], displaceable.row[at], displaceable.turn[at]
+        displaceable.leave(at, self._seating.before[row])
         if victim >= self._num_jobs:
             return
         self._job[row] = victim

@@ -10,7 +10,7 @@ from scheduler.simulator.incremental.preemption_candidates import Key, Preemptio
 
 
 class GangRoom:
-    """The ``VictimSearch`` of ``victims`` where cores and memory cannot bind.
+    """The ``PreemptionSearch`` of ``victims`` where cores and memory cannot bind.
 
     It goes past the candidates, weakest first, until some server would have enough without those passed; the next gang of
     the shape goes on from there.
