@@ -1,6 +1,6 @@
 """GPUs of jobs that keep their seats for the rest of the round, at any turn of the walk.
 
-A job that sits becomes firm when the walk comes past it. Nobody is touched for that: what has become firm by some turn
+A job that sits becomes committed when the walk comes past it. Nobody is touched for that: what has become committed by some turn
 is a running sum over the jobs of the part.
 """
 
@@ -14,8 +14,8 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import Part
 
 
-class Firm:
-    """Firm GPUs, of all jobs and of the jobs in queues that could be full."""
+class CommittedGpus:
+    """CommittedGpus GPUs, of all jobs and of the jobs in queues that could be full."""
 
     __slots__ = (
         "_board",
@@ -31,7 +31,7 @@ class Firm:
     )
 
     def __init__(self, board: Board, tree: QueueTree, limits: list[tuple[int, ...]], rows: IntArray) -> None:
-        """Begin with nobody firm.
+        """Begin with nobody committed.
 
         Args:
             board: Who sits where.
@@ -46,7 +46,7 @@ class Firm:
         self.gpus_of = dict.fromkeys(self._nodes, 0)
 
     def begin(self, part: Part) -> None:
-        """Start a part of the walk: who is locked there and still sits is firm."""
+        """Start a part of the walk: who is locked there and still sits is committed."""
         locked = self._rows[part.locked]
         locked = locked[self._board.server[locked] != NO_ROW]
         gpus, queue = self._board.columns(locked)
@@ -74,19 +74,19 @@ class Firm:
                 if node in self.gpus_of:
                     self.gpus_of[node] += gpus
 
-    def come_past(self, turns: IntArray) -> list[int]:
-        """Return what has become firm in this part by each of the turns, for ``total``."""
+    def by_turns(self, turns: IntArray) -> list[int]:
+        """Return what has become committed in this part by each of the turns, for ``total``."""
         sums: list[int] = self._sums[np.searchsorted(self._turns, turns)].tolist()
         return sums
 
-    def passed(self, turn: int) -> int:
-        """Return what has become firm in this part by one turn, for ``total``."""
+    def by_turn(self, turn: int) -> int:
+        """Return what has become committed in this part by one turn, for ``total``."""
         if not self._turn_list:
             self._turn_list = self._turns.tolist()
         return self._sums.item(bisect_left(self._turn_list, turn))
 
     def in_queue(self, node: int, turn: int) -> int:
-        """Return the firm GPUs of a queue that could be full, with all queues below it."""
+        """Return the committed GPUs of a queue that could be full, with all queues below it."""
         return self.gpus_of[node] + self._sums_of[node].item(self._turns.searchsorted(turn))
 
 

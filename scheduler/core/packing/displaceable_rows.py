@@ -19,7 +19,7 @@ class DisplaceableRows:
     Attributes:
         row: (s,) rows of the board; those of jobs outside the table, which are about to leave, come first.
         job: (s,) the same as rows of the JobTable.
-        turn: (s,) when each becomes firm; it never rises along the line.
+        turn: (s,) when each becomes committed; it never rises along the line.
         turns: (s,) the same for numpy.
         queue: (s,) queue of each, NO_ROW for those that are about to leave anyway.
         locked: (s,) rows that the order may not displace.
@@ -63,7 +63,7 @@ class SeatEntries:
         at: The same positions.
         server: The same servers.
         gpus: The same GPUs.
-        turns: When the row of each entry becomes firm; backwards, so ascending.
+        turns: When the row of each entry becomes committed; backwards, so ascending.
     """
 
     __slots__ = ("_begins", "_by_server", "_num_servers", "among", "at", "columns", "gpus", "server", "turns")
@@ -97,7 +97,7 @@ class CandidateGroup:
     Attributes:
         displaceable: All rows that may be displaced.
         among: (s,) which of the displaceable rows they are.
-        last_turn: When the last of them becomes firm; later claims find nobody.
+        last_turn: When the last of them becomes committed; later claims find nobody.
     """
 
     __slots__ = ("_at", "_entries", "_first", "among", "displaceable", "last_turn")
@@ -116,7 +116,7 @@ class CandidateGroup:
         return self._entries
 
     def weakest(self, turn: int) -> int:
-        """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
+        """Return the position of the least important row that still sits and is not committed; NO_ROW for none."""
         there, turns = self.displaceable.there, self.displaceable.turn
         if self._at is None:
             self._at = np.flatnonzero(self.among).tolist()

@@ -29,7 +29,7 @@ def is_inside(seats: Seats, home: Seats) -> bool:
     return bool(seats) and all(gpus <= held.get(server, 0) for server, gpus in seats)
 
 
-class Floor(Protocol):
+class ElasticBoard(Protocol):
     """Who sits where: a ``Board``, or as much of one as is asked for here."""
 
     space: FreeGpus
@@ -49,7 +49,7 @@ class Floor(Protocol):
         """Return whether cores and memory of the server are enough for so many more GPUs of the row."""
 
 
-class Reseat:
+class ElasticSeats:
     """Finds seats for shares, one job after another.
 
     Attributes:
@@ -58,7 +58,7 @@ class Reseat:
 
     def __init__(
         self,
-        board: Floor,
+        board: ElasticBoard,
         locality: Locality,
         *,
         num_gpus: list[int],

@@ -16,7 +16,7 @@ from scheduler.core.packing.free_gpus import with_fits
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption_search import PreemptionSearch
 from scheduler.core.packing.seating import all_victims, one_gpu
-from scheduler.core.packing.selection import Crew
+from scheduler.core.packing.selection import Demands
 
 _NO_ROOM: tuple[Seats, list[int], bool] = (), [], False
 
@@ -25,19 +25,19 @@ class PreemptionRoom:
     """Finds seats that other rows hold now, in one part of a walk."""
 
     def __init__(
-        self, board: Board, crew: Crew, part: Part, within: BoolArray, leaving: Sequence[int], locality: Locality
+        self, board: Board, demands: Demands, part: Part, within: BoolArray, leaving: Sequence[int], locality: Locality
     ) -> None:
         """Prepare to look for room.
 
         Args:
             board: Where each row sits.
-            crew: What the jobs ask for.
+            demands: What the jobs ask for.
             part: The part of the walk.
             within: (k, k) whether a queue is the other one or below it.
             leaving: Rows of the board for jobs outside the table that are about to leave.
             locality: Where gangs may sit.
         """
-        self._board, self._crew, self._part, self._within = board, crew, part, within
+        self._board, self._demands, self._part, self._within = board, demands, part, within
         self._leaving, self._locality = leaving, locality
         self._rows: DisplaceableRows | None = None
         self._groups: dict[tuple[int, int], CandidateGroup] = {}
@@ -48,7 +48,7 @@ class PreemptionRoom:
         if self._rows is None:
             jobs, seats = self._part.displaceable(), self._board.seats
             leaving = [row for row in self._leaving if row in seats]
-            self._rows = DisplaceableRows(jobs, self._crew.rows[jobs.job], self._board, leaving)
+            self._rows = DisplaceableRows(jobs, self._demands.rows[jobs.job], self._board, leaving)
         return self._rows
 
     def group(self, row: int, scope: int) -> CandidateGroup:
@@ -89,8 +89,8 @@ class PreemptionRoom:
             if at == NO_ROW:
                 return _NO_ROOM
             return one_gpu(board.seats[group.displaceable.row[at]]), [at], False
-        shape = self._crew.shape[row]
-        gang = self._crew.gangs[shape]
+        shape = self._demands.shape[row]
+        gang = self._demands.gangs[shape]
         search = self._searches.get((group, shape))
         if search is None:
             search = self._searches[group, shape] = PreemptionSearch(board, group, num_gpus=gang.num_gpus)

@@ -38,7 +38,7 @@ class PreemptionSearch:
         self._board, self._displaceable, self._num_gpus = board, group.displaceable, num_gpus
         self._entries = entries = group.entries(board)
         self._among, self._at, self._server, self._gpus = entries.among, entries.at, entries.server, entries.gpus
-        # Entries before the first number were passed, those from the second on are firm.
+        # Entries before the first number were passed, those from the second on are committed.
         self._upto, self._limit = 0, len(self._at)
         # By server: GPUs of passed rows that may still be moved, and whether any row was ever passed there.
         self._gain = [0] * len(board.space.free)
@@ -65,7 +65,7 @@ class PreemptionSearch:
                     found.append(server)
 
     def _retreat(self, turn: int) -> None:
-        """Let rows become firm whose turn has come. Their turns fall along the line, so they are the last of it."""
+        """Let rows become committed whose turn has come. Their turns fall along the line, so they are the last of it."""
         turns = self._entries.turns
         self._limit = len(turns) - bisect_right(turns, turn)
         for entry in range(self._limit, self._upto):

@@ -45,7 +45,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class Demands:
     """What jobs ask for, by row of the board.
 
     Attributes:

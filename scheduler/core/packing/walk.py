@@ -16,37 +16,37 @@ from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
-from scheduler.core.packing.committed_gpus import Firm
+from scheduler.core.packing.committed_gpus import CommittedGpus
 from scheduler.core.packing.displaceable_rows import DisplaceableRows
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import FreeGpus, with_fits
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption_room import PreemptionRoom
 from scheduler.core.packing.seating import Seating
-from scheduler.core.packing.selection import Crew, Refusal, Selection
+from scheduler.core.packing.selection import Demands, Refusal, Selection
 
 
 class Walk:
     """One walk over all claims; it moves the rows of the board."""
 
-    def __init__(self, board: Board, crew: Crew, claims: Claims, tree: QueueTree, locality: Locality) -> None:
+    def __init__(self, board: Board, demands: Demands, claims: Claims, tree: QueueTree, locality: Locality) -> None:
         """Prepare to walk."""
-        self._board, self._crew, self._claims, self._tree, self._locality = board, crew, claims, tree, locality
-        self._row: list[int] = crew.rows.tolist()
-        self._shape, self._limits = crew.shape, crew.limits
+        self._board, self._demands, self._claims, self._tree, self._locality = board, demands, claims, tree, locality
+        self._row: list[int] = demands.rows.tolist()
+        self._shape, self._limits = demands.shape, demands.limits
         self._num_jobs = len(self._row)
-        self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
-        self._firm = Firm(board, tree, crew.limits, crew.rows)
+        self._leaving = [row for row in range(len(demands.shape), len(board.num_gpus)) if row in board.seats]
+        self._committed = CommittedGpus(board, tree, demands.limits, demands.rows)
         self._total = sum(board.space.topology.gpus)
-        self._open = self._total  # GPUs that no firm row holds
+        self._open = self._total  # GPUs that no committed row holds
         self._turn = 0
-        self._seating = Seating(board, crew.shape)
+        self._seating = Seating(board, demands.shape)
         self._job: dict[int, int] = {}  # jobs that took or left seats, by row
         self._reclaimed: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
-        # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then). Of those whose turn
+        # Displaced jobs whose turn is to come: (turn, job, whether it would have become committed then). Of those whose turn
         # comes among the others their positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
@@ -75,7 +75,7 @@ class Walk:
         )
 
     def _preemption_in(self, part: Part) -> PreemptionRoom:
-        return PreemptionRoom(self._board, self._crew, part, self._tree.within, self._leaving, self._locality)
+        return PreemptionRoom(self._board, self._demands, part, self._tree.within, self._leaving, self._locality)
 
     def _late_turns(self) -> list[tuple[int, int, bool]]:
         """Return a heap of the displaced jobs whose turn comes among the others."""
@@ -94,16 +94,16 @@ class Walk:
 
     def _take_turns(self, part: Part) -> list[int]:
         """Let the jobs of a part claim seats one after another; return those that got none."""
-        firm, back, row_of = self._firm, self._back, self._row
-        firm.begin(part)
+        committed, back, row_of = self._committed, self._back, self._row
+        committed.begin(part)
         self._first_waiting.clear()
         refused = []
         turns, jobs = part.waiting_turn.tolist(), part.waiting.tolist()
-        at_once = not self._claims.in_line and not any(self._crew.limits)
-        for at, (turn, job, passed) in enumerate(zip(turns, jobs, firm.come_past(part.waiting_turn), strict=True)):
+        at_once = not self._claims.in_line and not any(self._demands.limits)
+        for at, (turn, job, passed) in enumerate(zip(turns, jobs, committed.by_turns(part.waiting_turn), strict=True)):
             while back and back[0][0] < turn:
                 refused += self._come_back()
-            self._turn, self._open = turn, self._total - firm.gpus - passed
+            self._turn, self._open = turn, self._total - committed.gpus - passed
             if not self._open and at_once:
                 refused += self._refuse_all(jobs[at:])
                 break
@@ -111,14 +111,14 @@ class Walk:
                 refused.append(job)
         while back:
             refused += self._come_back()
-        firm.end()
+        committed.end()
         return refused
 
     def _refuse_all(self, jobs: list[int]) -> list[int]:
         """Refuse these jobs and those whose turn is to come again: nothing is open, and less of it never helps."""
         jobs += [job for _, job, _ in self._back]
         num_gpus, row_of = self._board.num_gpus, self._row
-        self._firm.gpus -= sum([num_gpus[row_of[job]] for _, job, counted in self._back if counted])
+        self._committed.gpus -= sum([num_gpus[row_of[job]] for _, job, counted in self._back if counted])
         self._back.clear()
         self._refusals.update(dict.fromkeys(jobs, Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)))
         return jobs
@@ -126,12 +126,12 @@ class Walk:
     def _come_back(self) -> list[int]:
         """Let a displaced job have its turn; return it if it gets no seats."""
         turn, job, counted = heappop(self._back)
-        row, firm = self._row[job], self._firm
+        row, committed = self._row[job], self._committed
         self._turn = turn
-        self._open = self._total - firm.gpus - firm.passed(turn)
+        self._open = self._total - committed.gpus - committed.by_turn(turn)
         sits = self._claim(job, row)
         if counted:
-            firm.add(row, -1)
+            committed.add(row, -1)
         return [] if sits else [job]
 
     def _scope(self, job: int, gpus: int, queue: int) -> int | None:
@@ -157,7 +157,7 @@ class Walk:
             return self._refuse_behind(job, self._first_waiting[queue])
         full = NO_ROW
         for node in self._limits[queue]:
-            if self._firm.in_queue(node, self._turn) + gpus > cap[node]:
+            if self._committed.in_queue(node, self._turn) + gpus > cap[node]:
                 return self._refuse(job, row, full_queue=node)
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
                 full = node  # the nearest full queue: room made inside it is room in all above it
@@ -218,7 +218,7 @@ class Walk:
         return seats
 
     def _choose(self, space: FreeGpus, row: int) -> Seats:
-        gang, board = self._crew.gangs[self._crew.shape[row]], self._board
+        gang, board = self._demands.gangs[self._demands.shape[row]], self._board
         if not board.tight:
             return self._locality.seats(space, gang)
         seats = self._locality.seats(space, with_fits(gang, board.fits(row)))
@@ -241,7 +241,7 @@ class Walk:
                 self._note_departure(displaceable, at, row)
         else:
             self._seating.take(row, seats, ())
-        self._firm.add(row)
+        self._committed.add(row)
         self._refusals.pop(job, None)
         return True
 

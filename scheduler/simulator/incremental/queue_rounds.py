@@ -20,7 +20,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.packing.selection import Crew, Selection
+from scheduler.core.packing.selection import Demands, Selection
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer, Promotes
 from scheduler.core.round.claim_order import policy_order
 from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
@@ -142,7 +142,7 @@ class QueueRounds:
         """Line everybody up and walk over the claims."""
         glance = cast(Snapshot, Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
         jobs, tree = glance.jobs, self._tree
-        crew = Crew(
+        demands = Demands(
             rows=rows,
             shape=self._shape,
             gangs=self._gangs,
@@ -153,7 +153,7 @@ class QueueRounds:
             self._config,
             tree,
             board=self._board,
-            crew=crew,
+            demands=demands,
             order=policy_order(glance, self._config),
             possible=self._possible[rows],
             seated=jobs.running,

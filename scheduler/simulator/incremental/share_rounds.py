@@ -26,7 +26,7 @@ from scheduler.core.model.tables import (
 )
 from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
+from scheduler.core.packing.elastic_seats import ElasticSeats, is_inside, shrunk
 from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
@@ -108,7 +108,7 @@ class ShortShares:
         self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
         self._ledger, self._capacity = ledger, int(servers.num_gpus.sum())
         self._floor = _Floor(servers, jobs.num_gpus.tolist())
-        self._reseat = Reseat(
+        self._reseat = ElasticSeats(
             self._floor,
             config.locality,
             num_gpus=self._floor.num_gpus,
