@@ -1,4 +1,4 @@
-"""The state of a selection: who sits where, what is free, and what each queue holds."""
+"""The state of a walk: where each row sits, what is free, and what each queue holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +23,10 @@ class Board:
     """Seats of running and granted jobs.
 
     Rows below ``len(jobs)`` are jobs. Rows from there on stand for GPUs that jobs outside the table are about to leave:
-    they sit in their place until somebody takes it, and cost nothing to move.
+    they keep their seats until a job takes them, and cost nothing to displace.
 
     Attributes:
-        space: GPUs that nobody sits on.
+        space: GPUs that no row sits on.
         seats: Where each row sits now.
         server: (rows,) the same for rows on one server; NO_ROW for rows on none, ``SEVERAL`` for more.
         num_gpus: GPUs of each row.

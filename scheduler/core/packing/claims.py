@@ -1,4 +1,7 @@
-"""Who asks for GPUs in a round, in which order, and whom each may displace."""
+"""The claims of a round: which jobs ask for GPUs, in which order, and which jobs each may displace.
+
+`claim_order.py` makes them from the policy and the quotas, `Walk` serves them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +37,7 @@ class Part:
         seated: (x,) jobs that sit and may be displaced until their turn comes, by turn.
         seated_turn: (x,) their turns, ascending.
         locked: (y,) jobs that sit and keep their seats throughout.
-        displaceable: Returns who may be displaced; called when somebody wants to know.
+        displaceable: Returns the jobs that may be displaced; called when a claim needs them.
     """
 
     waiting: IntArray

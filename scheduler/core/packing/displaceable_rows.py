@@ -14,19 +14,19 @@ from scheduler.core.packing.draft import Seats
 
 
 class DisplaceableRows:
-    """The rows that may be displaced in a part of the walk, least important first.
+    """All rows that may be displaced in a part of the walk, least important first.
 
     Attributes:
-        row: (s,) rows of the board; those of jobs outside the table, which are about to leave, come first.
+        row: (s,) rows of the board; those of jobs outside the table that are about to leave come first.
         job: (s,) the same as rows of the JobTable.
-        turn: (s,) when each becomes committed; it never rises along the line.
+        turn: (s,) turn after which each keeps its seats; never rises along the line.
         turns: (s,) the same for numpy.
         queue: (s,) queue of each, NO_ROW for those that are about to leave anyway.
         locked: (s,) rows that the order may not displace.
         locked_queues: Queues of locked rows.
         there: (s,) whether each still sits where it sat; change it by ``leave`` only.
         present: (s,) the same for numpy, on the same memory.
-        left: Who has left, in that order: position, server and GPUs there for each seat.
+        left: Seats given up so far, in that order: position of the row, server, GPUs there.
     """
 
     __slots__ = ("job", "left", "locked", "locked_queues", "present", "queue", "row", "rows", "there", "turn", "turns")
@@ -63,7 +63,7 @@ class SeatEntries:
         at: The same positions.
         server: The same servers.
         gpus: The same GPUs.
-        turns: When the row of each entry becomes committed; backwards, so ascending.
+        turns: The turn after which the row of each entry keeps its seats; backwards, so ascending.
     """
 
     __slots__ = ("_begins", "_by_server", "_num_servers", "among", "at", "columns", "gpus", "server", "turns")
@@ -97,7 +97,7 @@ class CandidateGroup:
     Attributes:
         displaceable: All rows that may be displaced.
         among: (s,) which of the displaceable rows they are.
-        last_turn: When the last of them becomes committed; later claims find nobody.
+        last_turn: The turn after which all of them keep their seats; later claims find no candidate.
     """
 
     __slots__ = ("_at", "_entries", "_first", "among", "displaceable", "last_turn")
@@ -110,7 +110,7 @@ class CandidateGroup:
         self._first = 0
 
     def entries(self, board: Board) -> SeatEntries:
-        """Return the seats of those who sat when they were first asked for; some may have left since."""
+        """Return the seats of the rows that sat when this was first called; some may have left since."""
         if self._entries is None:
             self._entries = SeatEntries(board, self.displaceable, self.among)
         return self._entries

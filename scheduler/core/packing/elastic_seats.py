@@ -1,7 +1,7 @@
-"""Seats of elastic jobs whose number of GPUs changes: who shrinks gives up GPUs, who grows takes GPUs near its own.
+"""Seats of elastic jobs whose number of GPUs changes: a job that grows takes GPUs near its own where it can.
 
-Nobody is moved for another job here. What was given by the policy and finds no seats is not given in the end: a job
-that grows keeps at least what it has, a job that starts begins with the most that fits.
+No job is displaced for another one here. A share that finds no seats is cut: a job that grows keeps at least what it
+has, a job that starts begins with the most that fits. tests/oracle/test_shares.py and test_loans.py check the outcome.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def is_inside(seats: Seats, home: Seats) -> bool:
 
 
 class ElasticBoard(Protocol):
-    """Who sits where: a ``Board``, or as much of one as is asked for here."""
+    """Where each row sits: a ``Board``, or as much of one as is needed here."""
 
     space: FreeGpus
     seats: dict[int, Seats]
@@ -81,13 +81,13 @@ class ElasticSeats:
     ) -> set[int]:
         """Seat jobs that get more GPUs than they have: first those that run grow, then the others start.
 
-        Who grows gets them on its own servers, else elsewhere, else as far as its servers go. Who starts is seated on
-        free GPUs and on those that rows outside the table are leaving. Borrowers that have a share now go on where they
-        are, unless somebody gets more where they do not: then the last 1, 2, 4 ... of them start like everybody else.
+        A job that grows gets them on its own servers, else elsewhere, else as far as its servers go. One that starts
+        gets free GPUs, or those that rows outside the table are leaving. Borrowers that have a share now go on where
+        they are, unless another job gets more where they do not: then the last 1, 2, 4 ... of them start anew.
 
         Args:
             rows: The jobs, in the order of the policy.
-            home: Where those of them sit that had a loan; nobody sits there.
+            home: Former seats of those of them that had a loan; they are free now.
             leaving: Rows outside the table that are on their way out.
 
         Returns:
@@ -147,8 +147,8 @@ class ElasticSeats:
         Those that run stay where they are if they can, and go before the others.
 
         Args:
-            rows: The jobs, in the order of the policy; nobody sits on their seats.
-            home: Where those that run sat.
+            rows: The jobs, in the order of the policy; their former seats are free.
+            home: Former seats of those that run.
             may: Whether a job may have its least beside those that sit already.
         """
         board, rows, lent = self._board, list(rows), list[int]()
@@ -157,7 +157,7 @@ class ElasticSeats:
             if sum(gpus for _, gpus in seats) == self._min_gpus[row] and self.is_free(row, seats) and may(row):
                 self._sit(row, seats)
                 lent.append(row)
-        shut: set[tuple[object, ...]] = set()  # who found no seats among free GPUs that only get fewer
+        shut: set[tuple[object, ...]] = set()  # kinds of jobs that found no seats; free GPUs only get fewer
         for row in rows:
             kind = self._min_gpus[row], self._max_servers[row], self._kind[row]
             if row in board.seats or kind in shut or not may(row):

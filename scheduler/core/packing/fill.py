@@ -1,4 +1,4 @@
-"""Tune for a whole draft: every server from nothing."""
+"""Tune for a whole round: shares out the cores and memory of every server anew."""
 
 from scheduler.core.model.changes import placements
 from scheduler.core.model.tables import Placements

@@ -18,8 +18,8 @@ class Locality(Protocol):
     def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
         """Return (n,) columns with all that ``seats`` looks at beside the size, such as a level of relaxation.
 
-        Jobs of the same size whose columns are equal are treated alike: what one cannot get, no other can. Unless the
-        locality is one that ``ChangesBySelf``, the columns of a job never change.
+        Jobs of the same size whose columns are equal are treated alike: where one finds no seats, no other does.
+        The columns of a job never change, unless the locality is one that ``ChangesBySelf``.
         """
 
     def seats(self, space: FreeGpus, gang: Gang) -> Seats:

@@ -1,4 +1,4 @@
-"""The room that preemption makes for the claims of one part of a walk: which seats come free, and who leaves them.
+"""The room that preemption makes for the claims of one part of a walk: which seats come free, and which rows lose them.
 
 Keeps what claims share: the rows that may be displaced, those of each scope, and one search for each shape of gang.
 """
@@ -78,7 +78,7 @@ class PreemptionRoom:
         """Find seats for a row whose turn it is among free GPUs and those of rows inside ``scope``.
 
         Returns:
-            The seats, empty when there are none; who has to leave them, as positions in ``rows()``; whether a search
+            The seats, empty when there are none; the victims, as positions in ``rows()``; whether a search
             found room by GPUs alone, without the cores or memory.
         """
         group, board = self.group(row, scope), self._board

@@ -45,7 +45,7 @@ class PreemptionSearch:
         self._seen = bytearray(len(self._gain))
         self._spent = False  # no set of servers had room; there is only less room later
         self.starved = False
-        # Servers that had enough when last looked at; and how many of those who left were noticed.
+        # Servers that had enough when last looked at; and how many departures were noticed.
         self._found: list[int] = []
         self._noticed = len(group.displaceable.left)
 
@@ -65,7 +65,7 @@ class PreemptionSearch:
                     found.append(server)
 
     def _retreat(self, turn: int) -> None:
-        """Let rows become committed whose turn has come. Their turns fall along the line, so they are the last of it."""
+        """Forget the rows whose turn has come: they keep their seats. They are last, as turns never rise."""
         turns = self._entries.turns
         self._limit = len(turns) - bisect_right(turns, turn)
         for entry in range(self._limit, self._upto):
@@ -166,7 +166,7 @@ class PreemptionSearch:
         return ()
 
     def victims(self, row: int, server: int, gpus: int) -> list[int]:
-        """Return who has to leave the server so that ``gpus`` of the row fit: the least important, and none in vain.
+        """Return the victims on the server that let ``gpus`` of the row fit: the least important, and none in vain.
 
         Returns:
             Positions among the displaceable rows.

@@ -1,4 +1,4 @@
-"""The seat rules that every walk shares: who takes which seats, who leaves for it, and which moves are spared.
+"""The seat rules that every walk shares: which rows take seats or lose them, and which moves are spared.
 
 `Walk` uses them in a round, the incremental walks of the simulator in a replay. The walks differ only in how they order
 the claims and how they search for victims; tests/property/test_simulator_short_rounds.py holds their plans equal.

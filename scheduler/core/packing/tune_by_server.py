@@ -1,4 +1,4 @@
-"""Tune, server by server: what a server gives is a function of the jobs on it, whoever came first.
+"""Tune, server by server: what a job gets depends on the jobs on its server, not on the order in which they came.
 
 On a server, jobs are served in a fixed order, the most demanding first: each gets what it wants if that is left, else
 what it must have; where not even that is left, those served before are held to what they must have, the greediest
@@ -140,7 +140,7 @@ class TuneByServer:
     def _serve_last(self, row: int, server: int) -> bool:
         """Serve a job that came to a server after all others were; return False where the order says otherwise.
 
-        Nobody has to give back for it where what it wants is left: the others keep what they have.
+        Where what it wants is left, the other jobs keep what they have.
         """
         last = self._last_served[server]
         ask = self._ask(row, server, self._gpus[row])

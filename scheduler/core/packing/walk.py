@@ -2,8 +2,8 @@
 
 A running job keeps its seats unless a stronger job needs them and could not sit anywhere else. A waiting job takes
 free GPUs, else the GPUs of the least important work that makes enough room, else it waits; weaker jobs then fill what
-it left. Nobody is moved unless the job that asked for it takes the seat. Jobs that keep their seats cost nothing: the
-walk stops only at those that claim some.
+it left. A job loses its seats only to a job that takes them. Jobs that keep their seats cost no time: the walk stops
+only at those that claim some. tests/property/test_plan_oracle.py and tests/oracle check the outcome.
 """
 
 from collections.abc import Sequence
@@ -45,20 +45,20 @@ class Walk:
         self._reclaimed: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
-        self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
-        # Displaced jobs whose turn is to come: (turn, job, whether it would have become committed then). Of those whose turn
-        # comes among the others their positions among the displaceable rows.
+        self._first_waiting: dict[int, int] = {}  # by queue, where no job may overtake another
+        # Displaced jobs whose turn is to come: (turn, job, whether the part counts it as committed then); and of those
+        # whose turn comes among the others, the positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True
         self._preemption = self._preemption_in(claims.covered)
-        # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
-        # had left by then, and the same.
+        # Whether the present claim found room by GPUs alone; and by shape that found no free seats: the number of
+        # departures by then, and the same.
         self._starved = False
         self._shut: dict[int, tuple[int, bool]] = {}
 
     def select(self) -> Selection:
-        """Walk over the claims and return who runs where."""
+        """Walk over the claims and return what changes."""
         claims, place = self._claims, self._claims.place
         late = np.array(self._take_turns(claims.covered), dtype=np.int64)
         self._back = self._late_turns()
@@ -181,7 +181,7 @@ class Walk:
         return self._refuse(job, row)
 
     def _claim_in_full_queue(self, job: int, row: int, full: int, scope: int | None) -> bool:
-        """Seat a job of a queue that may hold no more: somebody weaker of that queue has to leave for it."""
+        """Seat a job of a queue that may hold no more: a weaker job of that queue has to leave for it."""
         board, path = self._board, self._board.path(row)
         if scope is None:
             return self._refuse(job, row, full_queue=full)
@@ -206,7 +206,7 @@ class Walk:
         return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
     def _choose_free(self, row: int) -> Seats:
-        """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
+        """Return seats on free GPUs. What a job could not get, no other of its shape gets until a job leaves."""
         board, shape = self._board, self._shape[row]
         departures, starved = self._shut.get(shape, (-1, False))
         if departures == board.departures:

@@ -1,4 +1,8 @@
-"""Finds room for gangs of one shape among free GPUs and those of candidates, for walks in which only GPUs count."""
+"""Search for room for gangs where only GPUs count: which server has enough once preemption candidates have left.
+
+Used in replays of one queue; ``PreemptionSearch`` of the core does the same over columns, with cores and memory.
+tests/property/test_simulator_short_rounds.py holds the plans of both equal.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -10,10 +14,10 @@ from scheduler.simulator.incremental.preemption_candidates import Key, Preemptio
 
 
 class GangRoom:
-    """The ``PreemptionSearch`` of ``victims`` where cores and memory cannot bind.
+    """Finds room for gangs of one shape among free GPUs and those of preemption candidates.
 
-    It goes past the candidates, weakest first, until some server would have enough without those passed; the next gang of
-    the shape goes on from there.
+    It goes past the candidates, weakest first, until some server would have enough without those passed; the next gang
+    of the shape goes on from there.
     """
 
     __slots__ = (
@@ -35,8 +39,8 @@ class GangRoom:
         self._candidates, self._space, self._seats, self._num_gpus = candidates, space, seats, num_gpus
         self._at = 0
         self._spent = False  # no set of servers had room; there is only less room later
-        # PreemptionCandidates passed: their keys in that order, and of those who may still be moved, by server, the rows in that
-        # order and the sum of their GPUs.
+        # Keys of the candidates passed, in that order; and by server the rows of those that still sit, in that order,
+        # and the sum of their GPUs.
         self._trail: list[Key] = []
         self._passed: dict[int, list[int]] = {}
         self._gain: dict[int, int] = {}
@@ -54,7 +58,7 @@ class GangRoom:
                     self._gain[server] -= gpus
 
     def _retreat(self, key: Key) -> None:
-        """Forget the candidates that are stronger than who asks from now on."""
+        """Forget the candidates that are stronger than the job that asks now."""
         trail, seats, gone, passed, gain = self._trail, self._seats, self._candidates.gone, self._passed, self._gain
         while trail and trail[-1] < key:
             row = trail.pop()[3]
@@ -102,11 +106,11 @@ class GangRoom:
         return NO_ROW
 
     def reach(self) -> int:
-        """Return the GPUs that are free or held by somebody who is weaker; after ``one_server`` found none."""
+        """Return the GPUs that are free or held by weaker jobs; after ``one_server`` found none."""
         return self._space.total + sum(self._gain.values())
 
     def several_servers(self, choose: Callable[[FreeGpus], Seats]) -> Seats:
-        """Return seats on several servers once everybody who is weaker has left, or nothing; after ``one_server``."""
+        """Return seats on several servers once all weaker jobs have left, or nothing; after ``one_server``."""
         if self._spent:
             return ()
         seats = choose(self._space.with_more(self._gain))
@@ -114,7 +118,7 @@ class GangRoom:
         return seats
 
     def victims(self, server: int, gpus: int) -> list[int]:
-        """Return who has to leave the server so that ``gpus`` come free: the least important, and none in vain."""
+        """Return the victims on the server so that ``gpus`` come free: the least important, and none in vain."""
         seats_of, candidates = self._seats, []
         for row in self._passed.get(server, ()):
             seats = seats_of[row]

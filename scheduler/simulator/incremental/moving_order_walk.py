@@ -1,8 +1,8 @@
-"""The walk of ``SingleQueueWalk`` where the order moves from round to round: it is given anew before each walk.
+"""A ``SingleQueueWalk`` for policies whose order moves from round to round: it is given anew before each walk.
 
-Who was refused in an earlier round may be the strongest now, so every shape is asked again; what is left out is to look
-at anybody behind the first refused job of a shape, and at running jobs past those who have to leave. The outcome is
-that of ``select``.
+A job that was refused in an earlier round may be the strongest now, so every shape is asked again. The walk still looks
+at no job behind the first refused one of its shape, and at no running job past those that have to leave.
+tests/property/test_simulator_short_rounds.py holds its plans equal to those of ``Walk``.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 
 
 class WeakestFirst(Protocol):
-    """The running jobs that may have to leave in one round, handed out as far as somebody has to look."""
+    """The running jobs that may have to leave in one round, handed out as far as the walk has to look."""
 
     def more(self, key: Key) -> list[Key]:
-        """Return further ones, weakest first, none weaker than one handed out before; those not weaker may lack.
+        """Return further ones, weakest first, none weaker than one handed out before; those not weaker may be missing.
 
-        Empty when all who are weaker than ``key`` were handed out.
+        Empty when all that are weaker than ``key`` were handed out.
         """
 
 
@@ -40,7 +40,7 @@ class MovingOrderCandidates(PreemptionCandidates):
         self.order, self.gone = [], set()
 
     def more(self, key: Key) -> bool:
-        """Let ``order`` grow; return False when there is nobody else who is weaker than ``key``."""
+        """Let ``order`` grow; return False when no other job is weaker than ``key``."""
         batch = self._source.more(key)
         for place in batch:
             self._place[place[3]] = place
@@ -60,7 +60,7 @@ class MovingOrderCandidates(PreemptionCandidates):
 
 
 class MovingOrderWalk(SingleQueueWalk):
-    """Who sits where and who waits, in one queue that may hold everything."""
+    """Seats and waiting jobs of one queue that may hold all GPUs."""
 
     def __init__(
         self, servers: ServerTable, locality: Locality, *, shape: Sequence[int], gangs: Sequence[Gang], preemptive: bool
@@ -79,7 +79,7 @@ class MovingOrderWalk(SingleQueueWalk):
         self._candidates = self._moving
 
     def line_up(self, waiting: Sequence[Key], weakest: WeakestFirst) -> None:
-        """Take the order of the round: those who wait and could run, strongest first, and the running ones."""
+        """Take the order of the round: waiting jobs that could run, strongest first, and the running ones."""
         self.num_waiting = len(waiting)
         self._lines = [[] for _ in self._gangs]
         for key in waiting:  # ascending, so each line is a heap

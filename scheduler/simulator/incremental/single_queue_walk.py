@@ -1,9 +1,9 @@
-"""The walk of ``select`` for one queue that may hold everything, kept from round to round.
+"""Incremental equivalent of ``Walk`` for one queue that may hold all GPUs, kept from round to round of a replay.
 
 In such a queue a claim depends on nothing but the GPUs that stronger jobs leave: less of them never helps. So a job
 that was refused stays refused until a stronger one leaves its seats, and where the first waiting job of a shape is
 refused all others of that shape are. A round looks at the first of each shape, and at those behind one that got seats.
-The outcome is that of ``select``, to the seat.
+tests/property/test_simulator_short_rounds.py holds its plans equal to those of ``Walk``.
 """
 
 import math
@@ -27,7 +27,7 @@ class Moves:
     Attributes:
         started: New seats of jobs that begin on them, in the order in which they took them.
         displaced: Running jobs that left their seats, with the job that took them.
-        on_free: Jobs of ``started`` that waited and displaced nobody.
+        on_free: Jobs of ``started`` that waited and displaced no job.
     """
 
     started: dict[int, Seats] = field(default_factory=dict)
@@ -36,10 +36,10 @@ class Moves:
 
 
 class SingleQueueWalk:
-    """Who sits where and who waits, in one queue.
+    """Seats and waiting jobs of one queue.
 
     Attributes:
-        space: GPUs that nobody sits on.
+        space: GPUs that no job sits on.
         seats: Where each running job sits.
         num_waiting: Jobs in line.
         unsettled: Whether the next walk may change something although nothing happens before it.
@@ -65,7 +65,7 @@ class SingleQueueWalk:
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
             ceilings: As of ``PreemptionCandidates``.
-            in_line: Whether nobody may overtake a job that waits.
+            in_line: Whether no job may overtake one that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
         self._candidates = PreemptionCandidates(ceilings) if preemptive else None
@@ -128,21 +128,15 @@ class SingleQueueWalk:
         self._grown += self._gangs[self._shape[row]].num_gpus
 
     def strongest_key(self) -> float:
-        """Return a key of the policy that nobody who waits has less than."""
+        """Return the least key of the policy among waiting jobs, or a lower one."""
         return min((line[0][0] for line in self._lines if line), default=math.inf)
 
     def walk(self, now_s: float, keys: Keys) -> Moves:
-        """Seat whom there is room for, and return what changed; ``keys`` are present ones of running jobs."""
+        """Seat the jobs that find room, and return what changed; ``keys`` are present ones of running jobs."""
         self.unsettled = False
-        grown = self._grown
-        if grown != self._seen:
-            needed = self._needed
-            self._closed = [closed if needed[shape] > grown else None for shape, closed in enumerate(self._closed)]
-            self._seen = grown
-        heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
+        heap = self._hopeful()
         if not heap:
             return Moves()
-        heapify(heap)
         if self._candidates:
             self._candidates.begin(keys)
         self._seating = Seating(self._board, self._shape)
@@ -160,8 +154,7 @@ class SingleQueueWalk:
                 if again:
                     self.wait(key)
                 if self._in_line:
-                    self._closed = [key if one is None else min(one, key) for one in self._closed]
-                    self._needed = [0] * len(self._gangs)
+                    self._close_all(key)
                     break
                 continue
             swapped = self._seating.take(row, seats, victims)
@@ -174,8 +167,6 @@ class SingleQueueWalk:
                 heappop(line)
                 del self._key_of[row]
                 self.num_waiting -= 1
-                if not line:
-                    self._bring_up(shape)
                 if line and self._hopes(shape, line):
                     heappush(heap, (line[0], shape))
             if swapped or victims:
@@ -184,8 +175,16 @@ class SingleQueueWalk:
                 self._reopen_after(key, max(0, freed), heap)
         return self._finished(now_s)
 
-    def _bring_up(self, shape: int) -> None:
-        """Bring up who stands behind the line that is known; here it is known whole."""
+    def _hopeful(self) -> list[tuple[Key, int]]:
+        """Return a heap of the first waiting job of each shape that may find room, with the shape."""
+        grown = self._grown
+        if grown != self._seen:
+            needed = self._needed
+            self._closed = [closed if needed[shape] > grown else None for shape, closed in enumerate(self._closed)]
+            self._seen = grown
+        heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
+        heapify(heap)
+        return heap
 
     def _close(self, shape: int, key: Key) -> None:
         """Note that a job was refused, and how many GPUs have to come within its reach before it may hope again."""
@@ -194,13 +193,18 @@ class SingleQueueWalk:
             self._closed[shape] = key
             self._needed[shape] = self._grown + self._missing if self._missing > 0 else 0
 
+    def _close_all(self, key: Key) -> None:
+        """Note that a job was refused that no other may overtake."""
+        self._closed = [key if one is None else min(one, key) for one in self._closed]
+        self._needed = [0] * len(self._gangs)
+
     def _is_out_of_reach(self, shape: int, key: Key) -> bool:
         """Return whether a stronger job of the shape found too few GPUs, seats aside."""
         closed = self._closed[shape]
         return closed is not None and closed < key and self._needed[shape] > self._grown
 
     def _reopen_after(self, key: Key, freed: int, heap: list[tuple[Key, int]]) -> None:
-        """Let those after ``key`` hope again who were refused in an earlier round: seats before them have changed.
+        """Let jobs after ``key`` that were refused in an earlier round hope again: seats before them have changed.
 
         ``freed`` GPUs of the jobs that left for it are free now.
         """
@@ -238,7 +242,7 @@ class SingleQueueWalk:
         return closed is None or line[0] < closed
 
     def _find(self, row: int, shape: int, key: Key) -> tuple[Seats, Sequence[int]]:
-        """Return seats for the job, and who has to leave them."""
+        """Return seats for the job, and the victims that have to leave them."""
         space, gang = self.space, self._gangs[shape]
         if row in self._seating.before:
             seats = self._seating.home(row)

@@ -11,7 +11,7 @@ from scheduler.simulator.incremental.preemption_candidates import Key, Preemptio
 
 
 def _weakest_first(candidates: PreemptionCandidates, stronger: Key) -> list[int]:
-    """Return all who are weaker, in the order in which a walk comes to them, without taking any out."""
+    """Return all that are weaker, in the order in which a walk comes to them, without taking any out."""
     while candidates.more(stronger):
         pass
     return [key[3] for key in candidates.order if key > stronger]
@@ -62,7 +62,7 @@ def test_keys_below_a_ceiling_may_rise(seed: int) -> None:
             tier = chance.choice(tiers) if chance.random() < 0.1 else tiers[int(keys[row])]
             keys[row] = chance.choice(tier)
             candidates.move(row, keys[row])
-            keys[row] = chance.choice(tier)  # inside a tier nobody has to be told
+            keys[row] = chance.choice(tier)  # inside a tier no call is needed
         asks: Key = (chance.choice([-1.0, 0.2, 1.0]), 0.0, 3.0, NO_ROW)
         candidates.begin(lambda rows: [keys[row] for row in rows])
         seen = _weakest_first(candidates, asks)
@@ -75,7 +75,7 @@ def test_keys_below_a_ceiling_may_rise(seed: int) -> None:
         candidates.end()
 
 
-def test_who_was_moved_stands_elsewhere() -> None:
+def test_moved_jobs_stand_elsewhere() -> None:
     """Where keys do not change by themselves, only moves change the order."""
     candidates = PreemptionCandidates({0.0: 0.0, 1.0: 1.0, 2.0: 2.0, 9.0: 9.0})
     for row in range(3):
