@@ -85,6 +85,10 @@ class Seating:
     def __init__(self, board: SeatBoard, shape: Sequence[int]) -> None:
         """Begin a walk; ``shape`` has the shape of each row: rows of equal shape ask for the same."""
         self._board, self._shape = board, shape
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin another walk. What the last one changed stays as it was handed out."""
         self.before: dict[int, Seats] = {}
         self.displaced: dict[int, int] = {}
         self.on_free: set[int] = set()
@@ -135,6 +139,8 @@ class Seating:
     def started(self) -> dict[int, Seats]:
         """Return the new seats of rows that sit where they did not sit before the walk, in the order they took them."""
         seats, before = self._board.seats, self.before
+        if not before:
+            return {row: seats[row] for row in self.seated}
         return {row: seats[row] for row in self.seated if before.get(row) != seats[row]}
 
     def undo(self) -> None:

@@ -59,7 +59,7 @@ class SingleQueueWalk:
         """Begin with empty servers.
 
         Args:
-            servers: The servers, ascending by id.
+            servers: All servers, ascending by id.
             locality: Where gangs may sit.
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
@@ -77,7 +77,7 @@ class SingleQueueWalk:
         # The line of each shape is a heap; an entry counts while it is the present key of its job.
         self._lines: list[list[Key]] = [[] for _ in gangs]
         self._key_of: dict[int, Key] = {}
-        # By shape the strongest key that was refused; it stays so until ``_grown`` is ``_needed``.
+        # By shape the strongest key refused; it stays refused until ``_grown`` is ``_needed``.
         self._closed: list[Key | None] = [None] * len(gangs)
         self._needed = [0] * len(gangs)
         self._grown = self._seen = 0  # GPUs that came free or within reach of the weakest, and as of the last walk
@@ -139,7 +139,7 @@ class SingleQueueWalk:
             return Moves()
         if self._candidates:
             self._candidates.begin(keys)
-        self._seating = Seating(self._board, self._shape)
+        self._seating.begin()
         while heap:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
@@ -163,12 +163,7 @@ class SingleQueueWalk:
             for victim in victims:
                 heappush(heap, (self._note_departure(victim), NO_ROW))
             if not again:
-                line = self._lines[shape]
-                heappop(line)
-                del self._key_of[row]
-                self.num_waiting -= 1
-                if line and self._hopes(shape, line):
-                    heappush(heap, (line[0], shape))
+                self._leave_line(row, shape, heap)
             if swapped or victims:
                 gangs = self._gangs
                 freed = sum([gangs[self._shape[victim]].num_gpus for victim in victims]) - gangs[shape].num_gpus
@@ -192,6 +187,15 @@ class SingleQueueWalk:
         if closed is None or key < closed:
             self._closed[shape] = key
             self._needed[shape] = self._grown + self._missing if self._missing > 0 else 0
+
+    def _leave_line(self, row: int, shape: int, heap: list[tuple[Key, int]]) -> None:
+        """Take the first job of a shape, which got seats, out of its line; the next one may hope."""
+        line = self._lines[shape]
+        heappop(line)
+        del self._key_of[row]
+        self.num_waiting -= 1
+        if line and self._hopes(shape, line):
+            heappush(heap, (line[0], shape))
 
     def _close_all(self, key: Key) -> None:
         """Note that a job was refused that no other may overtake."""
