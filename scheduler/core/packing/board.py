@@ -1,4 +1,4 @@
-"""The state of a selection: who sits where, what is free, and what each queue holds."""
+"""The state of a walk: where each row sits, what is free, and what each queue holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.queue_tree import QueueTree, subtree_sums
 from scheduler.core.model.tables import NO_ROW, IntArray, JobTable, Placements, ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
 from scheduler.core.packing.kept_placements import seats_by_job
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
@@ -23,10 +23,10 @@ class Board:
     """Seats of running and granted jobs.
 
     Rows below ``len(jobs)`` are jobs. Rows from there on stand for GPUs that jobs outside the table are about to leave:
-    they sit in their place until somebody takes it, and cost nothing to move.
+    they keep their seats until a job takes them, and cost nothing to displace.
 
     Attributes:
-        space: GPUs that nobody sits on.
+        space: GPUs that no row sits on.
         seats: Where each row sits now.
         server: (rows,) the same for rows on one server; NO_ROW for rows on none, ``SEVERAL`` for more.
         num_gpus: GPUs of each row.
@@ -85,19 +85,21 @@ class Board:
         self.server = np.full(num_jobs + num_leaving, NO_ROW)
         self.server[row] = server
         self.server[:num_jobs][seats_each > 1] = SEVERAL
-        capacity, gpus = servers.num_gpus, np.concatenate((held.num_gpus, releasing.num_gpus))
-        free = capacity - np.bincount(server, weights=gpus, minlength=len(servers)).astype(np.int64)
-        self.space = Space(free.tolist(), Site(gpus=capacity.tolist(), rack=servers.rack.tolist()))
+        self.space = _free_gpus(servers, server, np.concatenate((held.num_gpus, releasing.num_gpus)))
         if by_size:
             self.space.sizes = [{} for _ in range(len(servers))]
             for each, seats in self.seats.items():
                 self._count_sizes(each, seats, 1)
         if self.tight:
-            self._least = _Least(needs, releasing)
-            self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()
-            self._memory_left = (servers.memory_bytes * (1 + TOLERANCE)).tolist()
-            for each, seats in self.seats.items():
-                self._book(each, seats, 1)
+            self._book_all(servers, needs, releasing)
+
+    def _book_all(self, servers: ServerTable, needs: Needs, releasing: Placements) -> None:
+        """Begin the account of cores and memory with what the seated rows must have."""
+        self._least = _Least(needs, releasing)
+        self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()
+        self._memory_left = (servers.memory_bytes * (1 + TOLERANCE)).tolist()
+        for row, seats in self.seats.items():
+            self._book(row, seats, 1)
 
     def _book(self, row: int, seats: Seats, sign: int) -> None:
         for server, gpus in seats:
@@ -213,6 +215,12 @@ class Board:
             server[gang] = [each for seat in seats for each, _ in seat]
             gpus[gang] = [each for seat in seats for _, each in seat]
         return at, server, gpus
+
+
+def _free_gpus(servers: ServerTable, server: IntArray, gpus: IntArray) -> FreeGpus:
+    """Return what is free when each entry holds so many GPUs of its server."""
+    free = servers.num_gpus - np.bincount(server, weights=gpus, minlength=len(servers)).astype(np.int64)
+    return FreeGpus(free.tolist(), Topology(gpus=servers.num_gpus.tolist(), rack=servers.rack.tolist()))
 
 
 class Seated(Mapping[int, Seats]):

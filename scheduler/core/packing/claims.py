@@ -1,16 +1,19 @@
-"""Who asks for GPUs in a round, in which order, and whom each may displace."""
+"""The claims of a round: which jobs ask for GPUs, in which order, and which jobs each may displace.
+
+`claim_order.py` makes them from the policy and the quotas, `Walk` serves them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from scheduler.core.model.tables import BoolArray, IntArray
 
-# The turn of a row that nothing makes firm in a part of the walk.
+# The turn of a row that nothing makes committed in a part of the walk.
 NO_TURN = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spare:
+class DisplaceableJobs:
     """Jobs that may be displaced in a part of the walk, least important first.
 
     Attributes:
@@ -34,7 +37,7 @@ class Part:
         seated: (x,) jobs that sit and may be displaced until their turn comes, by turn.
         seated_turn: (x,) their turns, ascending.
         locked: (y,) jobs that sit and keep their seats throughout.
-        spare: Returns who may be displaced; called when somebody wants to know.
+        displaceable: Returns the jobs that may be displaced; called when a claim needs them.
     """
 
     waiting: IntArray
@@ -42,7 +45,7 @@ class Part:
     seated: IntArray
     seated_turn: IntArray
     locked: IntArray
-    spare: Callable[[], Spare]
+    displaceable: Callable[[], DisplaceableJobs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """GPUs of jobs that keep their seats for the rest of the round, at any turn of the walk.
 
-A job that sits becomes firm when the walk comes past it. Nobody is touched for that: what has become firm by some turn
-is a running sum over the jobs of the part.
+A job that sits is committed once the walk has come past its turn. No job is looked at for that: what is committed by
+some turn is a running sum over the jobs of the part.
 """
 
 from bisect import bisect_left
@@ -14,8 +14,8 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import Part
 
 
-class Firm:
-    """Firm GPUs, of all jobs and of the jobs in queues that could be full."""
+class CommittedGpus:
+    """CommittedGpus GPUs, of all jobs and of the jobs in queues that could be full."""
 
     __slots__ = (
         "_board",
@@ -31,10 +31,10 @@ class Firm:
     )
 
     def __init__(self, board: Board, tree: QueueTree, limits: list[tuple[int, ...]], rows: IntArray) -> None:
-        """Begin with nobody firm.
+        """Begin with no job committed.
 
         Args:
-            board: Who sits where.
+            board: Where each row sits.
             tree: The queues.
             limits: For each queue those of its path that could be full.
             rows: (n,) rows of the board by job.
@@ -46,7 +46,7 @@ class Firm:
         self.gpus_of = dict.fromkeys(self._nodes, 0)
 
     def begin(self, part: Part) -> None:
-        """Start a part of the walk: who is locked there and still sits is firm."""
+        """Start a part of the walk: its locked jobs that still sit are committed."""
         locked = self._rows[part.locked]
         locked = locked[self._board.server[locked] != NO_ROW]
         gpus, queue = self._board.columns(locked)
@@ -60,7 +60,7 @@ class Firm:
         self._sums_of = {node: _sums(np.where(self._within[node, queue], gpus, 0)) for node in self._nodes}
 
     def end(self) -> None:
-        """End the part: the walk came past everybody."""
+        """End the part: the walk came past all its jobs."""
         self.gpus += int(self._sums[-1])
         for node in self._nodes:
             self.gpus_of[node] += int(self._sums_of[node][-1])
@@ -74,19 +74,19 @@ class Firm:
                 if node in self.gpus_of:
                     self.gpus_of[node] += gpus
 
-    def come_past(self, turns: IntArray) -> list[int]:
-        """Return what has become firm in this part by each of the turns, for ``total``."""
+    def by_turns(self, turns: IntArray) -> list[int]:
+        """Return the GPUs of all queues that are committed in this part by each of the turns."""
         sums: list[int] = self._sums[np.searchsorted(self._turns, turns)].tolist()
         return sums
 
-    def passed(self, turn: int) -> int:
-        """Return what has become firm in this part by one turn, for ``total``."""
+    def by_turn(self, turn: int) -> int:
+        """Return the GPUs of all queues that are committed in this part by one turn."""
         if not self._turn_list:
             self._turn_list = self._turns.tolist()
         return self._sums.item(bisect_left(self._turn_list, turn))
 
     def in_queue(self, node: int, turn: int) -> int:
-        """Return the firm GPUs of a queue that could be full, with all queues below it."""
+        """Return the committed GPUs of a queue that could be full, with all queues below it."""
         return self.gpus_of[node] + self._sums_of[node].item(self._turns.searchsorted(turn))
 
 

@@ -1,4 +1,7 @@
-"""Cores and memory, kept from round to round by mechanisms under which a server's depend on what sits there alone."""
+"""Cores and memory kept from round to round, for mechanisms that share out each server's among the jobs on it alone.
+
+Replays use a ledger so that a round touches only the servers that changed (`GrantsByServer`).
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -8,8 +11,8 @@ from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.packing.draft import Seats
 
 
-class Shelf(Protocol):
-    """What the servers give to whom. Jobs are rows of one table for good."""
+class CpuMemoryLedger(Protocol):
+    """What each job has of each server. Jobs are rows of one table for the whole replay."""
 
     @property
     def chooses(self) -> bool:
@@ -19,17 +22,17 @@ class Shelf(Protocol):
         """Take back what a job has."""
 
     def sit(self, started: Mapping[int, Seats], movable: Iterable[int], free: list[int]) -> dict[int, Grant]:
-        """Give cores and memory to jobs that begin on seats; return what changed, for them and for others.
+        """Give cores and memory to jobs that begin on seats; return what changed, for them and for other jobs.
 
         Args:
             started: The seats, in the order in which they were taken.
             movable: Those of them that may get another server; then it is another in what is returned.
-            free: (m,) GPUs by server that nobody sits on, the started ones seated.
+            free: (m,) free GPUs by server, after the started jobs took theirs.
         """
 
 
-class ShareShelf:
-    """Every GPU brings its share, or what the owner insists on: nobody's grant depends on anybody else."""
+class ProportionalLedger:
+    """Each GPU brings its proportional share, or what the job insists on: no grant depends on another job."""
 
     def __init__(self, needs: Needs) -> None:
         self.chooses = False

@@ -1,4 +1,4 @@
-"""What the selection hands to a mechanism: who runs on which servers, and who may still be moved."""
+"""What a walk hands to a mechanism: which jobs run on which servers, and which of them it may still move."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Draft:
         servers: All servers, ascending by id.
         needs: Bounds on cores and memory of every job.
         seats: Where each granted job sits, by job row, in the order of the policy. They fit together.
-        movable: Jobs of ``seats`` on one server that start in this round and displaced nobody; a mechanism may seat
+        movable: Jobs of ``seats`` on one server that start in this round and displaced no job; a mechanism may seat
             them on another server of ``room`` as long as all of them keep a place. For a mechanism that places
-            everybody anew, running jobs are among them; one that gets another server is stopped and starts there.
+            all jobs anew, running jobs are among them; one that gets another server is stopped and starts there.
         room: (m,) GPUs by server that the movable jobs may use: their own and the free ones.
     """
 

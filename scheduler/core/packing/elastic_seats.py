@@ -1,15 +1,16 @@
-"""Seats of elastic jobs whose number of GPUs changes: who shrinks gives up GPUs, who grows takes GPUs near its own.
+"""Seats of elastic jobs whose number of GPUs changes: a job that grows takes GPUs near its own where it can.
 
-Nobody is moved for another job here. What was given by the policy and finds no seats is not given in the end: a job
-that grows keeps at least what it has, a job that starts begins with the most that fits.
+No job is displaced for another one here. A share that finds no seats is cut: a job that grows keeps at least what it
+has, a job that starts begins with the most that fits. tests/oracle/test_shares.py and test_loans.py check the outcome.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Gang, Space
+from scheduler.core.packing.free_gpus import Fits, FreeGpus, Gang
 from scheduler.core.packing.locality import Locality
+from scheduler.core.packing.seating import are_free
 
 
 def shrunk(seats: Seats, num_gpus: int) -> Seats:
@@ -28,10 +29,10 @@ def is_inside(seats: Seats, home: Seats) -> bool:
     return bool(seats) and all(gpus <= held.get(server, 0) for server, gpus in seats)
 
 
-class Floor(Protocol):
-    """Who sits where: a ``Board``, or as much of one as is asked for here."""
+class ElasticBoard(Protocol):
+    """Where each row sits: a ``Board``, or as much of one as is needed here."""
 
-    space: Space
+    space: FreeGpus
     seats: dict[int, Seats]
     num_gpus: list[int]
 
@@ -48,7 +49,7 @@ class Floor(Protocol):
         """Return whether cores and memory of the server are enough for so many more GPUs of the row."""
 
 
-class Reseat:
+class ElasticSeats:
     """Finds seats for shares, one job after another.
 
     Attributes:
@@ -57,7 +58,7 @@ class Reseat:
 
     def __init__(
         self,
-        board: Floor,
+        board: ElasticBoard,
         locality: Locality,
         *,
         num_gpus: list[int],
@@ -68,7 +69,7 @@ class Reseat:
         self.num_gpus = num_gpus
         self._board, self._locality = board, locality
         self._min_gpus, self._max_servers, self._kind = min_gpus, max_servers, kind
-        self._widest = sorted(board.space.site.gpus, reverse=True)
+        self._widest = sorted(board.space.topology.gpus, reverse=True)
 
     @property
     def seats(self) -> dict[int, Seats]:
@@ -80,13 +81,13 @@ class Reseat:
     ) -> set[int]:
         """Seat jobs that get more GPUs than they have: first those that run grow, then the others start.
 
-        Who grows gets them on its own servers, else elsewhere, else as far as its servers go. Who starts is seated on
-        free GPUs and on those that rows outside the table are leaving. Borrowers that have a share now go on where they
-        are, unless somebody gets more where they do not: then the last 1, 2, 4 ... of them start like everybody else.
+        A job that grows gets them on its own servers, else elsewhere, else as far as its servers go. One that starts
+        gets free GPUs, or those that rows outside the table are leaving. Borrowers that have a share now go on where
+        they are, unless another job gets more where they do not: then the last 1, 2, 4 ... of them start anew.
 
         Args:
             rows: The jobs, in the order of the policy.
-            home: Where those of them sit that had a loan; nobody sits there.
+            home: Former seats of those of them that had a loan; they are free now.
             leaving: Rows outside the table that are on their way out.
 
         Returns:
@@ -146,8 +147,8 @@ class Reseat:
         Those that run stay where they are if they can, and go before the others.
 
         Args:
-            rows: The jobs, in the order of the policy; nobody sits on their seats.
-            home: Where those that run sat.
+            rows: The jobs, in the order of the policy; their former seats are free.
+            home: Former seats of those that run.
             may: Whether a job may have its least beside those that sit already.
         """
         board, rows, lent = self._board, list(rows), list[int]()
@@ -156,7 +157,7 @@ class Reseat:
             if sum(gpus for _, gpus in seats) == self._min_gpus[row] and self.is_free(row, seats) and may(row):
                 self._sit(row, seats)
                 lent.append(row)
-        shut: set[tuple[object, ...]] = set()  # who found no seats among free GPUs that only get fewer
+        shut: set[tuple[object, ...]] = set()  # kinds of jobs that found no seats; free GPUs only get fewer
         for row in rows:
             kind = self._min_gpus[row], self._max_servers[row], self._kind[row]
             if row in board.seats or kind in shut or not may(row):
@@ -179,8 +180,7 @@ class Reseat:
 
     def is_free(self, row: int, seats: Seats) -> bool:
         """Return whether a row that sits nowhere could sit there."""
-        board = self._board
-        return all(board.space.free[at] >= gpus and board.fits_after(row, at, gpus, ()) for at, gpus in seats)
+        return are_free(self._board.space, seats, self._board.fits(row))
 
     def _wider(self, row: int) -> Seats:
         """Return the seats of the row with as many more GPUs of the same servers as it wants and they have."""

@@ -1,4 +1,4 @@
-"""Which running jobs could stay where they are, before anybody claims anything."""
+"""Which running jobs could stay on their servers, decided before any job claims GPUs."""
 
 import numpy as np
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import FreeGpus, Gang
 
 
 class Locality(Protocol):
@@ -18,17 +18,17 @@ class Locality(Protocol):
     def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
         """Return (n,) columns with all that ``seats`` looks at beside the size, such as a level of relaxation.
 
-        Jobs of the same size whose columns are equal are treated alike: what one cannot get, no other can. Unless the
-        locality is one that ``ChangesBySelf``, the columns of a job never change.
+        Jobs of the same size whose columns are equal are treated alike: where one finds no seats, no other does.
+        The columns of a job never change, unless the locality is one that ``ChangesBySelf``.
         """
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return where the gang goes in ``space``; empty when no allowed set has room. Less space never helps."""
 
 
 @runtime_checkable
 class LooksAtSizes(Protocol):
-    """A locality that looks at the sizes of the gangs that sit on a server (``Space.sizes``)."""
+    """A locality that looks at the sizes of the gangs that sit on a server (``FreeGpus.sizes``)."""
 
     looks_at_sizes: ClassVar[bool]
 

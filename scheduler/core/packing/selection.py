@@ -1,4 +1,4 @@
-"""What goes into the walk of ``select`` beside the claims, and what comes out of it."""
+"""What goes into a ``Walk`` beside the claims, and what comes out of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Selection:
         started: New seats of jobs that begin on them, in the order in which they took them.
         displaced: Running jobs that leave their seats, with the job that takes them.
         reclaimed: Those of them that a covered job of another queue displaced.
-        on_free: Jobs that got new seats and displaced nobody.
+        on_free: Jobs that got new seats and displaced no job.
         refusals: Why each other job found no seats.
     """
 
@@ -45,7 +45,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class Demands:
     """What jobs ask for, by row of the board.
 
     Attributes:

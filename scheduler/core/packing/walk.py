@@ -2,8 +2,8 @@
 
 A running job keeps its seats unless a stronger job needs them and could not sit anywhere else. A waiting job takes
 free GPUs, else the GPUs of the least important work that makes enough room, else it waits; weaker jobs then fill what
-it left. Nobody is moved unless the job that asked for it takes the seat. Jobs that keep their seats cost nothing: the
-walk stops only at those that claim some.
+it left. A job loses its seats only to a job that takes them. Jobs that keep their seats cost no time: the walk stops
+only at those that claim some. tests/property/test_plan_oracle.py and tests/oracle check the outcome.
 """
 
 from collections.abc import Sequence
@@ -16,96 +16,94 @@ from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
-from scheduler.core.packing.committed_gpus import Firm
+from scheduler.core.packing.committed_gpus import CommittedGpus
+from scheduler.core.packing.displaceable_rows import DisplaceableRows
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Space, with_fits
+from scheduler.core.packing.free_gpus import FreeGpus, with_fits
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.preemption_search import Group, Movable, VictimSearch
-from scheduler.core.packing.selection import Crew, Refusal, Selection
+from scheduler.core.packing.preemption_room import PreemptionRoom
+from scheduler.core.packing.seating import Seating
+from scheduler.core.packing.selection import Demands, Refusal, Selection
 
 
 class Walk:
     """One walk over all claims; it moves the rows of the board."""
 
-    def __init__(self, board: Board, crew: Crew, claims: Claims, tree: QueueTree, locality: Locality) -> None:
+    def __init__(self, board: Board, demands: Demands, claims: Claims, tree: QueueTree, locality: Locality) -> None:
         """Prepare to walk."""
-        self._board, self._crew, self._claims, self._tree, self._locality = board, crew, claims, tree, locality
-        self._row: list[int] = crew.rows.tolist()
-        self._shape, self._limits = crew.shape, crew.limits
+        self._board, self._demands, self._claims, self._tree, self._locality = board, demands, claims, tree, locality
+        self._row: list[int] = demands.rows.tolist()
+        self._shape, self._limits = demands.shape, demands.limits
         self._num_jobs = len(self._row)
-        self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
-        self._firm = Firm(board, tree, crew.limits, crew.rows)
-        self._within = tree.within
-        self._total = sum(board.space.site.gpus)
-        self._open = self._total  # GPUs that no firm row holds
+        self._leaving = [row for row in range(len(demands.shape), len(board.num_gpus)) if row in board.seats]
+        self._committed = CommittedGpus(board, tree, demands.limits, demands.rows)
+        self._total = sum(board.space.topology.gpus)
+        self._open = self._total  # GPUs that no committed row holds
         self._turn = 0
-        self._before: dict[int, Seats] = {}  # by row, of those who left their seats
-        self._sat: dict[int, int] = {}  # jobs that took seats, by row
-        self._displaced: dict[int, int] = {}
+        self._seating = Seating(board, demands.shape)
+        self._job: dict[int, int] = {}  # jobs that took or left seats, by row
         self._reclaimed: set[int] = set()
-        self._on_free: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
-        self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
-        # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then). Of those whose turn
-        # comes among the others their positions among the movable rows.
+        self._first_waiting: dict[int, int] = {}  # by queue, where no job may overtake another
+        # Displaced jobs whose turn is to come: (turn, job, whether the part counts it as committed then); and of those
+        # whose turn comes among the others, the positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True
-        self._groups: dict[tuple[int, int], Group] = {}
-        # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
-        # had left by then, and the same.
+        self._preemption = self._preemption_in(claims.covered)
+        # Whether the present claim found room by GPUs alone; and by shape that found no free seats: the number of
+        # departures by then, and the same.
         self._starved = False
         self._shut: dict[int, tuple[int, bool]] = {}
 
     def select(self) -> Selection:
-        """Walk over the claims and return who runs where."""
+        """Walk over the claims and return what changes."""
         claims, place = self._claims, self._claims.place
         late = np.array(self._take_turns(claims.covered), dtype=np.int64)
         self._back = self._late_turns()
         self._in_quota = False
+        self._preemption = self._preemption_in(claims.others)
         self._take_turns(_joined(claims.others, late, place[late]))
-        seats, before = self._board.seats, self._before
+        seating, job = self._seating, self._job
         return Selection(
-            started={job: seats[row] for row, job in self._sat.items() if before.get(row) != seats[row]},
-            displaced=self._displaced,
+            started={job[row]: seats for row, seats in seating.started().items()},
+            displaced={job[row]: job[by_row] for row, by_row in seating.displaced.items() if row in job},
             reclaimed=self._reclaimed,
-            on_free=self._on_free,
+            on_free={job[row] for row in seating.on_free},
             refusals=self._refusals,
         )
+
+    def _preemption_in(self, part: Part) -> PreemptionRoom:
+        return PreemptionRoom(self._board, self._demands, part, self._tree.within, self._leaving, self._locality)
 
     def _late_turns(self) -> list[tuple[int, int, bool]]:
         """Return a heap of the displaced jobs whose turn comes among the others."""
         if not self._later:
             return []
-        movable, at = self._movables(), np.array(self._later)
-        job = np.array(movable.job)[at]
-        columns = (self._claims.place[job], job, ~movable.locked[at])
+        displaceable, at = self._preemption.rows(), np.array(self._later)
+        job = np.array(displaceable.job)[at]
+        columns = (self._claims.place[job], job, ~displaceable.locked[at])
         back = [*zip(*(column.tolist() for column in columns), strict=True)]
         heapify(back)
         return back
 
     def undo(self) -> None:
-        """Put everybody back to where they sat before the walk."""
-        for row in self._sat:
-            self._board.leave(row)
-        for row, seats in self._before.items():
-            self._board.sit(row, seats)
+        """Put every job back to where it sat before the walk."""
+        self._seating.undo()
 
     def _take_turns(self, part: Part) -> list[int]:
         """Let the jobs of a part claim seats one after another; return those that got none."""
-        firm, back, row_of = self._firm, self._back, self._row
-        firm.begin(part)
-        self._groups.clear()
+        committed, back, row_of = self._committed, self._back, self._row
+        committed.begin(part)
         self._first_waiting.clear()
-        self._movable: Movable | None = None
         refused = []
         turns, jobs = part.waiting_turn.tolist(), part.waiting.tolist()
-        at_once = not self._claims.in_line and not any(self._crew.limits)
-        for at, (turn, job, passed) in enumerate(zip(turns, jobs, firm.come_past(part.waiting_turn), strict=True)):
+        at_once = not self._claims.in_line and not any(self._demands.limits)
+        for at, (turn, job, passed) in enumerate(zip(turns, jobs, committed.by_turns(part.waiting_turn), strict=True)):
             while back and back[0][0] < turn:
                 refused += self._come_back()
-            self._turn, self._open = turn, self._total - firm.gpus - passed
+            self._turn, self._open = turn, self._total - committed.gpus - passed
             if not self._open and at_once:
                 refused += self._refuse_all(jobs[at:])
                 break
@@ -113,14 +111,14 @@ class Walk:
                 refused.append(job)
         while back:
             refused += self._come_back()
-        firm.end()
+        committed.end()
         return refused
 
     def _refuse_all(self, jobs: list[int]) -> list[int]:
         """Refuse these jobs and those whose turn is to come again: nothing is open, and less of it never helps."""
         jobs += [job for _, job, _ in self._back]
         num_gpus, row_of = self._board.num_gpus, self._row
-        self._firm.gpus -= sum([num_gpus[row_of[job]] for _, job, counted in self._back if counted])
+        self._committed.gpus -= sum([num_gpus[row_of[job]] for _, job, counted in self._back if counted])
         self._back.clear()
         self._refusals.update(dict.fromkeys(jobs, Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)))
         return jobs
@@ -128,12 +126,12 @@ class Walk:
     def _come_back(self) -> list[int]:
         """Let a displaced job have its turn; return it if it gets no seats."""
         turn, job, counted = heappop(self._back)
-        row, firm = self._row[job], self._firm
+        row, committed = self._row[job], self._committed
         self._turn = turn
-        self._open = self._total - firm.gpus - firm.passed(turn)
+        self._open = self._total - committed.gpus - committed.by_turn(turn)
         sits = self._claim(job, row)
         if counted:
-            firm.add(row, -1)
+            committed.add(row, -1)
         return [] if sits else [job]
 
     def _scope(self, job: int, gpus: int, queue: int) -> int | None:
@@ -159,7 +157,7 @@ class Walk:
             return self._refuse_behind(job, self._first_waiting[queue])
         full = NO_ROW
         for node in self._limits[queue]:
-            if self._firm.in_queue(node, self._turn) + gpus > cap[node]:
+            if self._committed.in_queue(node, self._turn) + gpus > cap[node]:
                 return self._refuse(job, row, full_queue=node)
             if full == NO_ROW and board.held_gpus[node] + gpus > cap[node]:
                 full = node  # the nearest full queue: room made inside it is room in all above it
@@ -170,7 +168,9 @@ class Walk:
             return self._claim_in_full_queue(job, row, full, self._scope(job, gpus, queue))
         seats: Seats = ()
         if board.space.total >= gpus:
-            seats = (row in self._before and self._home(row)) or self._choose_free(row)
+            if row in self._seating.before:
+                seats = self._seating.home(row, board.fits(row))
+            seats = seats or self._choose_free(row)
         if seats:
             return self._sit(job, row, seats, ())
         scope = self._scope(job, gpus, queue)
@@ -181,7 +181,7 @@ class Walk:
         return self._refuse(job, row)
 
     def _claim_in_full_queue(self, job: int, row: int, full: int, scope: int | None) -> bool:
-        """Seat a job of a queue that may hold no more: somebody weaker of that queue has to leave for it."""
+        """Seat a job of a queue that may hold no more: a weaker job of that queue has to leave for it."""
         board, path = self._board, self._board.path(row)
         if scope is None:
             return self._refuse(job, row, full_queue=full)
@@ -194,27 +194,19 @@ class Walk:
             return self._refuse(job, row)
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
-        movable = self._movables()
-        missing -= sum(board.num_gpus[movable.row[at]] for at in victims if movable.job[at] < self._num_jobs)
-        for at in np.flatnonzero(self._group(row, scope).among).tolist():
+        displaceable = self._preemption.rows()
+        missing -= sum(board.num_gpus[displaceable.row[at]] for at in victims if displaceable.job[at] < self._num_jobs)
+        for at in np.flatnonzero(self._preemption.group(row, scope).among).tolist():
             if missing <= 0:
                 break
-            may_move = movable.there[at] and movable.turn[at] > self._turn
-            if may_move and at not in victims and movable.job[at] < self._num_jobs:
+            may_move = displaceable.there[at] and displaceable.turn[at] > self._turn
+            if may_move and at not in victims and displaceable.job[at] < self._num_jobs:
                 victims.append(at)
-                missing -= board.num_gpus[movable.row[at]]
+                missing -= board.num_gpus[displaceable.row[at]]
         return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
-    def _home(self, row: int) -> Seats:
-        """Return the seats a displaced job had at the start when they are free again."""
-        board, seats = self._board, self._before[row]
-        for server, gpus in seats:
-            if board.space.free[server] < gpus or not board.fits_after(row, server, gpus, ()):
-                return ()
-        return seats
-
     def _choose_free(self, row: int) -> Seats:
-        """Return seats on free GPUs. What a job could not get, no other of its shape gets until somebody leaves."""
+        """Return seats on free GPUs. What a job could not get, no other of its shape gets until a job leaves."""
         board, shape = self._board, self._shape[row]
         departures, starved = self._shut.get(shape, (-1, False))
         if departures == board.departures:
@@ -225,8 +217,8 @@ class Walk:
             self._shut[shape] = (board.departures, self._starved)
         return seats
 
-    def _choose(self, space: Space, row: int) -> Seats:
-        gang, board = self._crew.gangs[self._crew.shape[row]], self._board
+    def _choose(self, space: FreeGpus, row: int) -> Seats:
+        gang, board = self._demands.gangs[self._demands.shape[row]], self._board
         if not board.tight:
             return self._locality.seats(space, gang)
         seats = self._locality.seats(space, with_fits(gang, board.fits(row)))
@@ -234,124 +226,39 @@ class Walk:
         return seats
 
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
-        """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are.
-
-        The rows are given as positions among the movable ones.
-        """
-        group, board, turn = self._group(row, scope), self._board, self._turn
-        if group.last_turn <= turn:
-            return (), []
-        if board.num_gpus[row] == 1 and not board.tight and not board.space.total:
-            at = group.weakest(turn)
-            if at == NO_ROW:
-                return (), []
-            victim = group.movable.row[at]
-            seats = board.seats[victim]
-            return seats if board.num_gpus[victim] == 1 else ((seats[0][0], 1),), [at]
-        shape = self._shape[row]
-        gang = self._crew.gangs[shape]
-        search = group.searches.get(shape)
-        if search is None:
-            search = VictimSearch(board, group, num_gpus=gang.num_gpus)
-            group.searches[shape] = search
-        server = search.one_server(row, turn)
-        if server != NO_ROW:
-            return ((server, gang.num_gpus),), search.victims(row, server, gang.num_gpus)
-        seats = ()
-        if gang.num_gpus > 1 and gang.max_servers != 1:
-            seats = search.several_servers(
-                row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
-            )
-        self._starved |= search.starved
-        victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
-        return seats, list(dict.fromkeys(victims))
-
-    def _movables(self) -> Movable:
-        if self._movable is None:
-            claims = self._claims
-            spare = (claims.covered if self._in_quota else claims.others).spare()
-            leaving = [row for row in self._leaving if row in self._board.seats]
-            self._movable = Movable(spare, self._crew.rows[spare.job], self._board, leaving)
-        return self._movable
-
-    def _group(self, row: int, scope: int) -> Group:
-        """Return the rows that the job may displace inside ``scope``.
-
-        Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
-        """
-        own = self._board.queue[row]
-        group = self._groups.get((scope, own))
-        if group is None:
-            movable = self._movables()
-            name = (scope, own if own in movable.locked_queues else NO_ROW)
-            group = self._groups[scope, own] = self._groups.get(name) or self._new_group(movable, *name)
-            self._groups[name] = group
-        return group
-
-    def _new_group(self, movable: Movable, scope: int, locked_in: int) -> Group:
-        may = np.ones(len(movable.row), dtype=np.bool_)
-        if scope != NO_ROW:
-            may &= self._within[scope, movable.queue]
-        if locked_in != NO_ROW:
-            may &= ~(movable.locked & (movable.queue == locked_in))
-        may |= movable.queue == NO_ROW
-        return Group(movable, may)
+        """Return seats that come free by preemption inside ``scope``, and the victims."""
+        seats, victims, starved = self._preemption.room(row, scope, self._turn)
+        self._starved |= starved
+        return seats, victims
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
-        board, before, displaced = self._board, self._before, self._displaced
-        if not victims:
-            board.sit(row, seats)
+        """Seat a job after its victims, positions among the displaceable rows, have left."""
+        self._job[row] = job
+        if victims:
+            displaceable = self._preemption.rows()
+            self._seating.take(row, seats, [displaceable.row[at] for at in victims])
+            for at in victims:
+                self._note_departure(displaceable, at, row)
         else:
-            movable = self._movables()
-            first = movable.row[victims[0]]
-            if len(victims) == 1 and board.seats[first] == seats:
-                board.hand_over(first, row)
-                self._note_departure(movable, victims[0], seats, job, row)
-            else:
-                for at in victims:
-                    self._note_departure(movable, at, board.leave(movable.row[at]), job, row)
-                board.sit(row, seats)
-        self._firm.add(row)
-        self._sat[row] = job
+            self._seating.take(row, seats, ())
+        self._committed.add(row)
         self._refusals.pop(job, None)
-        if row not in before:
-            if not victims:
-                self._on_free.add(job)
-            return True
-        if job in displaced:
-            self._spare_a_move(job, row)
-            seats = board.seats[row]
-        if before[row] == seats:
-            # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
-            taker = displaced.pop(job)
-            displaced.update({victim: taker for victim, by_job in displaced.items() if by_job == job})
-        elif not victims and job not in displaced:
-            self._on_free.add(job)
         return True
 
-    def _note_departure(self, movable: Movable, at: int, seats: Seats, by_job: int, by_row: int) -> None:
-        """Note that the movable row at a position left its seats for a job."""
+    def _note_departure(self, displaceable: DisplaceableRows, at: int, by_row: int) -> None:
+        """Note that the displaceable row at a position left its seats for another row."""
         queue = self._board.queue
-        victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
-        movable.leave(at, seats)
-        self._before[row] = seats
+        victim, row, turn = displaceable.job[at], displaceable.row[at], displaceable.turn[at]
+        displaceable.leave(at, self._seating.before[row])
         if victim >= self._num_jobs:
             return
-        self._displaced[victim] = by_job
+        self._job[row] = victim
         if self._in_quota and queue[row] != queue[by_row]:
             self._reclaimed.add(victim)
         if turn != NO_TURN:
             heappush(self._back, (turn, victim, True))
         else:
             self._later.append(at)
-
-    def _spare_a_move(self, job: int, row: int) -> None:
-        """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""
-        board, home, shape = self._board, self._before[row], self._crew.shape
-        taker = self._displaced[job]
-        taker_row = self._row[taker]
-        if shape[row] == shape[taker_row] and board.seats[taker_row] == home and taker not in self._displaced:
-            board.swap(row, taker_row)
 
     def _refuse(self, job: int, row: int, *, full_queue: int = NO_ROW) -> bool:
         last, starved = self._refusal, self._starved

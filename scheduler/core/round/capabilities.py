@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.tables import BoolArray, FloatArray, JobTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.performance.resources import Filling
 from scheduler.core.round.config import Mechanism
 
@@ -124,7 +124,7 @@ class MayBackfill(Protocol):
 class GrantsByServer(Protocol):
     """A mechanism under which the cores and memory of a server depend on what sits there alone."""
 
-    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
+    def ledger(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> CpuMemoryLedger | None:
         """Return what does the same as ``grant`` from round to round; None where the present options do not allow it.
 
         Jobs are rows of ``jobs``, a table of all jobs that will ever come.

@@ -26,7 +26,7 @@ from scheduler.core.model.tables import (
 )
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.elastic_seats import Reseat, shrunk
+from scheduler.core.packing.elastic_seats import ElasticSeats, shrunk
 from scheduler.core.packing.kept_placements import seats_by_job
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.claim_order import policy_order
@@ -304,11 +304,11 @@ def _board(
     )
 
 
-def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> Reseat:
+def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> ElasticSeats:
     """Return what finds seats on the board for the numbers of GPUs that the jobs ask for."""
     jobs = snapshot.jobs
     kinds = config.locality.kinds(jobs, snapshot.now_s)
-    return Reseat(
+    return ElasticSeats(
         board,
         config.locality,
         num_gpus=jobs.num_gpus.tolist(),

@@ -10,7 +10,7 @@ from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, Snapshot
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.kept_placements import can_stay
 from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.packing.selection import Crew, Selection
+from scheduler.core.packing.selection import Demands, Selection
 from scheduler.core.packing.walk import Walk
 from scheduler.core.round.claim_order import Line, line_up
 from scheduler.core.round.config import SchedulerConfig
@@ -49,14 +49,14 @@ def choose(
         releasing=snapshot.releasing,
         by_size=isinstance(config.locality, LooksAtSizes),
     )
-    crew = Crew(
+    demands = Demands(
         rows=np.arange(len(jobs)),
         shape=shapes.shape.tolist(),
         gangs=gangs_of(jobs, shapes),
         limits=limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus)),
     )
     line, selection = attempts(
-        snapshot, config, tree, board=board, crew=crew, order=order, possible=shapes.possible, seated=seated
+        snapshot, config, tree, board=board, demands=demands, order=order, possible=shapes.possible, seated=seated
     )
     return Chosen(line=line, selection=selection, board=board, seated=seated)
 
@@ -67,7 +67,7 @@ def attempts(
     tree: QueueTree,
     *,
     board: Board,
-    crew: Crew,
+    demands: Demands,
     order: IntArray,
     possible: BoolArray,
     seated: BoolArray,
@@ -82,13 +82,13 @@ def attempts(
         config: How it decides.
         tree: The queues.
         board: Who sits where.
-        crew: What the jobs ask for.
+        demands: What the jobs ask for.
         order: (n,) job rows in the order of the policy.
         possible: (n,) jobs that could run at all.
         seated: (n,) running jobs that could keep their servers.
     """
     line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated)
-    walk = Walk(board, crew, line.claims, tree, config.locality)
+    walk = Walk(board, demands, line.claims, tree, config.locality)
     first = walk.select()
     if not _leaves_quota_unused(snapshot, tree, line, first, board, seated):
         return line, first
@@ -101,7 +101,7 @@ def attempts(
     line = line_up(
         snapshot, config, tree, order=order, possible=possible, seated=seated, passed_over=refused, stays=kept
     )
-    second = Walk(board, crew, line.claims, tree, config.locality).select()
+    second = Walk(board, demands, line.claims, tree, config.locality).select()
     still = {row: first.refusals[row] for row in np.flatnonzero(refused).tolist() if row in second.refusals}
     return line, replace(second, refusals={**second.refusals, **still})
 

@@ -1,28 +1,46 @@
-"""Finds room for gangs of one shape among free GPUs and those of rivals, for walks in which only GPUs count."""
+"""Search for room for gangs where only GPUs count: which server has enough once preemption candidates have left.
+
+Used in replays of one queue; ``PreemptionSearch`` of the core does the same over columns, with cores and memory.
+tests/property/test_simulator_short_rounds.py holds the plans of both equal.
+"""
 
 from collections.abc import Callable, Mapping
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Space
-from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
+from scheduler.core.packing.free_gpus import FreeGpus
+from scheduler.core.packing.seating import fewest_victims
+from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
 
 
-class Search:
-    """The ``VictimSearch`` of ``victims`` where cores and memory cannot bind.
+class GangRoom:
+    """Finds room for gangs of one shape among free GPUs and those of preemption candidates.
 
-    It goes past the rivals, weakest first, until some server would have enough without those passed; the next gang of
-    the shape goes on from there.
+    It goes past the candidates, weakest first, until some server would have enough without those passed; the next gang
+    of the shape goes on from there.
     """
 
-    __slots__ = ("_at", "_found", "_gain", "_num_gpus", "_passed", "_rivals", "_seats", "_space", "_spent", "_trail")
+    __slots__ = (
+        "_at",
+        "_candidates",
+        "_found",
+        "_gain",
+        "_num_gpus",
+        "_passed",
+        "_seats",
+        "_space",
+        "_spent",
+        "_trail",
+    )
 
-    def __init__(self, rivals: Rivals, space: Space, seats: Mapping[int, Seats], num_gpus: int) -> None:
-        self._rivals, self._space, self._seats, self._num_gpus = rivals, space, seats, num_gpus
+    def __init__(
+        self, candidates: PreemptionCandidates, space: FreeGpus, seats: Mapping[int, Seats], num_gpus: int
+    ) -> None:
+        self._candidates, self._space, self._seats, self._num_gpus = candidates, space, seats, num_gpus
         self._at = 0
         self._spent = False  # no set of servers had room; there is only less room later
-        # Rivals passed: their keys in that order, and of those who may still be moved, by server, the rows in that
-        # order and the sum of their GPUs.
+        # Keys of the candidates passed, in that order; and by server the rows of those that still sit, in that order,
+        # and the sum of their GPUs.
         self._trail: list[Key] = []
         self._passed: dict[int, list[int]] = {}
         self._gain: dict[int, int] = {}
@@ -40,8 +58,8 @@ class Search:
                     self._gain[server] -= gpus
 
     def _retreat(self, key: Key) -> None:
-        """Forget the rivals that are stronger than who asks from now on."""
-        trail, seats, gone, passed, gain = self._trail, self._seats, self._rivals.gone, self._passed, self._gain
+        """Forget the candidates that are stronger than the job that asks now."""
+        trail, seats, gone, passed, gain = self._trail, self._seats, self._candidates.gone, self._passed, self._gain
         while trail and trail[-1] < key:
             row = trail.pop()[3]
             if row not in gone:
@@ -50,7 +68,7 @@ class Search:
                     gain[server] -= gpus
 
     def one_server(self, key: Key) -> int:
-        """Return a server that holds the whole gang once the rivals of ``victims`` have left, or NO_ROW."""
+        """Return a server that holds the whole gang once the candidates of ``victims`` have left, or NO_ROW."""
         trail, found = self._trail, self._found
         if trail and trail[-1] < key:
             self._retreat(key)
@@ -59,9 +77,9 @@ class Search:
             if free[found[-1]] + gain[found[-1]] >= num_gpus:
                 return found[-1]
             found.pop()
-        rivals, seats, passed, at = self._rivals, self._seats, self._passed, self._at
-        order, gone = rivals.order, rivals.gone
-        while at < len(order) or rivals.more(key):
+        candidates, seats, passed, at = self._candidates, self._seats, self._passed, self._at
+        order, gone = candidates.order, candidates.gone
+        while at < len(order) or candidates.more(key):
             other = order[at]
             if other < key:
                 break
@@ -88,11 +106,11 @@ class Search:
         return NO_ROW
 
     def reach(self) -> int:
-        """Return the GPUs that are free or held by somebody who is weaker; after ``one_server`` found none."""
+        """Return the GPUs that are free or held by weaker jobs; after ``one_server`` found none."""
         return self._space.total + sum(self._gain.values())
 
-    def several_servers(self, choose: Callable[[Space], Seats]) -> Seats:
-        """Return seats on several servers once everybody who is weaker has left, or nothing; after ``one_server``."""
+    def several_servers(self, choose: Callable[[FreeGpus], Seats]) -> Seats:
+        """Return seats on several servers once all weaker jobs have left, or nothing; after ``one_server``."""
         if self._spent:
             return ()
         seats = choose(self._space.with_more(self._gain))
@@ -100,19 +118,10 @@ class Search:
         return seats
 
     def victims(self, server: int, gpus: int) -> list[int]:
-        """Return who has to leave the server so that ``gpus`` come free: the least important, and none in vain."""
-        missing = gpus - self._space.free[server]
-        taken: list[tuple[int, int]] = []
+        """Return the victims on the server so that ``gpus`` come free: the least important, and none in vain."""
+        seats_of, candidates = self._seats, []
         for row in self._passed.get(server, ()):
-            if missing <= 0:
-                break
-            seats = self._seats[row]
+            seats = seats_of[row]
             count = seats[0][1] if len(seats) == 1 else sum(held for at, held in seats if at == server)
-            taken.append((row, count))
-            missing -= count
-        if missing < 0:
-            for victim in reversed(taken):
-                if missing + victim[1] <= 0:
-                    taken = [other for other in taken if other is not victim]
-                    missing += victim[1]
-        return [row for row, _ in taken]
+            candidates.append((row, count))
+        return fewest_victims(candidates, gpus - self._space.free[server])

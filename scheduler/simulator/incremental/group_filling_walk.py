@@ -1,8 +1,9 @@
-"""The walk of ``select`` where nobody is stopped and the group that holds least is served next, kept between rounds.
+"""Incremental equivalent of ``Walk`` for policies that serve the group that holds least, without preemption.
 
 The key of a job moves with all that its group holds, so no order of the jobs lasts. What lasts is the line of each
 group, and that a shape that was refused stays refused until GPUs come free. A round asks first which shapes would
-find seats at all, and then for the keys of the first such jobs of each group. The outcome is that of ``select``.
+find seats at all, and then for the keys of the first such jobs of each group.
+tests/property/test_simulator_short_rounds.py holds its plans equal to those of ``Walk``.
 """
 
 from bisect import bisect_left, insort
@@ -17,14 +18,14 @@ from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
 from scheduler.core.performance.resources import Filling, rounded_share
 from scheduler.simulator.incremental.preemption_candidates import Key, Keys
-from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import Moves, SingleQueueWalk
 
 # Place of a job in the line of its group: (first start or +inf, arrival, row), smallest first.
 _Place = tuple[float, float, int]
 
 
-class FillingWalk(ShortWalk):
-    """Who sits where and who waits, in one queue that may hold everything."""
+class GroupFillingWalk(SingleQueueWalk):
+    """Seats and waiting jobs of one queue that may hold all GPUs."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class FillingWalk(ShortWalk):
         self._possible = possible
         num_groups = max(self._group, default=-1) + 1
         self._held = [[0.0] * len(self._capacity) for _ in range(num_groups)]
-        # By group and kind those who wait, first to last.
+        # By group and kind the waiting jobs, first to last.
         self._waits: list[dict[int, list[_Place]]] = [{} for _ in range(num_groups)]
         self._num_of_shape = [0] * len(gangs)  # possible jobs in line
 
@@ -86,7 +87,7 @@ class FillingWalk(ShortWalk):
         self._count(key[3], 1)
 
     def walk(self, now_s: float, keys: Keys) -> Moves:
-        """Seat whom there is room for, and return what changed. Neither time nor keys of running jobs matter."""
+        """Seat the jobs that find room, and return what changed. Neither time nor keys of running jobs matter."""
         self.unsettled = False
         moves = Moves()
         hopeful = {shape for shape, waiting in enumerate(self._num_of_shape) if waiting and self._choose(shape)}
@@ -109,9 +110,8 @@ class FillingWalk(ShortWalk):
             if not seats:
                 hopeful.discard(shape)
                 continue
-            self._place(
-                row, seats if len(seats) == 1 else tuple(sorted(seats))
-            )  # as they will be read from what is held
+            # Seats on several servers are sorted, as they will be read from what is held.
+            self._board.sit(row, seats if len(seats) == 1 else tuple(sorted(seats)))
             line = lines[group][kind]
             del line[0]
             self._count(row, 1)

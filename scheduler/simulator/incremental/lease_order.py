@@ -190,7 +190,7 @@ class LeasedOrder:
 
 
 class Ending:
-    """Those whose leases end in one round, as ``Weakest``."""
+    """Those whose leases end in one round, as ``WeakestFirst``."""
 
     __slots__ = ("_asked", "_now_s", "_order", "_round_s")
 

@@ -1,6 +1,6 @@
 """A planner for one queue that may hold everything under a policy whose order moves: it is made anew in each round.
 
-Who sits where is kept, nobody's rights have to be asked for, and the walk looks at few (``FreshWalk``). Same plans.
+Seats are kept, no rights have to be asked for, and the walk looks at few jobs (``MovingOrderWalk``). Same plans.
 """
 
 import math
@@ -11,12 +11,12 @@ import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.round.capabilities import ChangesBySelf, Leases
 from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
 from scheduler.simulator.incremental.lease_order import LeasedOrder
-from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
+from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, WeakestFirst
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.queue_rounds import Glance
@@ -36,7 +36,7 @@ class Order(Protocol):
     def waiting(self, world: World) -> list[Key]:
         """Return those who wait and could run, strongest first."""
 
-    def weakest(self, world: World) -> Weakest:
+    def weakest(self, world: World) -> WeakestFirst:
         """Return the running ones who may have to leave; asked after ``waiting``."""
 
     def seated(self, changes: Changes) -> None:
@@ -102,7 +102,7 @@ class WholeOrder:
 
 
 class Ranked:
-    """Running jobs as columns of their places, weakest first, as ``Weakest``."""
+    """Running jobs as columns of their places, weakest first, as ``WeakestFirst``."""
 
     __slots__ = ("_at", "_columns", "_stride")
 
@@ -133,15 +133,15 @@ class FreshRounds:
         queues: QueueTable,
         config: SchedulerConfig,
         policy: Policy,
-        shelf: Shelf,
+        ledger: CpuMemoryLedger,
         shapes: Shapes,
     ) -> None:
         """Begin with nobody; ``shapes`` are those of the whole workload."""
         self.unsettled = False
-        self._columns, self._shelf = columns, shelf
+        self._columns, self._ledger = columns, ledger
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
-        self._walk = FreshWalk(
+        self._walk = MovingOrderWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),
@@ -161,14 +161,14 @@ class FreshRounds:
         walk, order, moves = self._walk, self._order, Moves()
         for row in world.released:
             walk.release(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         order.follow(world)
         if walk.num_waiting or world.arrived:
             walk.line_up(order.waiting(world), order.weakest(world))
             moves = walk.walk(world.now_s, _no_keys)
         world.arrived.clear()
         world.released.clear()
-        changes = granted(moves, walk, self._shelf)
+        changes = granted(moves, walk, self._ledger)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
@@ -189,7 +189,7 @@ class FreshRounds:
         for row, at in seats.items():
             self._walk.occupy((0.0, 0.0, 0.0, row), at)
         self._order.restore(list(seats), [row for row in self._columns.active.tolist() if row not in seats])
-        grants = self._shelf.sit(seats, (), self._walk.space.free)
+        grants = self._ledger.sit(seats, (), self._walk.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
 
 

@@ -1,8 +1,8 @@
-"""The walk of ``ShortWalk`` where the order moves from round to round: it is given anew before each walk.
+"""A ``SingleQueueWalk`` for policies whose order moves from round to round: it is given anew before each walk.
 
-Who was refused in an earlier round may be the strongest now, so every shape is asked again; what is left out is to look
-at anybody behind the first refused job of a shape, and at running jobs past those who have to leave. The outcome is
-that of ``select``.
+A job that was refused in an earlier round may be the strongest now, so every shape is asked again. The walk still looks
+at no job behind the first refused one of its shape, and at no running job past those that have to leave.
+tests/property/test_simulator_short_rounds.py holds its plans equal to those of ``Walk``.
 """
 
 from collections.abc import Sequence
@@ -11,28 +11,28 @@ from typing import Protocol
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
-from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 
 
-class Weakest(Protocol):
-    """The running jobs that may have to leave in one round, handed out as far as somebody has to look."""
+class WeakestFirst(Protocol):
+    """The running jobs that may have to leave in one round, handed out as far as the walk has to look."""
 
     def more(self, key: Key) -> list[Key]:
-        """Return further ones, weakest first, none weaker than one handed out before; those not weaker may lack.
+        """Return further ones, weakest first, none weaker than one handed out before; those not weaker may be missing.
 
-        Empty when all who are weaker than ``key`` were handed out.
+        Empty when all that are weaker than ``key`` were handed out.
         """
 
 
-class FreshRivals(Rivals):
+class MovingOrderCandidates(PreemptionCandidates):
     """The running jobs in an order that is made when a walk asks for it first."""
 
-    __slots__ = ("_place", "_weakest")
+    __slots__ = ("_place", "_source")
 
-    def line_up(self, weakest: Weakest) -> None:
+    def line_up(self, weakest: WeakestFirst) -> None:
         """Begin a round."""
-        self._weakest = weakest
+        self._source = weakest
         self._place: dict[int, Key] = {}
 
     def end(self) -> None:
@@ -40,8 +40,8 @@ class FreshRivals(Rivals):
         self.order, self.gone = [], set()
 
     def more(self, key: Key) -> bool:
-        """Let ``order`` grow; return False when there is nobody else who is weaker than ``key``."""
-        batch = self._weakest.more(key)
+        """Let ``order`` grow; return False when no other job is weaker than ``key``."""
+        batch = self._source.more(key)
         for place in batch:
             self._place[place[3]] = place
         self.order += batch
@@ -59,8 +59,8 @@ class FreshRivals(Rivals):
         """Do nothing: the next order lacks it."""
 
 
-class FreshWalk(ShortWalk):
-    """Who sits where and who waits, in one queue that may hold everything."""
+class MovingOrderWalk(SingleQueueWalk):
+    """Seats and waiting jobs of one queue that may hold all GPUs."""
 
     def __init__(
         self, servers: ServerTable, locality: Locality, *, shape: Sequence[int], gangs: Sequence[Gang], preemptive: bool
@@ -75,18 +75,18 @@ class FreshWalk(ShortWalk):
             preemptive: Whether waiting jobs may displace running ones.
         """
         super().__init__(servers, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
-        self._fresh = FreshRivals() if preemptive else None
-        self._rivals = self._fresh
+        self._moving = MovingOrderCandidates() if preemptive else None
+        self._candidates = self._moving
 
-    def line_up(self, waiting: Sequence[Key], weakest: Weakest) -> None:
-        """Take the order of the round: those who wait and could run, strongest first, and the running ones."""
+    def line_up(self, waiting: Sequence[Key], weakest: WeakestFirst) -> None:
+        """Take the order of the round: waiting jobs that could run, strongest first, and the running ones."""
         self.num_waiting = len(waiting)
         self._lines = [[] for _ in self._gangs]
         for key in waiting:  # ascending, so each line is a heap
             self._lines[self._shape[key[3]]].append(key)
         self._key_of = {key[3]: key for key in waiting}
-        if self._fresh:
-            self._fresh.line_up(weakest)
+        if self._moving:
+            self._moving.line_up(weakest)
         self.reopen()
 
     def wait(self, key: Key) -> None:

@@ -1,4 +1,7 @@
-"""Running jobs as those see them who would like their seats: weakest first, as far as somebody has to look."""
+"""Preemption candidates of one queue: running jobs, weakest first, evaluated lazily and kept from walk to walk.
+
+Used in replays; tests/unit/simulator/incremental/test_preemption_candidates.py checks the order against a full sort.
+"""
 
 import math
 from bisect import bisect_left, insort
@@ -14,22 +17,22 @@ Keys = Callable[[Sequence[int]], list[float]]
 _STRIDE = 16  # entries looked at at once; doubles in a walk
 
 
-class Rivals:
+class PreemptionCandidates:
     """The running jobs in the order of the policy, kept from walk to walk.
 
-    How weak a job may be at most is known without a look at it: running makes nobody weaker (``Steady``), or no weaker
-    than a ceiling until it is moved. So only those at the weak end are looked at in a walk.
+    Cached keys are upper bounds: running never makes a job weaker (``Steady``), or no weaker than a ceiling until it is
+    moved. So a walk evaluates only the keys at the weak end.
 
     Attributes:
         order: Those looked at in the present walk, weakest first, with their present keys.
-        gone: Those of them who have left their seats.
+        gone: Those of them that have left their seats.
     """
 
     __slots__ = ("_asked", "_ceilings", "_entry", "_first", "_keys", "_line", "_near", "_steady_above", "_stride",
                  "gone", "order")  # fmt: skip
 
     def __init__(self, ceilings: Mapping[float, float] | None = None) -> None:
-        """Begin with nobody.
+        """Begin without running jobs.
 
         Args:
             ceilings: For each key that the policy gives the weakest key that a running job may get to from there on
@@ -41,9 +44,9 @@ class Rivals:
         if ceilings is not None:
             self._steady_above = max((high for low, high in ceilings.items() if low != high), default=-math.inf)
         self._line: list[Key] = []  # strongest first, with ceilings, or keys of earlier
-        self._near: list[Key] = []  # strongest first, with present keys; somebody in the line may be weaker
-        self._entry: dict[int, Key] = {}  # of everybody, where it stands
-        self._asked = False  # whether anybody was asked for its present key in this walk
+        self._near: list[Key] = []  # strongest first, with present keys; a job in the line may be weaker
+        self._entry: dict[int, Key] = {}  # of each job, where it stands
+        self._asked = False  # whether any present key was asked for in this walk
         self.order: list[Key] = []
         self.gone: set[int] = set()
 
@@ -75,7 +78,7 @@ class Rivals:
         self._keys, self._first, self._stride = keys, 0, _STRIDE
 
     def end(self) -> None:
-        """End the walk: who has not left stands in the line again."""
+        """End the walk: jobs that have not left stand in the line again."""
         line, order, gone = self._line, self.order, self.gone
         if not order and not self._near:
             return
@@ -93,7 +96,7 @@ class Rivals:
         self._near, self.order, self.gone, self._asked = [], [], set(), False
 
     def weakest(self, key: Key) -> int:
-        """Return the weakest who sits, NO_ROW when nobody is weaker than ``key``."""
+        """Return the weakest job that sits, NO_ROW when none is weaker than ``key``."""
         order, at = self.order, self._first
         while at < len(order) or self.more(key):
             other = order[at]
@@ -110,7 +113,7 @@ class Rivals:
         return self._entry.pop(row)
 
     def more(self, key: Key) -> bool:
-        """Let ``order`` grow; return False when there is nobody else who is weaker than ``key``."""
+        """Let ``order`` grow; return False when no other job is weaker than ``key``."""
         line, near = self._line, self._near
         while not near or (line and near[-1] < line[-1]):
             if not line or line[-1] < key:

@@ -17,10 +17,10 @@ from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.queue_tree import limiting, queue_tree, subtree_sums
 from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.packing.selection import Crew, Selection
+from scheduler.core.packing.selection import Demands, Selection
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer, Promotes
 from scheduler.core.round.claim_order import policy_order
 from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
@@ -43,10 +43,10 @@ def queue_rounds(
         return None
     jobs = columns.look(np.arange(len(columns)), 0.0)
     needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
-    if needs.tight or shelf is None:
+    ledger = mechanism.ledger(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
+    if needs.tight or ledger is None:
         return None
-    return QueueRounds(columns, servers, queues, config, policy, jobs, needs, shelf)
+    return QueueRounds(columns, servers, queues, config, policy, jobs, needs, ledger)
 
 
 class Glance:
@@ -80,11 +80,11 @@ class QueueRounds:
         policy: Policy,
         jobs: JobTable,
         needs: Needs,
-        shelf: Shelf,
+        ledger: CpuMemoryLedger,
     ) -> None:
         self.unsettled = False
         self._columns, self._servers, self._queues = columns, servers, queues
-        self._config, self._policy, self._shelf = config, policy, shelf
+        self._config, self._policy, self._ledger = config, policy, ledger
         # Asking an object whether it keeps a protocol takes as long as a walk.
         self._promotes = policy if isinstance(policy, Promotes) else None
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
@@ -105,7 +105,7 @@ class QueueRounds:
             promote(columns, rows[policy.promoted(columns.look(rows, world.now_s))], world.now_s)
         for row in world.released:
             self._board.leave(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         changes = None if self._somebody_waits else self._lone_claim(world)
         world.arrived.clear()
         world.released.clear()
@@ -142,7 +142,7 @@ class QueueRounds:
         """Line everybody up and walk over the claims."""
         glance = cast(Snapshot, Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
         jobs, tree = glance.jobs, self._tree
-        crew = Crew(
+        demands = Demands(
             rows=rows,
             shape=self._shape,
             gangs=self._gangs,
@@ -153,7 +153,7 @@ class QueueRounds:
             self._config,
             tree,
             board=self._board,
-            crew=crew,
+            demands=demands,
             order=policy_order(glance, self._config),
             possible=self._possible[rows],
             seated=jobs.running,
@@ -162,7 +162,7 @@ class QueueRounds:
         number: list[int] = rows.tolist()
         changes = Changes(stopped=_stopped(selection, line.position, number))
         for row in changes.stopped:
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         started = {number[job]: seats for job, seats in selection.started.items()}
         return self._granted(started, {number[job] for job in selection.on_free}, changes)
 
@@ -172,7 +172,7 @@ class QueueRounds:
         for row, seats in started.items():
             if len(seats) > 1:  # as they will be read from what is held
                 board.seats[row] = tuple(sorted(seats))
-        grants: dict[int, Grant] = self._shelf.sit(started, on_free, board.space.free)
+        grants: dict[int, Grant] = self._ledger.sit(started, on_free, board.space.free)
         for row, grant in grants.items():
             if row not in started:
                 changes.amended[row] = grant
@@ -203,7 +203,7 @@ class QueueRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._board.sit(row, at)
-        grants = self._shelf.sit(seats, (), self._board.space.free)
+        grants = self._ledger.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         self._somebody_waits = True  # it takes a round to tell
 

@@ -24,10 +24,10 @@ from scheduler.core.model.tables import (
     ServerTable,
     Snapshot,
 )
-from scheduler.core.packing.cpu_memory_ledger import ShareShelf
+from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
-from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.elastic_seats import ElasticSeats, is_inside, shrunk
+from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
@@ -55,12 +55,12 @@ def short_shares(
     if jobs.min_cpus.any() or jobs.min_memory_bytes.any() or locality.kinds(jobs, 0.0):
         return None
     needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    shelf = mechanism.shelf(jobs, servers, needs)
+    ledger = mechanism.ledger(jobs, servers, needs)
     widest = np.sort(servers.num_gpus)[::-1].cumsum()  # on 1, 2, 3 ... servers
     most_servers = np.where(jobs.max_servers == 0, len(servers), np.minimum(jobs.max_servers, len(servers)))
-    if not isinstance(shelf, ShareShelf) or (jobs.max_gpus > widest[most_servers - 1]).any():
+    if not isinstance(ledger, ProportionalLedger) or (jobs.max_gpus > widest[most_servers - 1]).any():
         return None
-    return ShortShares(columns, servers, queues, config, policy, jobs, shelf)
+    return ShortShares(columns, servers, queues, config, policy, jobs, ledger)
 
 
 class _Floor:
@@ -68,7 +68,7 @@ class _Floor:
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
         gpus = servers.num_gpus.tolist()
-        self.space = Space(gpus, Site(gpus=gpus, rack=servers.rack.tolist()))
+        self.space = FreeGpus(gpus, Topology(gpus=gpus, rack=servers.rack.tolist()))
         self.num_gpus = num_gpus
         self.seats: dict[int, Seats] = {}
 
@@ -101,14 +101,14 @@ class ShortShares:
         config: SchedulerConfig,
         policy: SharePolicy,
         jobs: JobTable,
-        shelf: ShareShelf,
+        ledger: ProportionalLedger,
     ) -> None:
         self.unsettled, self._round_s = False, DEFAULT_ROUND_S
         self._drifts = not isinstance(policy, ChangesBySelf)
         self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
-        self._shelf, self._capacity = shelf, int(servers.num_gpus.sum())
+        self._ledger, self._capacity = ledger, int(servers.num_gpus.sum())
         self._floor = _Floor(servers, jobs.num_gpus.tolist())
-        self._reseat = Reseat(
+        self._reseat = ElasticSeats(
             self._floor,
             config.locality,
             num_gpus=self._floor.num_gpus,
@@ -148,7 +148,7 @@ class ShortShares:
         changes.stopped = {row: _NO_SHARE for row in home if row not in stay}
         before = {row: world.seats.get(row, ()) for row in moved}
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
-        grants = self._shelf.sit(seats, (), floor.space.free)
+        grants = self._ledger.sit(seats, (), floor.space.free)
         changes.started = {row: grant for row, grant in sorted(grants.items()) if grant != before[row]}
         # A policy that does not say when it changes is asked in every round.
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))

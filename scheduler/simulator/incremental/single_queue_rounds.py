@@ -13,7 +13,7 @@ from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.capabilities import (
     ByRemaining,
@@ -27,12 +27,12 @@ from scheduler.core.round.capabilities import (
 )
 from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import gangs_of, shapes_of
-from scheduler.simulator.incremental.group_filling_walk import FillingWalk
+from scheduler.simulator.incremental.group_filling_walk import GroupFillingWalk
 from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
 from scheduler.simulator.incremental.planning import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.service_steps import Steps
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.state.columns import Columns, cells
 from scheduler.simulator.state.world import World
 
@@ -56,8 +56,8 @@ def short_rounds(
         return None
     jobs = columns.look(np.arange(len(columns)), 0.0)
     needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
-    if needs.tight or shelf is None:
+    ledger = mechanism.ledger(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
+    if needs.tight or ledger is None:
         return None
     preemptive = policy.preemptive and config.preempt
     if preemptive and not columns.preemptible.all():
@@ -66,7 +66,7 @@ def short_rounds(
     snapshot = Snapshot(now_s=0.0, jobs=jobs, servers=servers, queues=queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
     if filling is not None and not preemptive and filling.sums_are_exact():
-        walk: ShortWalk = FillingWalk(
+        walk: SingleQueueWalk = GroupFillingWalk(
             servers,
             config.locality,
             shape=shapes.shape.tolist(),
@@ -75,17 +75,17 @@ def short_rounds(
             filling=filling,
         )
         # Those who can never run count for those behind them.
-        return ShortRounds(columns, servers, queues, policy, shelf, walk, lines_up=np.ones(len(jobs), dtype=np.bool_))
+        return ShortRounds(columns, servers, queues, policy, ledger, walk, lines_up=np.ones(len(jobs), dtype=np.bool_))
     in_line = isinstance(policy, MayBackfill) and not policy.backfill
     by_itself = isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService)
     if by_itself or not (isinstance(policy, Steady) and policy.steady):
         if in_line or isinstance(policy, Promotes):
             return None
-        return FreshRounds(columns, servers, queues, config, policy, shelf, shapes)
+        return FreshRounds(columns, servers, queues, config, policy, ledger, shapes)
     steps = None
     if preemptive and isinstance(policy, StepsByService):
         steps = Steps(columns, *policy.service_steps())
-    walk = ShortWalk(
+    walk = SingleQueueWalk(
         servers,
         config.locality,
         shape=shapes.shape.tolist(),
@@ -94,7 +94,7 @@ def short_rounds(
         ceilings=steps.ceilings if steps else None,
         in_line=in_line,
     )
-    return ShortRounds(columns, servers, queues, policy, shelf, walk, lines_up=shapes.possible, steps=steps)
+    return ShortRounds(columns, servers, queues, policy, ledger, walk, lines_up=shapes.possible, steps=steps)
 
 
 class ShortRounds:
@@ -106,14 +106,14 @@ class ShortRounds:
         servers: ServerTable,
         queues: QueueTable,
         policy: Policy,
-        shelf: Shelf,
-        walk: ShortWalk,
+        ledger: CpuMemoryLedger,
+        walk: SingleQueueWalk,
         *,
         lines_up: BoolArray,
         steps: Steps | None = None,
     ) -> None:
         """Begin with nobody; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
-        self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, shelf, walk, steps
+        self._columns, self._policy, self._ledger, self._walk, self._steps = columns, policy, ledger, walk, steps
         self._by_remaining = isinstance(policy, ByRemaining) and policy.by_remaining
         self._servers, self._queues, self._now_s = servers, queues, 0.0
         self._lines_up: list[bool] = lines_up.tolist()
@@ -134,7 +134,7 @@ class ShortRounds:
         was_empty = not walk.num_waiting  # while nobody waits it is not looked at how the order changes
         for row in world.released:
             walk.release(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
             if self._steps:
                 self._steps.leave(row)
         world.released.clear()
@@ -154,7 +154,7 @@ class ShortRounds:
                 self._steps.leave(row)
             for row in moves.started:
                 self._steps.sit(row, now_s)
-        changes = granted(moves, walk, self._shelf)
+        changes = granted(moves, walk, self._ledger)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
@@ -172,7 +172,7 @@ class ShortRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._walk.occupy(self._key(row), at)
-        grants = self._shelf.sit(seats, (), self._walk.space.free)
+        grants = self._ledger.sit(seats, (), self._walk.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         if self._steps:
             for row in seats:

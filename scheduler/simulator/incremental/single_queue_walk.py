@@ -1,9 +1,9 @@
-"""The walk of ``select`` for one queue that may hold everything, kept from round to round.
+"""Incremental equivalent of ``Walk`` for one queue that may hold all GPUs, kept from round to round of a replay.
 
 In such a queue a claim depends on nothing but the GPUs that stronger jobs leave: less of them never helps. So a job
 that was refused stays refused until a stronger one leaves its seats, and where the first waiting job of a shape is
 refused all others of that shape are. A round looks at the first of each shape, and at those behind one that got seats.
-The outcome is that of ``select``, to the seat.
+tests/property/test_simulator_short_rounds.py holds its plans equal to those of ``Walk``.
 """
 
 import math
@@ -13,10 +13,11 @@ from heapq import heapify, heappop, heappush
 
 from scheduler.core.model.tables import NO_ROW, ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Site, Space
+from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
-from scheduler.simulator.incremental.gang_room import Search
-from scheduler.simulator.incremental.preemption_candidates import Key, Keys, Rivals
+from scheduler.core.packing.seating import GpuBoard, Seating, all_victims, one_gpu
+from scheduler.simulator.incremental.gang_room import GangRoom
+from scheduler.simulator.incremental.preemption_candidates import Key, Keys, PreemptionCandidates
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Moves:
     Attributes:
         started: New seats of jobs that begin on them, in the order in which they took them.
         displaced: Running jobs that left their seats, with the job that took them.
-        on_free: Jobs of ``started`` that waited and displaced nobody.
+        on_free: Jobs of ``started`` that waited and displaced no job.
     """
 
     started: dict[int, Seats] = field(default_factory=dict)
@@ -34,11 +35,11 @@ class Moves:
     on_free: set[int] = field(default_factory=set)
 
 
-class ShortWalk:
-    """Who sits where and who waits, in one queue.
+class SingleQueueWalk:
+    """Seats and waiting jobs of one queue.
 
     Attributes:
-        space: GPUs that nobody sits on.
+        space: GPUs that no job sits on.
         seats: Where each running job sits.
         num_waiting: Jobs in line.
         unsettled: Whether the next walk may change something although nothing happens before it.
@@ -58,35 +59,33 @@ class ShortWalk:
         """Begin with empty servers.
 
         Args:
-            servers: The servers, ascending by id.
+            servers: All servers, ascending by id.
             locality: Where gangs may sit.
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
-            ceilings: As of ``Rivals``.
-            in_line: Whether nobody may overtake a job that waits.
+            ceilings: As of ``PreemptionCandidates``.
+            in_line: Whether no job may overtake one that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
-        self._rivals = Rivals(ceilings) if preemptive else None
+        self._candidates = PreemptionCandidates(ceilings) if preemptive else None
         self._in_line = in_line
-        free: list[int] = servers.num_gpus.tolist()
-        self.space = Space(free, Site(gpus=free, rack=servers.rack.tolist()))
-        self.seats: dict[int, Seats] = {}
+        self._board = GpuBoard(servers)
+        self.space, self.seats = self._board.space, self._board.seats
         self.num_waiting = 0
         self.unsettled = False
         # The line of each shape is a heap; an entry counts while it is the present key of its job.
         self._lines: list[list[Key]] = [[] for _ in gangs]
         self._key_of: dict[int, Key] = {}
-        # By shape the strongest key that was refused; it stays so until ``_grown`` is ``_needed``.
+        # By shape the strongest key refused; it stays refused until ``_grown`` is ``_needed``.
         self._closed: list[Key | None] = [None] * len(gangs)
         self._needed = [0] * len(gangs)
         self._grown = self._seen = 0  # GPUs that came free or within reach of the weakest, and as of the last walk
         self._missing = 0  # GPUs that the job last refused had too few of within its reach; 0 for another cause
-        self._moves = Moves()
-        # Of the present walk: seats of displaced jobs before it, and keys of those who took seats in it.
-        self._before: dict[int, Seats] = {}
+        # Of the present walk: what it changed, the keys of the jobs that took seats in it, and its searches by shape.
+        self._seating = Seating(self._board, shape)
         self._seated: dict[int, Key] = {}
-        self._searches: dict[int, Search] = {}
+        self._searches: dict[int, GangRoom] = {}
 
     def wait(self, key: Key) -> None:
         """Put a job in line."""
@@ -98,9 +97,9 @@ class ShortWalk:
 
     def release(self, row: int) -> None:
         """Take a job off its seats that ended."""
-        if self._rivals:
-            self._rivals.leave(row)
-        self._rise(row)
+        if self._candidates:
+            self._candidates.leave(row)
+        self._board.leave(row)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
     def reopen(self) -> None:
@@ -109,44 +108,38 @@ class ShortWalk:
 
     def occupy(self, key: Key, seats: Seats) -> None:
         """Seat a job that runs from the start."""
-        self._place(key[3], seats)
-        if self._rivals:
-            self._rivals.enter(key)
+        self._board.sit(key[3], seats)
+        if self._candidates:
+            self._candidates.enter(key)
 
     def reseat(self, seats: Mapping[int, Seats]) -> None:
         """Let jobs that were just seated sit elsewhere on free GPUs."""
         for row in seats:
-            self._rise(row)
+            self._board.leave(row)
         for row, at in seats.items():
-            self._place(row, at)
+            self._board.sit(row, at)
         self.reopen()
         self.unsettled = True
 
     def move(self, row: int, key: float) -> None:
         """Give a running job another key of the policy."""
-        assert self._rivals
-        self._rivals.move(row, key)
+        assert self._candidates
+        self._candidates.move(row, key)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
     def strongest_key(self) -> float:
-        """Return a key of the policy that nobody who waits has less than."""
+        """Return the least key of the policy among waiting jobs, or a lower one."""
         return min((line[0][0] for line in self._lines if line), default=math.inf)
 
     def walk(self, now_s: float, keys: Keys) -> Moves:
-        """Seat whom there is room for, and return what changed; ``keys`` are present ones of running jobs."""
+        """Seat the jobs that find room, and return what changed; ``keys`` are present ones of running jobs."""
         self.unsettled = False
-        grown = self._grown
-        if grown != self._seen:
-            needed = self._needed
-            self._closed = [closed if needed[shape] > grown else None for shape, closed in enumerate(self._closed)]
-            self._seen = grown
-        heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
+        heap = self._hopeful()
         if not heap:
             return Moves()
-        heapify(heap)
-        if self._rivals:
-            self._rivals.begin(keys)
-        self._moves = Moves()
+        if self._candidates:
+            self._candidates.begin(keys)
+        self._seating.begin()
         while heap:
             key, shape = heappop(heap)
             again = shape < 0  # a job that was displaced in this walk
@@ -161,31 +154,32 @@ class ShortWalk:
                 if again:
                     self.wait(key)
                 if self._in_line:
-                    self._closed = [key if one is None else min(one, key) for one in self._closed]
-                    self._needed = [0] * len(self._gangs)
+                    self._close_all(key)
                     break
                 continue
+            swapped = self._seating.take(row, seats, victims)
+            self._seated[row] = key
+            self.unsettled |= swapped
             for victim in victims:
-                assert self._rivals is not None
-                heappush(heap, (self._displace(self._rivals, victim, row), NO_ROW))
-            changed = self._sit(key, seats, victims) or bool(victims)
+                heappush(heap, (self._note_departure(victim), NO_ROW))
             if not again:
-                line = self._lines[shape]
-                heappop(line)
-                del self._key_of[row]
-                self.num_waiting -= 1
-                if not line:
-                    self._bring_up(shape)
-                if line and self._hopes(shape, line):
-                    heappush(heap, (line[0], shape))
-            if changed:
+                self._leave_line(row, shape, heap)
+            if swapped or victims:
                 gangs = self._gangs
                 freed = sum([gangs[self._shape[victim]].num_gpus for victim in victims]) - gangs[shape].num_gpus
                 self._reopen_after(key, max(0, freed), heap)
         return self._finished(now_s)
 
-    def _bring_up(self, shape: int) -> None:
-        """Bring up who stands behind the line that is known; here it is known whole."""
+    def _hopeful(self) -> list[tuple[Key, int]]:
+        """Return a heap of the first waiting job of each shape that may find room, with the shape."""
+        grown = self._grown
+        if grown != self._seen:
+            needed = self._needed
+            self._closed = [closed if needed[shape] > grown else None for shape, closed in enumerate(self._closed)]
+            self._seen = grown
+        heap = [(line[0], shape) for shape, line in enumerate(self._lines) if line and self._hopes(shape, line)]
+        heapify(heap)
+        return heap
 
     def _close(self, shape: int, key: Key) -> None:
         """Note that a job was refused, and how many GPUs have to come within its reach before it may hope again."""
@@ -194,13 +188,27 @@ class ShortWalk:
             self._closed[shape] = key
             self._needed[shape] = self._grown + self._missing if self._missing > 0 else 0
 
+    def _leave_line(self, row: int, shape: int, heap: list[tuple[Key, int]]) -> None:
+        """Take the first job of a shape, which got seats, out of its line; the next one may hope."""
+        line = self._lines[shape]
+        heappop(line)
+        del self._key_of[row]
+        self.num_waiting -= 1
+        if line and self._hopes(shape, line):
+            heappush(heap, (line[0], shape))
+
+    def _close_all(self, key: Key) -> None:
+        """Note that a job was refused that no other may overtake."""
+        self._closed = [key if one is None else min(one, key) for one in self._closed]
+        self._needed = [0] * len(self._gangs)
+
     def _is_out_of_reach(self, shape: int, key: Key) -> bool:
         """Return whether a stronger job of the shape found too few GPUs, seats aside."""
         closed = self._closed[shape]
         return closed is not None and closed < key and self._needed[shape] > self._grown
 
     def _reopen_after(self, key: Key, freed: int, heap: list[tuple[Key, int]]) -> None:
-        """Let those after ``key`` hope again who were refused in an earlier round: seats before them have changed.
+        """Let jobs after ``key`` that were refused in an earlier round hope again: seats before them have changed.
 
         ``freed`` GPUs of the jobs that left for it are free now.
         """
@@ -215,20 +223,17 @@ class ShortWalk:
                 self._closed[shape] = None
 
     def _finished(self, now_s: float) -> Moves:
-        moves, seats, before, seated = self._moves, self.seats, self._before, self._seated
-        rivals = self._rivals
-        if rivals:
-            rivals.end()
-        for row, key in seated.items():
-            if rivals:
-                rivals.enter((key[0], min(key[1], now_s), key[2], row))
-            at = seats[row]
-            if not before or before.get(row) != at:
-                moves.started[row] = at
-                if len(at) > 1:  # as they will be read from what is held
-                    seats[row] = tuple(sorted(at))
-        self._before, self._seated, self._searches = {}, {}, {}
-        return moves
+        seating, candidates = self._seating, self._candidates
+        if candidates:
+            candidates.end()
+            for row, key in self._seated.items():
+                candidates.enter((key[0], min(key[1], now_s), key[2], row))
+        started = seating.started()
+        for row, seats in started.items():
+            if len(seats) > 1:  # as they will be read from what is held
+                self.seats[row] = tuple(sorted(seats))
+        self._seated, self._searches = {}, {}
+        return Moves(started=started, displaced=seating.displaced, on_free=seating.on_free)
 
     def _hopes(self, shape: int, line: list[Key]) -> bool:
         """Return whether the first of the line may get seats."""
@@ -241,32 +246,32 @@ class ShortWalk:
         return closed is None or line[0] < closed
 
     def _find(self, row: int, shape: int, key: Key) -> tuple[Seats, Sequence[int]]:
-        """Return seats for the job, and who has to leave them."""
+        """Return seats for the job, and the victims that have to leave them."""
         space, gang = self.space, self._gangs[shape]
-        if row in self._before:
-            free, home = space.free, self._before[row]
-            if all(free[server] >= gpus for server, gpus in home):
-                return home, ()
+        if row in self._seating.before:
+            seats = self._seating.home(row)
+            if seats:
+                return seats, ()
         if space.total >= gang.num_gpus:
             seats = self._locality.seats(space, gang)
             if seats:
                 return seats, ()
-        if self._rivals:
-            return self._room(shape, key, self._rivals)
+        if self._candidates:
+            return self._room(shape, key, self._candidates)
         self._missing = gang.num_gpus - space.total
         return (), ()
 
-    def _room(self, shape: int, key: Key, rivals: Rivals) -> tuple[Seats, Sequence[int]]:
+    def _room(self, shape: int, key: Key, candidates: PreemptionCandidates) -> tuple[Seats, Sequence[int]]:
         """Return seats that are free once weaker jobs have left, and these jobs."""
-        weakest, gang, space = rivals.weakest(key), self._gangs[shape], self.space
+        weakest, gang, space = candidates.weakest(key), self._gangs[shape], self.space
         if weakest == NO_ROW:
             self._missing = gang.num_gpus - space.total
             return (), ()
         if gang.num_gpus == 1:
-            return ((min(self.seats[weakest])[0], 1),), (weakest,)
+            return one_gpu(self.seats[weakest]), (weakest,)
         search = self._searches.get(shape)
         if search is None:
-            search = self._searches[shape] = Search(rivals, space, self.seats, gang.num_gpus)
+            search = self._searches[shape] = GangRoom(candidates, space, self.seats, gang.num_gpus)
         server = search.one_server(key)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(server, gang.num_gpus)
@@ -274,51 +279,11 @@ class ShortWalk:
         if self._missing > 0 or gang.max_servers == 1:
             return (), ()
         seats = search.several_servers(lambda room: self._locality.seats(room, gang))
-        victims = [victim for server, gpus in seats for victim in search.victims(server, gpus)]
-        return seats, list(dict.fromkeys(victims))
+        return seats, all_victims(seats, search.victims)
 
-    def _displace(self, rivals: Rivals, victim: int, by_row: int) -> Key:
-        seats = self._before[victim] = self.seats[victim]
-        self._rise(victim)
+    def _note_departure(self, victim: int) -> Key:
+        """Note that a running job left its seats; return its present key."""
+        assert self._candidates is not None
         for search in self._searches.values():
-            search.leave(victim, seats)
-        self._moves.displaced[victim] = by_row
-        return rivals.drop(victim)
-
-    def _sit(self, key: Key, seats: Seats, victims: Sequence[int]) -> bool:
-        """Seat a job; return whether a stronger one changed its seats for that."""
-        row, displaced = key[3], self._moves.displaced
-        self._place(row, seats)
-        self._seated[row] = key
-        if row not in displaced:
-            if not victims:
-                self._moves.on_free.add(row)
-            return False
-        swapped = self._spare_a_move(row)
-        if self._before[row] == self.seats[row]:
-            # It never moved after all: whoever took its seats makes do with those of the jobs that left for it.
-            taker = displaced.pop(row)
-            displaced.update({victim: taker for victim, by_row in displaced.items() if by_row == row})
-        return swapped
-
-    def _spare_a_move(self, row: int) -> bool:
-        """Let a displaced job that found other seats go home, and the job that sits there take those seats instead."""
-        taker, home, seats = self._moves.displaced[row], self._before[row], self.seats[row]
-        alike = self._shape[row] == self._shape[taker]
-        if alike and self.seats[taker] == home and taker not in self._moves.displaced:
-            self._rise(row)
-            self._rise(taker)
-            self._place(row, home)
-            self._place(taker, seats)
-            self.unsettled = True
-            return True
-        return False
-
-    def _place(self, row: int, seats: Seats) -> None:
-        self.seats[row] = seats
-        for server, gpus in seats:
-            self.space.take(server, gpus)
-
-    def _rise(self, row: int) -> None:
-        for server, gpus in self.seats.pop(row):
-            self.space.give(server, gpus)
+            search.leave(victim, self._seating.before[victim])
+        return self._candidates.drop(victim)
