@@ -32,7 +32,7 @@ class DisplaceableRows:
     __slots__ = ("job", "left", "locked", "locked_queues", "present", "queue", "row", "rows", "there", "turn", "turns")
 
     def __init__(self, jobs: DisplaceableJobs, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
-        """Take the jobs jobs that still sit, after rows of the board that are being left anyway."""
+        """Take the jobs that still sit, after rows of the board that are being left anyway."""
         sits = board.server[row] != NO_ROW
         before, none = np.array(leaving, dtype=np.int64), np.zeros(len(leaving), dtype=np.bool_)
         self.rows = np.concatenate((before, row[sits]))

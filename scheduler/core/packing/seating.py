@@ -77,10 +77,10 @@ class Seating:
         before: Seats that each displaced row had before the walk.
         displaced: Rows that lost their seats and did not get them back, with the row that took them.
         on_free: Rows that took seats without being displaced before and without displacing another row.
-        seated: Rows that took seats, in that order.
+        taken: Rows that took seats, in that order, with the seats they took first.
     """
 
-    __slots__ = ("_board", "_shape", "before", "displaced", "on_free", "seated")
+    __slots__ = ("_board", "_shape", "before", "displaced", "on_free", "taken")
 
     def __init__(self, board: SeatBoard, shape: Sequence[int]) -> None:
         """Begin a walk; ``shape`` has the shape of each row: rows of equal shape ask for the same."""
@@ -92,7 +92,7 @@ class Seating:
         self.before: dict[int, Seats] = {}
         self.displaced: dict[int, int] = {}
         self.on_free: set[int] = set()
-        self.seated: list[int] = []
+        self.taken: dict[int, Seats] = {}
 
     def home(self, row: int, fits: Fits | None = None) -> Seats:
         """Return the seats that a displaced row had before the walk when they are free again, else nothing."""
@@ -116,7 +116,7 @@ class Seating:
                 displaced[victim] = row
                 before[victim] = board.leave(victim)
             board.sit(row, seats)
-        self.seated.append(row)
+        self.taken[row] = seats
         if row not in displaced:
             if not victims:
                 self.on_free.add(row)
@@ -140,12 +140,12 @@ class Seating:
         """Return the new seats of rows that sit where they did not sit before the walk, in the order they took them."""
         seats, before = self._board.seats, self.before
         if not before:
-            return {row: seats[row] for row in self.seated}
-        return {row: seats[row] for row in self.seated if before.get(row) != seats[row]}
+            return self.taken
+        return {row: seats[row] for row in self.taken if before.get(row) != seats[row]}
 
     def undo(self) -> None:
         """Put every row back to where it sat before the walk."""
-        for row in self.seated:
+        for row in self.taken:
             self._board.leave(row)
         for row, seats in self.before.items():
             self._board.sit(row, seats)

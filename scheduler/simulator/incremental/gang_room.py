@@ -119,9 +119,6 @@ class GangRoom:
 
     def victims(self, server: int, gpus: int) -> list[int]:
         """Return the victims on the server so that ``gpus`` come free: the least important, and none in vain."""
-        seats_of, candidates = self._seats, []
-        for row in self._passed.get(server, ()):
-            seats = seats_of[row]
-            count = seats[0][1] if len(seats) == 1 else sum(held for at, held in seats if at == server)
-            candidates.append((row, count))
+        passed, seats_of = self._passed.get(server, ()), self._seats
+        candidates = ((row, sum([held for at, held in seats_of[row] if at == server])) for row in passed)
         return fewest_victims(candidates, gpus - self._space.free[server])

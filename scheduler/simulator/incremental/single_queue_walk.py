@@ -163,11 +163,14 @@ class SingleQueueWalk:
             for victim in victims:
                 heappush(heap, (self._note_departure(victim), NO_ROW))
             if not again:
-                self._leave_line(row, shape, heap)
+                line = self._lines[shape]
+                heappop(line)
+                del self._key_of[row]
+                self.num_waiting -= 1
+                if line and self._hopes(shape, line):
+                    heappush(heap, (line[0], shape))
             if swapped or victims:
-                gangs = self._gangs
-                freed = sum([gangs[self._shape[victim]].num_gpus for victim in victims]) - gangs[shape].num_gpus
-                self._reopen_after(key, max(0, freed), heap)
+                self._reopen_after(key, victims, heap)
         return self._finished(now_s)
 
     def _hopeful(self) -> list[tuple[Key, int]]:
@@ -188,15 +191,6 @@ class SingleQueueWalk:
             self._closed[shape] = key
             self._needed[shape] = self._grown + self._missing if self._missing > 0 else 0
 
-    def _leave_line(self, row: int, shape: int, heap: list[tuple[Key, int]]) -> None:
-        """Take the first job of a shape, which got seats, out of its line; the next one may hope."""
-        line = self._lines[shape]
-        heappop(line)
-        del self._key_of[row]
-        self.num_waiting -= 1
-        if line and self._hopes(shape, line):
-            heappush(heap, (line[0], shape))
-
     def _close_all(self, key: Key) -> None:
         """Note that a job was refused that no other may overtake."""
         self._closed = [key if one is None else min(one, key) for one in self._closed]
@@ -207,11 +201,14 @@ class SingleQueueWalk:
         closed = self._closed[shape]
         return closed is not None and closed < key and self._needed[shape] > self._grown
 
-    def _reopen_after(self, key: Key, freed: int, heap: list[tuple[Key, int]]) -> None:
+    def _reopen_after(self, key: Key, victims: Sequence[int], heap: list[tuple[Key, int]]) -> None:
         """Let jobs after ``key`` that were refused in an earlier round hope again: seats before them have changed.
 
-        ``freed`` GPUs of the jobs that left for it are free now.
+        What the victims held and the job of ``key`` does not need is free now.
         """
+        gangs, shape_of = self._gangs, self._shape
+        needed = gangs[shape_of[key[3]]].num_gpus
+        freed = max(0, sum([gangs[shape_of[victim]].num_gpus for victim in victims]) - needed)
         for shape, closed in enumerate(self._closed):
             if closed is not None and closed > key:
                 self._needed[shape] -= freed
