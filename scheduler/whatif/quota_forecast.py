@@ -23,7 +23,7 @@ from scheduler.services.queues.quotas import Move, Quota, quota_problems
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.simulator.study.variants import ARM_FIELDS
-from scheduler.whatif.rows import ForecastFigures, ForecastRow, QuotaForecast
+from scheduler.whatif.rows import ForecastFigures, ForecastReport, ForecastRow
 from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
 from scheduler.whatif.start_times.estimates import submitted_lately
 
@@ -39,7 +39,7 @@ _turn = threading.Lock()
 
 def quota_forecast(
     *, actor: Actor, queue: Queue, after: Quota, moves: Sequence[Move] = (), at: datetime
-) -> QuotaForecast:
+) -> ForecastReport:
     """Return the waits and preemptions of every queue in the next hours, with the present quotas and after the change.
 
     Raises:
@@ -129,7 +129,7 @@ def _answer(
     reason: str,
     horizon_s: float,
     sums: list[str],
-) -> QuotaForecast:
+) -> ForecastReport:
     queues = live.tables.queues
     rows = {row.pk: row for row in Queue.objects.filter(pk__in=queues.queue_id.tolist())}
     inner = set(queues.parent.tolist())

@@ -32,7 +32,7 @@ class ForecastRow(TypedDict):
     changed: ForecastFigures | None
 
 
-class QuotaForecast(TypedDict):
+class ForecastReport(TypedDict):
     """What another quota would do."""
 
     at: Moment

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frontend.components.formats import duration, number
-from scheduler.whatif.rows import ForecastFigures, ForecastRow, QuotaForecast
+from scheduler.whatif.rows import ForecastFigures, ForecastReport, ForecastRow
 
 MINUS = "\N{MINUS SIGN}"
 LEAST_CHANGE_S = 60.0  # smaller ones are chance
@@ -55,7 +55,7 @@ class Consequences:
     sums: list[str]
 
 
-def consequences(found: QuotaForecast, name: str) -> Consequences:
+def consequences(found: ForecastReport, name: str) -> Consequences:
     """Return the card; ``name`` is the queue whose quota is changed."""
     hours, sums = round(found["horizon_s"] / 3_600), found["sums"]
     if not found["known"]:

@@ -25,7 +25,7 @@ FEED_MOST = 6
 MOMENT = timedelta(seconds=1)
 
 
-class OverviewTab(TypedDict):
+class QueueOverviewTab(TypedDict):
     """The context of the tab; ``unfair`` is the alert that the queue fares worse than the limit allows."""
 
     waiting: Sequence[Mapping[str, object]]
@@ -38,7 +38,7 @@ class OverviewTab(TypedDict):
     feed: list[Happening]
 
 
-def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, device: DeviceWord) -> OverviewTab:
+def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, device: DeviceWord) -> QueueOverviewTab:
     """Return what the tab shows."""
     shown, series = series_in(
         range_, zone, lambda since, until: share_series(queue, since=since, until=until, points=POINTS)

@@ -6,7 +6,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, data_size, duration, joined, number
 from frontend.components.happenings import RULES
 from scheduler.core.operations.reasons import sentence
-from scheduler.selectors.cluster.rows import PreemptionRow, RoundRow, SeatRow, WaitingRow
+from scheduler.selectors.cluster.rows import GrantedSeat, PreemptionRow, RoundRow, WaitingRow
 
 TRIGGERS = {
     "beat": "the beat",
@@ -59,12 +59,12 @@ def what_it_did(row: RoundRow) -> str:
     return joined(done) if done else "changed nothing"
 
 
-def seat_words(seats: list[SeatRow], device: DeviceWord) -> str:
+def seat_words(seats: list[GrantedSeat], device: DeviceWord) -> str:
     """Return the seats of a job: ``2 GPUs, 6 cores, 24 GiB on gpu-07``."""
     return "; ".join(_seat(seat, device) for seat in seats)
 
 
-def _seat(seat: SeatRow, device: DeviceWord) -> str:
+def _seat(seat: GrantedSeat, device: DeviceWord) -> str:
     cores, memory = _cores(seat["cpus"]), data_size(seat["memory_bytes"])
     return f"{device.counted(seat['gpus'])}, {cores}, {memory} on {seat['server'] or 'a server that left'}"
 

@@ -4,12 +4,12 @@ from rest_framework import serializers
 
 from scheduler.api.http.documents import Numbers, document_of, page_of
 from scheduler.selectors.cluster.rows import (
+    GrantedSeat,
     GrantRow,
     OrderRow,
     PreemptionRow,
     RoundDetailRow,
     RoundRow,
-    SeatRow,
     TrialRow,
     WaitingRow,
 )
@@ -21,7 +21,7 @@ class Counts(serializers.DictField):
     child = serializers.IntegerField()
 
 
-PlaceDocument = document_of(SeatRow, "PlaceDocument")
+PlaceDocument = document_of(GrantedSeat, "PlaceDocument")
 RoundRowDocument = document_of(RoundRow)
 RoundPage = page_of(RoundRowDocument, "RoundPage", "A page of rounds.")
 RoundDocument = document_of(

@@ -11,7 +11,7 @@ from scheduler.selectors.queues.rows import (
     QueueRow,
     UsageReport,
 )
-from scheduler.whatif.rows import QuotaForecast
+from scheduler.whatif.rows import ForecastReport
 
 QueueRowDocument = document_of(QueueRow, id=serializers.CharField)
 MemberDocument = document_of(MemberRow, "MemberDocument")
@@ -24,6 +24,6 @@ QueueDocument = document_of(
 )
 QueuePage = page_of(QueueRowDocument, "QueuePage", "All queues that you may see.")
 MembersDocument = page_of(MemberDocument, "MembersDocument", "All members of a queue itself.")
-ForecastDocument = document_of(QuotaForecast, "ForecastDocument")
+ForecastDocument = document_of(ForecastReport, "ForecastDocument")
 UsageDocument = document_of(UsageReport, "UsageDocument")
 LoansDocument = document_of(LoanReport, "LoansDocument")

@@ -13,12 +13,12 @@ from scheduler.core.model.errors import NotFound
 from scheduler.models import Job, Round, Server
 from scheduler.selectors.cluster.rows import (
     DecidedJob,
+    GrantedSeat,
     GrantRow,
     OrderRow,
     PreemptionRow,
     RoundDetailRow,
     RoundRow,
-    SeatRow,
     TrialRow,
     WaitingRow,
 )
@@ -126,7 +126,9 @@ class _Reader:
     def grant(self, entry: Json) -> GrantRow:
         """Return one grant; every user may see the servers."""
         # As ``live.rounds.decisions`` stored them, with the names of the servers in place of their numbers.
-        seats = [cast(SeatRow, {**seat, "server": self._servers.get(seat["server"], "")}) for seat in entry["seats"]]
+        seats = [
+            cast(GrantedSeat, {**seat, "server": self._servers.get(seat["server"], "")}) for seat in entry["seats"]
+        ]
         return {"job": self.job(entry["job"]), "state": entry["state"], "seats": seats}
 
     def preemption(self, entry: Json) -> PreemptionRow:

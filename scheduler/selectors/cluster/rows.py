@@ -200,7 +200,7 @@ class DecidedJob(NamedJob):
     color_slot: int
 
 
-class SeatRow(TypedDict):
+class GrantedSeat(TypedDict):
     """What was given on one server."""
 
     server: str
@@ -214,7 +214,7 @@ class GrantRow(TypedDict):
 
     job: DecidedJob | None
     state: Annotated[str, one_of(["kept", "launched", "reconfiguring", "skipped"])]
-    seats: list[SeatRow]
+    seats: list[GrantedSeat]
 
 
 class PreemptionRow(TypedDict):
