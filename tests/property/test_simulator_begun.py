@@ -24,13 +24,22 @@ Seat = tuple[int, int, int]  # job row, server row, GPUs
 
 
 def known(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with a run time left for every job, and nobody on the way out."""
+    """Return the snapshot with a run time left for every job, no job on the way out, and no unsaved work.
+
+    ``Begun`` does not carry unsaved work, so a replay would choose other jobs to preempt among equals.
+    """
     jobs = snapshot.jobs
     left = np.where(np.isfinite(jobs.remaining_s), np.maximum(jobs.remaining_s, 10.0), 5_000.0 + jobs.job_id)
     started = np.where(jobs.running, np.minimum(jobs.first_start_s, snapshot.now_s), jobs.first_start_s)
     return replace(
         snapshot,
-        jobs=replace(jobs, remaining_s=left, total_s=jobs.executed_s + left, first_start_s=started),
+        jobs=replace(
+            jobs,
+            remaining_s=left,
+            total_s=jobs.executed_s + left,
+            first_start_s=started,
+            unsaved_s=np.zeros(len(jobs)),
+        ),
         releasing=Placements.none(),
     )
 

@@ -90,4 +90,5 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how to repeat the order of this run."""
-    terminalreporter.write_line(f"order: --randomly-seed={config.option.randomly_seed}")
+    if hasattr(config.option, "randomly_seed"):
+        terminalreporter.write_line(f"order and examples: --randomly-seed={config.option.randomly_seed}")
