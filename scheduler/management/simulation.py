@@ -13,14 +13,14 @@ from tqdm import tqdm
 
 from scheduler.simulator import VERSION
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.replay.saving import UnusableStateError
+from scheduler.simulator.replay.saving import States, UnusableStateError
 from scheduler.simulator.report.leftover import left_over
 from scheduler.simulator.report.records_file import check_suffix, write_placements, write_records, write_series
 from scheduler.simulator.report.summary_text import as_json, table
 from scheduler.simulator.state.costs import ReconfigurationCosts
 from scheduler.simulator.study.arms import Arm
 from scheduler.simulator.study.compare import Tell, compare
-from scheduler.simulator.study.study import Prepared, Result, States, Study, prepare, replay
+from scheduler.simulator.study.study import Prepared, Result, Study, prepare, replay
 
 STDOUT = Path("-")
 

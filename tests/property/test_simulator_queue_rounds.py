@@ -16,6 +16,8 @@ from scheduler.simulator.incremental.queue_rounds import QueueRounds, queue_roun
 from scheduler.simulator.incremental.replay_plan import planner_of
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
@@ -71,7 +73,16 @@ def replay(
     jobs, rows, queues = cluster
     tables = snapshot_of([], rows, queues)
     return simulate(
-        jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, until_s=20_000.0, skip=skip
+        Replay(
+            jobs,
+            tables.servers,
+            tables.queues,
+            config,
+            round_s=round_s,
+            restart_s=5.0,
+            until_s=20_000.0,
+            incremental=skip,
+        )
     )
 
 
@@ -140,9 +151,9 @@ def test_an_interrupted_replay_of_many_queues_ends_as_one_in_one_piece(
     config = build_config(policy=policy, mechanism="tune")
     path = tmp_path_factory.mktemp("state") / "replay.npz"
     what = (jobs, tables.servers, tables.queues, config)
-    whole = simulate(*what, round_s=60.0, until_s=20_000.0)
-    simulate(*what, round_s=60.0, until_s=float(at_s), save_to=path)
-    continued = simulate(*what, round_s=60.0, until_s=20_000.0, continue_from=path)
+    whole = simulate(Replay(*what, round_s=60.0, until_s=20_000.0))
+    simulate(Replay(*what, round_s=60.0, until_s=float(at_s)), states=States(save_to=path))
+    continued = simulate(Replay(*what, round_s=60.0, until_s=20_000.0), states=States(continue_from=path))
 
     assert continued.plan_hash == whole.plan_hash
     assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
@@ -164,7 +175,7 @@ def test_rounds_are_not_skipped_when_a_right_begins(
     config = build_config(policy=policy, mechanism="proportional")
     config = replace(config, min_run_s=min_run_s, reclaim_after_s=reclaim_after_s)
     outcomes = [
-        simulate([long, short], tables.servers, tables.queues, config, round_s=30.0, skip=skip)
+        simulate(Replay([long, short], tables.servers, tables.queues, config, round_s=30.0, incremental=skip))
         for skip in (True, False)
     ]
 

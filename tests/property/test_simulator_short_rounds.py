@@ -18,6 +18,8 @@ from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
 from scheduler.simulator.incremental.single_queue_rounds import ShortRounds, short_rounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
 from tests.support.simulator.strategies import GIB, QueueRow, ServerRow, snapshot_of
@@ -82,7 +84,9 @@ def replay(
     policy, locality, mechanism = names
     tables = snapshot_of([], rows, [QueueRow()])
     config = build_config(policy=policy, policy_options=OPTIONS.get(policy), locality=locality, mechanism=mechanism)
-    return simulate(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, skip=skip)
+    return simulate(
+        Replay(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, incremental=skip)
+    )
 
 
 @pytest.mark.parametrize("mechanism", sorted(SHORT["mechanisms"]))
@@ -143,7 +147,10 @@ def test_an_order_made_anew_changes_nothing(
     what = (tables.servers, tables.queues, config)
     if config.policy.preemptive and preempt:
         assert isinstance(short_rounds(Columns(jobs), *what), FreshRounds)
-    short, whole = (simulate(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, skip=s) for s in (True, False))
+    short, whole = (
+        simulate(Replay(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, incremental=s))
+        for s in (True, False)
+    )
 
     assert short.plan_hash == whole.plan_hash
     assert short.records.end_s.tolist() == whole.records.end_s.tolist()
@@ -178,7 +185,7 @@ def test_what_binds_beside_gpus_is_planned_whole() -> None:
     ):
         tables = snapshot_of([], [ServerRow()], [queue])
         assert short_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
-    assert math.isfinite(simulate([job], tables.servers, tables.queues, config).records.end_s[0])
+    assert math.isfinite(simulate(Replay([job], tables.servers, tables.queues, config)).records.end_s[0])
 
 
 @pytest.mark.parametrize(("weight", "kind"), [(2.0, ShortRounds), (3.0, FreshRounds)])
@@ -201,9 +208,9 @@ def test_an_interrupted_replay_ends_as_one_in_one_piece(
     config = build_config(policy=policy, policy_options=OPTIONS.get(policy), mechanism="tune")
     path = tmp_path_factory.mktemp("state") / "replay.npz"
     what = (jobs, tables.servers, tables.queues, config)
-    whole = simulate(*what, round_s=60.0)
-    simulate(*what, round_s=60.0, until_s=float(at_s), save_to=path)
-    continued = simulate(*what, round_s=60.0, continue_from=path)
+    whole = simulate(Replay(*what, round_s=60.0))
+    simulate(Replay(*what, round_s=60.0, until_s=float(at_s)), states=States(save_to=path))
+    continued = simulate(Replay(*what, round_s=60.0), states=States(continue_from=path))
 
     assert continued.plan_hash == whole.plan_hash
     assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
@@ -217,10 +224,10 @@ def test_what_a_neighbour_left_is_given_out_after_an_interruption(tmp_path: Path
     jobs = [SimJob(arrival_s=0.0, num_gpus=4, run_s=run_s, profile=HUNGRY) for run_s in (50.0, 1000.0)]
     tables = snapshot_of([], [ServerRow(num_gpus=8, num_cpus=24.0, memory_bytes=512 * GIB)], [QueueRow()])
     what = (jobs, tables.servers, tables.queues, build_config(policy=policy, mechanism="tune"))
-    whole = simulate(*what, round_s=60.0)
+    whole = simulate(Replay(*what, round_s=60.0))
     early_s = float(whole.records.end_s.min())
-    simulate(*what, round_s=60.0, until_s=early_s + 1.0, save_to=tmp_path / "replay.npz")
-    continued = simulate(*what, round_s=60.0, continue_from=tmp_path / "replay.npz")
+    simulate(Replay(*what, round_s=60.0, until_s=early_s + 1.0), states=States(save_to=tmp_path / "replay.npz"))
+    continued = simulate(Replay(*what, round_s=60.0), states=States(continue_from=tmp_path / "replay.npz"))
 
     assert early_s % 60.0 < 58.0
     assert continued.plan_hash == whole.plan_hash
@@ -247,7 +254,7 @@ def test_bounds_hold_in_waves_of_many_jobs(seed: int, mechanism: str, lease_s: f
     tables = snapshot_of([], rows, [QueueRow()])
     config = build_config(policy="ftf", policy_options={"lease_s": lease_s}, mechanism=mechanism)
     short, whole = (
-        simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, restart_s=20.0, skip=skip)
+        simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=60.0, restart_s=20.0, incremental=skip))
         for skip in (True, False)
     )
 

@@ -16,12 +16,13 @@ from scheduler.management.simulate_arguments import (
 )
 from scheduler.management.simulation import Request, run_simulation
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.state.retries import ByRules
 from scheduler.simulator.study.arms import Arm, parse_arms, parse_named_options, parse_options
 from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup
 from scheduler.simulator.study.cluster_file import read_cluster
-from scheduler.simulator.study.study import States, Study, Workload
+from scheduler.simulator.study.study import Study, Workload
 from scheduler.simulator.traces import READERS
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.workloads import GENERATORS

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.speeds.profiles import assign_profiles, synergy_profiles
 from scheduler.simulator.state.outcome import Outcome, Summary
@@ -78,20 +79,6 @@ class Study:
     keep_series: bool = False
     keep_stays: bool = False
     keep_reasons: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class States:
-    """Where a replay writes how far it is, and goes on from.
-
-    Attributes:
-        save_to: File for the state, at the end and every ``save_every_s`` seconds of CPU time; None for none.
-        continue_from: File with the state to begin with; None to begin before the first arrival.
-    """
-
-    save_to: Path | None = None
-    save_every_s: float = math.inf
-    continue_from: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,8 +179,7 @@ def replay(
         BadInput: If the arm cannot be built.
         UnusableStateError: If the state to begin with is none, or one of another replay.
     """
-    states = states or States()
-    outcome = simulate(
+    task = Replay(
         prepared.trace.jobs,
         prepared.servers,
         prepared.queues,
@@ -204,14 +190,11 @@ def replay(
         costs=study.costs,
         retries=study.retries,
         until_s=study.until_s,
-        series=study.keep_series,
-        stays=study.keep_stays,
-        reasons=study.keep_reasons,
-        progress=progress,
-        save_to=states.save_to,
-        save_every_s=states.save_every_s,
-        continue_from=states.continue_from,
+        keep_series=study.keep_series,
+        keep_stays=study.keep_stays,
+        keep_reasons=study.keep_reasons,
     )
+    outcome = simulate(task, states=states, progress=progress)
     return Result(arm=arm, seed=seed, outcome=outcome, summary=summarize(outcome))
 
 
