@@ -14,7 +14,7 @@ from scheduler.core.model.plan import Preemption, WaitReason
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
-from scheduler.core.round.hypothetical import Said, Seat, could_run, most_gpus, said_of, with_job
+from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
@@ -168,7 +168,7 @@ def _starts_words(asked: _Asked, placement: Sequence[Row], num_preempted: int) -
     return f"{text}.{smoke}"
 
 
-def _placed(present: Present, seat: Seat) -> Row:
+def _placed(present: Present, seat: PlannedSeat) -> Row:
     server_pk = present.live.server_pks[seat.server]
     return {
         "server_id": server_pk,

@@ -11,9 +11,9 @@ from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
-from scheduler.simulator.incremental.planning import WholeRounds
 from scheduler.simulator.incremental.queue_rounds import QueueRounds, queue_rounds
 from scheduler.simulator.incremental.replay_plan import planner_of
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay

@@ -14,8 +14,8 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.round.capabilities import FillsGroups, Steady
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
-from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
-from scheduler.simulator.incremental.single_queue_rounds import ShortRounds, short_rounds
+from scheduler.simulator.incremental.moving_order_rounds import MovingOrderRounds
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds, single_queue_rounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -146,7 +146,7 @@ def test_an_order_made_anew_changes_nothing(
     config = replace(config, preempt=preempt)
     what = (tables.servers, tables.queues, config)
     if config.policy.preemptive and preempt:
-        assert isinstance(short_rounds(Columns(jobs), *what), FreshRounds)
+        assert isinstance(single_queue_rounds(Columns(jobs), *what), MovingOrderRounds)
     short, whole = (
         simulate(Replay(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, incremental=s))
         for s in (True, False)
@@ -166,10 +166,12 @@ def test_short_rounds_are_really_used() -> None:
         assert isinstance(POLICIES[policy](), Steady | FillsGroups)
         for mechanism in SHORT["mechanisms"]:
             config = build_config(policy=policy, mechanism=mechanism)
-            assert isinstance(short_rounds(columns, tables.servers, tables.queues, config), ShortRounds)
+            assert isinstance(single_queue_rounds(columns, tables.servers, tables.queues, config), SingleQueueRounds)
     for mechanism in set(MECHANISMS) - SHORT["mechanisms"]:
         assert (
-            short_rounds(columns, tables.servers, tables.queues, build_config(policy="srtf", mechanism=mechanism))
+            single_queue_rounds(
+                columns, tables.servers, tables.queues, build_config(policy="srtf", mechanism=mechanism)
+            )
             is None
         )
 
@@ -184,17 +186,17 @@ def test_what_binds_beside_gpus_is_planned_whole() -> None:
         (QueueRow(), [replace(job, min_cpus=20.0)]),
     ):
         tables = snapshot_of([], [ServerRow()], [queue])
-        assert short_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
+        assert single_queue_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
     assert math.isfinite(simulate(Replay([job], tables.servers, tables.queues, config)).records.end_s[0])
 
 
-@pytest.mark.parametrize(("weight", "kind"), [(2.0, ShortRounds), (3.0, FreshRounds)])
+@pytest.mark.parametrize(("weight", "kind"), [(2.0, SingleQueueRounds), (3.0, MovingOrderRounds)])
 def test_lines_of_groups_are_kept_where_sums_are_exact(weight: float, kind: type) -> None:
     """A share that depends on the order in which it is summed up is computed as the policy does it."""
     config = build_config(policy="drf", mechanism="proportional")
     jobs = [SimJob(arrival_s=at_s, num_gpus=4, run_s=100.0, owner=int(at_s), weight=weight) for at_s in (0.0, 1.0, 2.0)]
     tables = snapshot_of([], [ServerRow()], [QueueRow()])
-    assert type(short_rounds(Columns(jobs), tables.servers, tables.queues, config)) is kind
+    assert type(single_queue_rounds(Columns(jobs), tables.servers, tables.queues, config)) is kind
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf", "drf"])

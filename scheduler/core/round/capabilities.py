@@ -30,7 +30,7 @@ class ChangesBySelf(Protocol):
 
 
 @runtime_checkable
-class Leases(Protocol):
+class HoldsLeases(Protocol):
     """A policy under which a running job comes before all others but in rounds in which a lease of it ends.
 
     Otherwise its key depends on a few numbers of the job alone, and so does the key of a job that waits.

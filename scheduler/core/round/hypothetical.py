@@ -15,7 +15,7 @@ from scheduler.core.round.plan_round import plan_round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class PlannedSeat:
     """What the job would hold on one server (row of the ServerTable)."""
 
     server: int
@@ -35,7 +35,7 @@ class Said:
         preemptions: Running jobs that would have to leave although without it they stay.
     """
 
-    seats: tuple[Seat, ...]
+    seats: tuple[PlannedSeat, ...]
     waiting: Waiting | None
     num_waiting: int
     preemptions: tuple[Preemption, ...]
@@ -94,12 +94,12 @@ def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: S
     return Said(seats=seats, waiting=waiting, num_waiting=len(plan.waiting), preemptions=caused)
 
 
-def seats_of(grants: Placements, row: int) -> tuple[Seat, ...]:
+def seats_of(grants: Placements, row: int) -> tuple[PlannedSeat, ...]:
     """Return what a plan gives one job."""
     own = np.flatnonzero(grants.job == row)
     columns = (grants.server[own], grants.num_gpus[own], grants.cpus[own], grants.memory_bytes[own])
     return tuple(
-        Seat(server=server, num_gpus=num_gpus, cpus=cpus, memory_bytes=memory_bytes)
+        PlannedSeat(server=server, num_gpus=num_gpus, cpus=cpus, memory_bytes=memory_bytes)
         for server, num_gpus, cpus, memory_bytes in zip(*(column.tolist() for column in columns), strict=True)
     )
 

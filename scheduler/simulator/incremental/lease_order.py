@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scheduler.core.model.changes import Changes
 from scheduler.core.model.tables import BoolArray
-from scheduler.core.round.capabilities import Leases
+from scheduler.core.round.capabilities import HoldsLeases
 from scheduler.policies.math import leases
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.state.columns import Columns, cells
@@ -24,10 +24,10 @@ _ROOM = 1.25
 _DUST = 1e-9
 
 
-class LeasedOrder:
+class LeaseOrder:
     """Who waits, who runs, and when leases end."""
 
-    def __init__(self, columns: Columns, policy: Leases, *, cluster_gpus: int, possible: BoolArray) -> None:
+    def __init__(self, columns: Columns, policy: HoldsLeases, *, cluster_gpus: int, possible: BoolArray) -> None:
         """Begin with nobody; ``possible`` (n,) are the jobs that could run on empty servers."""
         self._columns, self._policy, self._cluster_gpus = columns, policy, cluster_gpus
         self._lease_s = policy.lease_s
@@ -194,7 +194,7 @@ class Ending:
 
     __slots__ = ("_asked", "_now_s", "_order", "_round_s")
 
-    def __init__(self, order: LeasedOrder, now_s: float, round_s: float) -> None:
+    def __init__(self, order: LeaseOrder, now_s: float, round_s: float) -> None:
         self._order, self._now_s, self._round_s = order, now_s, round_s
         self._asked: Key | None = None  # all weaker ones were handed out
 

@@ -12,14 +12,14 @@ import numpy as np
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.round.capabilities import ChangesBySelf, Leases
+from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases
 from scheduler.core.round.config import Policy, SchedulerConfig
 from scheduler.core.round.feasibility import Shapes, gangs_of
-from scheduler.simulator.incremental.lease_order import LeasedOrder
+from scheduler.simulator.incremental.lease_order import LeaseOrder
 from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
-from scheduler.simulator.incremental.planning import amend_overdue, granted
+from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.incremental.queue_rounds import Glance
+from scheduler.simulator.incremental.queue_rounds import LazySnapshot
 from scheduler.simulator.incremental.single_queue_walk import Moves
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
@@ -75,7 +75,7 @@ class WholeOrder:
     def waiting(self, world: World) -> list[Key]:
         """Return those who wait and could run, strongest first."""
         # A glance has all of a snapshot that a policy looks at.
-        glance = cast(Snapshot, Glance(world, self._servers, self._queues, self._active))
+        glance = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, self._active))
         jobs = glance.jobs
         keys = self._policy.priority(glance)
         order = np.lexsort((jobs.arrival_s, jobs.first_start_s, keys))  # by row on ties, as they ascend
@@ -119,7 +119,7 @@ class Ranked:
         return batch
 
 
-class FreshRounds:
+class MovingOrderRounds:
     """Rounds from a new order and seats that are kept.
 
     Attributes:
@@ -149,9 +149,9 @@ class FreshRounds:
             preemptive=preemptive,
         )
         self._order: Order
-        if isinstance(policy, Leases) and policy.lease_s:
+        if isinstance(policy, HoldsLeases) and policy.lease_s:
             cluster_gpus = int(servers.num_gpus.sum())
-            self._order = LeasedOrder(columns, policy, cluster_gpus=cluster_gpus, possible=shapes.possible)
+            self._order = LeaseOrder(columns, policy, cluster_gpus=cluster_gpus, possible=shapes.possible)
         else:
             self._order = WholeOrder(columns, servers, queues, policy, possible=shapes.possible)
         self._overdue: dict[int, Grant] = {}

@@ -27,7 +27,7 @@ from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
 from scheduler.core.round.seat_jobs import attempts
 from scheduler.simulator.incremental.overtaking import Overtaking
-from scheduler.simulator.incremental.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s
+from scheduler.simulator.incremental.planner import amend_overdue, held_of, promote, renumbered, until_rights_change_s
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 
@@ -49,7 +49,7 @@ def queue_rounds(
     return QueueRounds(columns, servers, queues, config, policy, jobs, needs, shelf)
 
 
-class Glance:
+class LazySnapshot:
     """A snapshot whose placements are gathered when a policy looks at them."""
 
     def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
@@ -140,7 +140,7 @@ class QueueRounds:
 
     def _whole(self, world: World, rows: IntArray) -> Changes:
         """Line everybody up and walk over the claims."""
-        glance = cast(Snapshot, Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
+        glance = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, rows))  # it has all that is looked at
         jobs, tree = glance.jobs, self._tree
         crew = Crew(
             rows=rows,

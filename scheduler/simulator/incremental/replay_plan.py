@@ -4,10 +4,11 @@ from scheduler.core.model.changes import Changes
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.incremental.planning import Planner, WholeRounds
+from scheduler.simulator.incremental.planner import Planner
 from scheduler.simulator.incremental.queue_rounds import queue_rounds
-from scheduler.simulator.incremental.share_rounds import short_shares
-from scheduler.simulator.incremental.single_queue_rounds import short_rounds
+from scheduler.simulator.incremental.share_rounds import share_rounds
+from scheduler.simulator.incremental.single_queue_rounds import single_queue_rounds
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 
@@ -58,9 +59,9 @@ def planner_of(
     if queues.user_max_gpus.any():
         return whole
     what = (columns, servers, queues, config)
-    short: Planner | None = short_rounds(*what)
+    short: Planner | None = single_queue_rounds(*what)
     if short is None and not interrupted:
-        short = short_shares(*what)
+        short = share_rounds(*what)
     if short is None:
         short = queue_rounds(*what)
     if short is None:

@@ -17,7 +17,7 @@ _EARLY_S = 1.0
 _TOGETHER_S = 1e-3
 
 
-class Steps:
+class ServiceSteps:
     """Running jobs by the time at which each reaches its next tier.
 
     Attributes:

@@ -37,9 +37,9 @@ from scheduler.simulator.state.world import World
 _NO_SHARE = (str(PreemptRule.NO_SHARE), NO_ROW)
 
 
-def short_shares(
+def share_rounds(
     columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "ShortShares | None":
+) -> "ShareRounds | None":
     """Return the planner, or None where the configuration needs whole rounds."""
     policy, locality, mechanism = config.policy, config.locality, config.mechanism
     if not isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes):
@@ -60,7 +60,7 @@ def short_shares(
     most_servers = np.where(jobs.max_servers == 0, len(servers), np.minimum(jobs.max_servers, len(servers)))
     if not isinstance(shelf, ShareShelf) or (jobs.max_gpus > widest[most_servers - 1]).any():
         return None
-    return ShortShares(columns, servers, queues, config, policy, jobs, shelf)
+    return ShareRounds(columns, servers, queues, config, policy, jobs, shelf)
 
 
 class _Floor:
@@ -90,7 +90,7 @@ class _Floor:
         return True
 
 
-class ShortShares:
+class ShareRounds:
     """Rounds from the shares that changed."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """A planner that looks only at what happened since the round before. Same plans, a hundredth of the work.
 
 It serves one queue that may hold everything, and mechanisms under which a server's cores and memory depend on what sits
-there alone. Policies whose line is not steady get a round for which the order is made anew (``FreshRounds``).
+there alone. Policies whose line is not steady get a round for which the order is made anew (``MovingOrderRounds``).
 """
 
 import math
@@ -28,10 +28,10 @@ from scheduler.core.round.capabilities import (
 from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import gangs_of, shapes_of
 from scheduler.simulator.incremental.group_filling_walk import FillingWalk
-from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
-from scheduler.simulator.incremental.planning import amend_overdue, granted
+from scheduler.simulator.incremental.moving_order_rounds import MovingOrderRounds
+from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.incremental.service_steps import Steps
+from scheduler.simulator.incremental.service_steps import ServiceSteps
 from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 from scheduler.simulator.state.columns import Columns, cells
 from scheduler.simulator.state.world import World
@@ -40,9 +40,9 @@ from scheduler.simulator.state.world import World
 _FEW_ROWS = 64
 
 
-def short_rounds(
+def single_queue_rounds(
     columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "ShortRounds | FreshRounds | None":
+) -> "SingleQueueRounds | MovingOrderRounds | None":
     """Return the planner, or None where the configuration needs whole rounds."""
     policy, locality, mechanism = config.policy, config.locality, config.mechanism
     if isinstance(policy, SharePolicy):
@@ -75,16 +75,18 @@ def short_rounds(
             filling=filling,
         )
         # Those who can never run count for those behind them.
-        return ShortRounds(columns, servers, queues, policy, shelf, walk, lines_up=np.ones(len(jobs), dtype=np.bool_))
+        return SingleQueueRounds(
+            columns, servers, queues, policy, shelf, walk, lines_up=np.ones(len(jobs), dtype=np.bool_)
+        )
     in_line = isinstance(policy, MayBackfill) and not policy.backfill
     by_itself = isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService)
     if by_itself or not (isinstance(policy, Steady) and policy.steady):
         if in_line or isinstance(policy, Promotes):
             return None
-        return FreshRounds(columns, servers, queues, config, policy, shelf, shapes)
+        return MovingOrderRounds(columns, servers, queues, config, policy, shelf, shapes)
     steps = None
     if preemptive and isinstance(policy, StepsByService):
-        steps = Steps(columns, *policy.service_steps())
+        steps = ServiceSteps(columns, *policy.service_steps())
     walk = ShortWalk(
         servers,
         config.locality,
@@ -94,10 +96,10 @@ def short_rounds(
         ceilings=steps.ceilings if steps else None,
         in_line=in_line,
     )
-    return ShortRounds(columns, servers, queues, policy, shelf, walk, lines_up=shapes.possible, steps=steps)
+    return SingleQueueRounds(columns, servers, queues, policy, shelf, walk, lines_up=shapes.possible, steps=steps)
 
 
-class ShortRounds:
+class SingleQueueRounds:
     """Rounds from what changed."""
 
     def __init__(
@@ -110,7 +112,7 @@ class ShortRounds:
         walk: ShortWalk,
         *,
         lines_up: BoolArray,
-        steps: Steps | None = None,
+        steps: ServiceSteps | None = None,
     ) -> None:
         """Begin with nobody; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
         self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, shelf, walk, steps

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler.simulator.incremental.planning import DUST_S, Planner, WholeRounds
+from scheduler.simulator.incremental.planner import DUST_S, Planner
 from scheduler.simulator.incremental.replay_plan import planner_of
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.replay.records import records_of
 from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.replay.saving import Setting, States, load, save, setting_of

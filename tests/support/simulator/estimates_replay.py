@@ -18,7 +18,7 @@ from scheduler.core.operations.start_calibration import LATE_FRAC, bound_s, leve
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import Ended
-from scheduler.simulator.incremental.planning import held_of, renumbered
+from scheduler.simulator.incremental.planner import held_of, renumbered
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
