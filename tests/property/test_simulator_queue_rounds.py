@@ -11,8 +11,8 @@ from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
-from scheduler.simulator.incremental.queue_rounds import QueueRounds, queue_rounds
-from scheduler.simulator.incremental.replay_plan import planner_of
+from scheduler.simulator.incremental.queue_rounds import QueueRounds
+from scheduler.simulator.incremental.replay_plan import replay_plan
 from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
@@ -126,14 +126,18 @@ def test_many_queues_are_really_served_by_a_kept_board() -> None:
     what = (tables.servers, tables.queues)
     for policy in ORDERS:
         config = build_config(policy=policy, mechanism="tune")
-        planner = planner_of(
-            Columns([job]), *what, config, whole=WholeRounds(*what, config), interrupted=False, compared=False
-        )
+        planner, why = replay_plan(config, Columns([job]), *what)
         assert isinstance(planner, QueueRounds)
+        assert "not single-queue rounds: there are 2 queues" in why
     config = build_config(policy="srtf", mechanism="proportional")
-    assert queue_rounds(Columns([replace(job, min_cpus=20.0)]), *what, config) is None
-    assert queue_rounds(Columns([job]), *what, build_config(policy="srtf", mechanism="opt")) is None
-    assert queue_rounds(Columns([job]), *what, build_config(policy="srtf", introspection=("growth",))) is None
+    for chosen, jobs, told in (
+        (config, [replace(job, min_cpus=20.0)], "not queue rounds: jobs insist on cores or memory"),
+        (build_config(policy="srtf", mechanism="opt"), [job], "opt gives cores and memory over all servers at once"),
+        (build_config(policy="srtf", introspection=("growth",)), [job], "introspection tries changes"),
+    ):
+        planner, why = replay_plan(chosen, Columns(jobs), *what)
+        assert isinstance(planner, WholeRounds)
+        assert told in why
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "ftf"])

@@ -15,7 +15,10 @@ from scheduler.core.round.capabilities import FillsGroups, Steady
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
 from scheduler.simulator.incremental.moving_order_rounds import MovingOrderRounds
-from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds, single_queue_rounds
+from scheduler.simulator.incremental.queue_rounds import QueueRounds
+from scheduler.simulator.incremental.replay_plan import replay_plan
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -146,7 +149,9 @@ def test_an_order_made_anew_changes_nothing(
     config = replace(config, preempt=preempt)
     what = (tables.servers, tables.queues, config)
     if config.policy.preemptive and preempt:
-        assert isinstance(single_queue_rounds(Columns(jobs), *what), MovingOrderRounds)
+        planner, why = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+        assert isinstance(planner, MovingOrderRounds)
+        assert "not single-queue rounds: " in why
     short, whole = (
         simulate(Replay(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, incremental=s))
         for s in (True, False)
@@ -166,27 +171,29 @@ def test_short_rounds_are_really_used() -> None:
         assert isinstance(POLICIES[policy](), Steady | FillsGroups)
         for mechanism in SHORT["mechanisms"]:
             config = build_config(policy=policy, mechanism=mechanism)
-            assert isinstance(single_queue_rounds(columns, tables.servers, tables.queues, config), SingleQueueRounds)
+            planner, _ = replay_plan(config, columns, tables.servers, tables.queues)
+            assert isinstance(planner, SingleQueueRounds)
     for mechanism in set(MECHANISMS) - SHORT["mechanisms"]:
-        assert (
-            single_queue_rounds(
-                columns, tables.servers, tables.queues, build_config(policy="srtf", mechanism=mechanism)
-            )
-            is None
-        )
+        config = build_config(policy="srtf", mechanism=mechanism)
+        planner, why = replay_plan(config, columns, tables.servers, tables.queues)
+        assert isinstance(planner, WholeRounds)
+        assert f"{mechanism} gives cores and memory over all servers at once" in why
 
 
 def test_what_binds_beside_gpus_is_planned_whole() -> None:
     """A quota, a limit, an owner who insists on cores: the general walk decides."""
     config = build_config(policy="srtf", mechanism="proportional")
     job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)
-    for queue, jobs in (
-        (QueueRow(quota_gpus=4), [job]),
-        (QueueRow(max_gpus=4), [job]),
-        (QueueRow(), [replace(job, min_cpus=20.0)]),
+    for queue, jobs, told in (
+        (QueueRow(quota_gpus=4), [job], "the queue has a quota"),
+        (QueueRow(max_gpus=4), [job], "the queue may not hold all GPUs"),
+        (QueueRow(), [replace(job, min_cpus=20.0)], "jobs insist on cores or memory"),
     ):
         tables = snapshot_of([], [ServerRow()], [queue])
-        assert single_queue_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
+        planner, why = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+        assert isinstance(planner, QueueRounds | WholeRounds)
+        assert f"not single-queue rounds: {told}" in why
+        assert f"not moving-order rounds: {told}" in why
     assert math.isfinite(simulate(Replay([job], tables.servers, tables.queues, config)).records.end_s[0])
 
 
@@ -196,7 +203,9 @@ def test_lines_of_groups_are_kept_where_sums_are_exact(weight: float, kind: type
     config = build_config(policy="drf", mechanism="proportional")
     jobs = [SimJob(arrival_s=at_s, num_gpus=4, run_s=100.0, owner=int(at_s), weight=weight) for at_s in (0.0, 1.0, 2.0)]
     tables = snapshot_of([], [ServerRow()], [QueueRow()])
-    assert type(single_queue_rounds(Columns(jobs), tables.servers, tables.queues, config)) is kind
+    planner, _ = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+
+    assert type(planner) is kind
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf", "drf"])

@@ -11,15 +11,14 @@ import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases
-from scheduler.core.round.config import Policy, SchedulerConfig
-from scheduler.core.round.feasibility import Shapes, gangs_of
+from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases, MayBackfill, Promotes
+from scheduler.core.round.config import Policy, SharePolicy
+from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.lease_order import LeaseOrder
 from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
 from scheduler.simulator.incremental.planner import amend_overdue, granted
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
 from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.incremental.queue_rounds import LazySnapshot
 from scheduler.simulator.incremental.single_queue_walk import Moves
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
@@ -119,6 +118,20 @@ class Ranked:
         return batch
 
 
+def moving_order_rounds(given: PlannerInput) -> "MovingOrderRounds | str":
+    """Return the planner, or why it does not apply."""
+    policy = given.config.policy
+    if isinstance(policy, SharePolicy):
+        return f"{policy.name} chooses how many GPUs each job gets"
+    if why := why_order_is_not_all(given):
+        return why
+    if isinstance(policy, MayBackfill) and not policy.backfill:
+        return "no job may overtake another one that waits"
+    if isinstance(policy, Promotes):
+        return f"{policy.name} promotes jobs that waited long"
+    return MovingOrderRounds(given)
+
+
 class MovingOrderRounds:
     """Rounds from a new order and seats that are kept.
 
@@ -126,34 +139,27 @@ class MovingOrderRounds:
         unsettled: As of a ``Planner``.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        config: SchedulerConfig,
-        policy: Policy,
-        shelf: Shelf,
-        shapes: Shapes,
-    ) -> None:
-        """Begin with nobody; ``shapes`` are those of the whole workload."""
+    def __init__(self, given: PlannerInput) -> None:
+        """Begin with no jobs."""
+        config, columns, servers, demands = given.config, given.columns, given.servers, given.demands
+        policy, possible = config.policy, given.demands.shapes.possible
         self.unsettled = False
-        self._columns, self._shelf = columns, shelf
+        self._columns, self._shelf = columns, given.shelf
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
         self._walk = FreshWalk(
             servers,
             config.locality,
-            shape=shapes.shape.tolist(),
-            gangs=gangs_of(columns.look(np.arange(len(columns)), 0.0), shapes),
+            shape=demands.shape,
+            gangs=demands.gangs,
             preemptive=preemptive,
         )
         self._order: Order
         if isinstance(policy, HoldsLeases) and policy.lease_s:
             cluster_gpus = int(servers.num_gpus.sum())
-            self._order = LeaseOrder(columns, policy, cluster_gpus=cluster_gpus, possible=shapes.possible)
+            self._order = LeaseOrder(columns, policy, cluster_gpus=cluster_gpus, possible=possible)
         else:
-            self._order = WholeOrder(columns, servers, queues, policy, possible=shapes.possible)
+            self._order = WholeOrder(columns, servers, given.queues, policy, possible=possible)
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:

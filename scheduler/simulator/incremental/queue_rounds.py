@@ -12,56 +12,29 @@ from typing import cast
 import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
-from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
 from scheduler.core.model.plan import PreemptRule
-from scheduler.core.model.queue_tree import limiting, queue_tree, subtree_sums
-from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.board import Board
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import IntArray, Snapshot
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.packing.selection import Crew, Selection
-from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer, Promotes
+from scheduler.core.packing.selection import Selection
+from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.core.round.claim_order import policy_order
-from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
-from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
-from scheduler.core.round.seat_jobs import attempts
+from scheduler.core.round.config import Policy, SharePolicy
+from scheduler.core.round.round_state import round_state
+from scheduler.core.round.seat_jobs import seat_jobs
+from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.overtaking import Overtaking
-from scheduler.simulator.incremental.planner import amend_overdue, held_of, promote, renumbered, until_rights_change_s
-from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_cores_bind
 from scheduler.simulator.state.world import World
 
 
-def queue_rounds(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "QueueRounds | None":
-    """Return the planner, or None where the configuration needs whole rounds."""
-    policy, locality, mechanism = config.policy, config.locality, config.mechanism
-    if isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection:
-        return None
-    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
-        return None
-    jobs = columns.look(np.arange(len(columns)), 0.0)
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
-    if needs.tight or shelf is None:
-        return None
-    return QueueRounds(columns, servers, queues, config, policy, jobs, needs, shelf)
-
-
-class LazySnapshot:
-    """A snapshot whose placements are gathered when a policy looks at them."""
-
-    def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
-        self.now_s, self.round_s, self.servers, self.queues = world.now_s, world.round_s, servers, queues
-        self.jobs: JobTable = world.columns.look(rows, world.now_s)
-        self._world = world
-
-    @property
-    def held(self) -> Placements:
-        """Return who holds what."""
-        held = held_of(self._world.seats)
-        return renumbered(held, np.searchsorted(self.jobs.job_id, held.job))
+def queue_rounds(given: PlannerInput) -> "QueueRounds | str":
+    """Return the planner, or why it does not apply."""
+    policy = given.config.policy
+    if isinstance(policy, SharePolicy):
+        return f"{policy.name} chooses how many GPUs each job gets"
+    return why_cores_bind(given) or QueueRounds(given, policy)
 
 
 class QueueRounds:
@@ -71,42 +44,34 @@ class QueueRounds:
         unsettled: As of a ``Planner``.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        config: SchedulerConfig,
-        policy: Policy,
-        jobs: JobTable,
-        needs: Needs,
-        shelf: Shelf,
-    ) -> None:
+    def __init__(self, given: PlannerInput, policy: Policy) -> None:
+        servers, queues, demands = given.servers, given.queues, given.demands
         self.unsettled = False
-        self._columns, self._servers, self._queues = columns, servers, queues
-        self._config, self._policy, self._shelf = config, policy, shelf
-        # Asking an object whether it keeps a protocol takes as long as a walk.
+        self._columns, self._servers, self._queues = given.columns, servers, queues
+        self._config, self._shelf = given.config, given.shelf
+        # isinstance with a protocol takes as long as a walk, so it is asked once.
         self._promotes = policy if isinstance(policy, Promotes) else None
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         self._tree = queue_tree(queues)
         self._overtaking = Overtaking(policy, servers, queues)
-        shapes: Shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
-        self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
-        none = Placements.none()
-        self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held=none, releasing=none)
-        self._somebody_waits = False
+        self._possible, self._shape, self._gangs = demands.shapes.possible, demands.shape, demands.gangs
+        empty = Snapshot(now_s=0.0, jobs=given.jobs, servers=servers, queues=queues)
+        every = np.arange(len(given.jobs))
+        self._state = round_state(empty, given.config, self._tree, demands, order=every)
+        self._board = self._state.board
+        self._jobs_wait = False
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
         policy, columns = self._promotes, self._columns
-        if policy is not None and (self._somebody_waits or world.arrived):
+        if policy is not None and (self._jobs_wait or world.arrived):
             rows = columns.active
             promote(columns, rows[policy.promoted(columns.look(rows, world.now_s))], world.now_s)
         for row in world.released:
             self._board.leave(row)
             self._shelf.leave(row)
-        changes = None if self._somebody_waits else self._lone_claim(world)
+        changes = None if self._jobs_wait else self._lone_claim(world)
         world.arrived.clear()
         world.released.clear()
         if changes is None:
@@ -139,26 +104,20 @@ class QueueRounds:
         return self._granted(seats, set(seats), Changes())
 
     def _whole(self, world: World, rows: IntArray) -> Changes:
-        """Line everybody up and walk over the claims."""
-        glance = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, rows))  # it has all that is looked at
-        jobs, tree = glance.jobs, self._tree
-        crew = Crew(
-            rows=rows,
-            shape=self._shape,
-            gangs=self._gangs,
-            limits=limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus)),
-        )
-        line, selection = attempts(
-            glance,
+        """Order all jobs and walk over their claims."""
+        # It has all of a snapshot that is looked at.
+        snapshot = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, rows))
+        jobs = snapshot.jobs
+        line, selection = seat_jobs(
+            snapshot,
             self._config,
-            tree,
-            board=self._board,
-            crew=crew,
-            order=policy_order(glance, self._config),
+            self._state,
+            rows=rows,
+            order=policy_order(snapshot, self._config),
             possible=self._possible[rows],
             seated=jobs.running,
         )
-        self._somebody_waits = bool(selection.refusals)
+        self._jobs_wait = bool(selection.refusals)
         number: list[int] = rows.tolist()
         changes = Changes(stopped=_stopped(selection, line.position, number))
         for row in changes.stopped:
@@ -187,7 +146,7 @@ class QueueRounds:
     def rests_s(self, world: World) -> float:
         """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
         config = self._config
-        if not self._somebody_waits or not world.seats:
+        if not self._jobs_wait or not world.seats:
             return math.inf
         rests_s = self._overtaking.after_s(world)
         if self._changes is None and not (config.min_run_s or config.reclaim_after_s):
@@ -205,7 +164,7 @@ class QueueRounds:
             self._board.sit(row, at)
         grants = self._shelf.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
-        self._somebody_waits = True  # it takes a round to tell
+        self._jobs_wait = True  # it takes a round to tell
 
 
 def _stopped(selection: Selection, position: IntArray, number: list[int]) -> dict[int, tuple[str, int]]:

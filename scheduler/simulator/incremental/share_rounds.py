@@ -11,16 +11,13 @@ from typing import Any, cast
 import numpy as np
 
 from scheduler.core.model.changes import Changes
-from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.plan import PreemptRule
-from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import (
     DEFAULT_ROUND_S,
     NO_ROW,
     IntArray,
     JobTable,
     Placements,
-    QueueTable,
     ServerTable,
     Snapshot,
 )
@@ -28,39 +25,38 @@ from scheduler.core.packing.cpu_memory_ledger import ShareShelf
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
 from scheduler.core.packing.free_gpus import Fits, Site, Space
-from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
-from scheduler.core.round.config import SchedulerConfig, SharePolicy
-from scheduler.simulator.state.columns import Columns
+from scheduler.core.round.capabilities import ChangesBySelf
+from scheduler.core.round.config import SharePolicy
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_queues_bind
 from scheduler.simulator.state.world import World
 
 _NO_SHARE = (str(PreemptRule.NO_SHARE), NO_ROW)
 
 
-def share_rounds(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "ShareRounds | None":
-    """Return the planner, or None where the configuration needs whole rounds."""
-    policy, locality, mechanism = config.policy, config.locality, config.mechanism
-    if not isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes):
-        return None
-    if config.introspection or config.min_run_s or not config.preempt or not isinstance(mechanism, GrantsByServer):
-        return None
-    capacity = int(servers.num_gpus.sum())
-    if len(queues) != 1 or queue_tree(queues).cap[0] < capacity or queues.quota_gpus[0]:
-        return None
-    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
-        return None
-    jobs = columns.look(np.arange(len(columns)), 0.0)
-    if jobs.min_cpus.any() or jobs.min_memory_bytes.any() or locality.kinds(jobs, 0.0):
-        return None
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    shelf = mechanism.shelf(jobs, servers, needs)
+def share_rounds(given: PlannerInput) -> "ShareRounds | str":
+    """Return the planner, or why it does not apply."""
+    config, servers, jobs, policy = given.config, given.servers, given.jobs, given.config.policy
+    if not isinstance(policy, SharePolicy):
+        return f"{policy.name} orders jobs of fixed size"
+    if given.interrupted:
+        return "shares made from what changed are not part of a saved state"
+    if config.min_run_s:
+        return f"jobs may not be stopped in their first {config.min_run_s:g} s"
+    if not config.preempt:
+        return "no job may be stopped"
+    if why := why_queues_bind(given):
+        return why
+    if jobs.min_cpus.any() or jobs.min_memory_bytes.any():
+        return "jobs insist on cores or memory"
+    if config.locality.kinds(jobs, 0.0):
+        return f"{config.locality.name} treats jobs of the same size differently"
+    if not isinstance(given.shelf, ShareShelf):
+        return f"under {config.mechanism.name} cores and memory depend on the other jobs of the server"
     widest = np.sort(servers.num_gpus)[::-1].cumsum()  # on 1, 2, 3 ... servers
     most_servers = np.where(jobs.max_servers == 0, len(servers), np.minimum(jobs.max_servers, len(servers)))
-    if not isinstance(shelf, ShareShelf) or (jobs.max_gpus > widest[most_servers - 1]).any():
-        return None
-    return ShareRounds(columns, servers, queues, config, policy, jobs, shelf)
+    if (jobs.max_gpus > widest[most_servers - 1]).any():
+        return "a job may ask for more GPUs than its servers have"
+    return ShareRounds(given, policy, given.shelf)
 
 
 class _Floor:
@@ -93,24 +89,16 @@ class _Floor:
 class ShareRounds:
     """Rounds from the shares that changed."""
 
-    def __init__(
-        self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        config: SchedulerConfig,
-        policy: SharePolicy,
-        jobs: JobTable,
-        shelf: ShareShelf,
-    ) -> None:
+    def __init__(self, given: PlannerInput, policy: SharePolicy, shelf: ShareShelf) -> None:
+        servers, jobs = given.servers, given.jobs
         self.unsettled, self._round_s = False, DEFAULT_ROUND_S
         self._drifts = not isinstance(policy, ChangesBySelf)
-        self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
+        self._columns, self._servers, self._queues, self._policy = given.columns, servers, given.queues, policy
         self._shelf, self._capacity = shelf, int(servers.num_gpus.sum())
         self._floor = _Floor(servers, jobs.num_gpus.tolist())
         self._reseat = Reseat(
             self._floor,
-            config.locality,
+            given.config.locality,
             num_gpus=self._floor.num_gpus,
             min_gpus=jobs.min_gpus.tolist(),
             max_servers=jobs.max_servers.tolist(),

@@ -10,93 +10,74 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
-from scheduler.core.model.cpu_memory_bounds import needs_of
-from scheduler.core.model.queue_tree import queue_tree
-from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
-from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, Snapshot
 from scheduler.core.round.capabilities import (
     ByRemaining,
     ChangesBySelf,
     FillsGroups,
-    GrantsByServer,
     MayBackfill,
-    Promotes,
     Steady,
     StepsByService,
 )
-from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
-from scheduler.core.round.feasibility import gangs_of, shapes_of
+from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.group_filling_walk import FillingWalk
-from scheduler.simulator.incremental.moving_order_rounds import MovingOrderRounds
 from scheduler.simulator.incremental.planner import amend_overdue, granted
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.service_steps import ServiceSteps
 from scheduler.simulator.incremental.single_queue_walk import ShortWalk
-from scheduler.simulator.state.columns import Columns, cells
+from scheduler.simulator.state.columns import cells
 from scheduler.simulator.state.world import World
 
 # So many rows are looked at one by one sooner than as columns.
 _FEW_ROWS = 64
 
 
-def single_queue_rounds(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "SingleQueueRounds | MovingOrderRounds | None":
-    """Return the planner, or None where the configuration needs whole rounds."""
-    policy, locality, mechanism = config.policy, config.locality, config.mechanism
+def single_queue_rounds(given: PlannerInput) -> "SingleQueueRounds | str":
+    """Return the planner, or why it does not apply."""
+    config, columns, policy = given.config, given.columns, given.config.policy
     if isinstance(policy, SharePolicy):
-        return None
-    if isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection or config.min_run_s:
-        return None
-    capacity = int(servers.num_gpus.sum())
-    if len(queues) != 1 or queue_tree(queues).cap[0] < capacity or queues.quota_gpus[0]:
-        return None
-    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
-        return None
-    jobs = columns.look(np.arange(len(columns)), 0.0)
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    shelf = mechanism.shelf(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
-    if needs.tight or shelf is None:
-        return None
-    preemptive = policy.preemptive and config.preempt
-    if preemptive and not columns.preemptible.all():
-        return None
-    shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
-    snapshot = Snapshot(now_s=0.0, jobs=jobs, servers=servers, queues=queues)
+        return f"{policy.name} chooses how many GPUs each job gets"
+    if why := why_order_is_not_all(given):
+        return why
+    demands, preemptive = given.demands, policy.preemptive and config.preempt
+    snapshot = Snapshot(now_s=0.0, jobs=given.jobs, servers=given.servers, queues=given.queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
     if filling is not None and not preemptive and filling.sums_are_exact():
         walk: ShortWalk = FillingWalk(
-            servers,
+            given.servers,
             config.locality,
-            shape=shapes.shape.tolist(),
-            gangs=gangs_of(jobs, shapes),
-            possible=shapes.possible.tolist(),
+            shape=demands.shape,
+            gangs=demands.gangs,
+            possible=demands.shapes.possible.tolist(),
             filling=filling,
         )
-        # Those who can never run count for those behind them.
-        return SingleQueueRounds(
-            columns, servers, queues, policy, shelf, walk, lines_up=np.ones(len(jobs), dtype=np.bool_)
-        )
-    in_line = isinstance(policy, MayBackfill) and not policy.backfill
-    by_itself = isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService)
-    if by_itself or not (isinstance(policy, Steady) and policy.steady):
-        if in_line or isinstance(policy, Promotes):
-            return None
-        return MovingOrderRounds(columns, servers, queues, config, policy, shelf, shapes)
+        # Jobs that can never run still count for the jobs behind them in their group.
+        return SingleQueueRounds(given, walk, lines_up=np.ones(len(columns), dtype=np.bool_))
+    if why := why_order_moves(policy):
+        return why
     steps = None
     if preemptive and isinstance(policy, StepsByService):
         steps = ServiceSteps(columns, *policy.service_steps())
     walk = ShortWalk(
-        servers,
+        given.servers,
         config.locality,
-        shape=shapes.shape.tolist(),
-        gangs=gangs_of(jobs, shapes),
+        shape=demands.shape,
+        gangs=demands.gangs,
         preemptive=preemptive,
         ceilings=steps.ceilings if steps else None,
-        in_line=in_line,
+        in_line=isinstance(policy, MayBackfill) and not policy.backfill,
     )
-    return SingleQueueRounds(columns, servers, queues, policy, shelf, walk, lines_up=shapes.possible, steps=steps)
+    return SingleQueueRounds(given, walk, lines_up=demands.shapes.possible, steps=steps)
+
+
+def why_order_moves(policy: Policy) -> str:
+    """Return why jobs may pass each other while nothing happens to them; empty where they cannot."""
+    if not (isinstance(policy, Steady) and policy.steady):
+        return f"what places a job in the order of {policy.name} changes while it waits or runs"
+    if isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService):
+        return f"the order of {policy.name} changes with time"
+    return ""
 
 
 class SingleQueueRounds:
@@ -104,20 +85,17 @@ class SingleQueueRounds:
 
     def __init__(
         self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        policy: Policy,
-        shelf: Shelf,
+        given: PlannerInput,
         walk: ShortWalk,
         *,
         lines_up: BoolArray,
         steps: ServiceSteps | None = None,
     ) -> None:
-        """Begin with nobody; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
-        self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, shelf, walk, steps
+        """Begin with no jobs; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
+        columns, policy = given.columns, given.config.policy
+        self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, given.shelf, walk, steps
         self._by_remaining = isinstance(policy, ByRemaining) and policy.by_remaining
-        self._servers, self._queues, self._now_s = servers, queues, 0.0
+        self._servers, self._queues, self._now_s = given.servers, given.queues, 0.0
         self._lines_up: list[bool] = lines_up.tolist()
         self._first_key: list[float] = self._keys(np.arange(len(columns))).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)

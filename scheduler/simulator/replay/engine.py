@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from scheduler.simulator.incremental.checked_rounds import CheckedRounds
 from scheduler.simulator.incremental.planner import DUST_S, Planner
-from scheduler.simulator.incremental.replay_plan import planner_of
+from scheduler.simulator.incremental.replay_plan import replay_plan
 from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.replay.records import records_of
 from scheduler.simulator.replay.replay import Replay
@@ -51,17 +52,7 @@ def simulate(
     world, tally = _world(replay)
     columns = world.columns
     whole = WholeRounds(replay.servers, replay.queues, replay.config)
-    planner: Planner = whole
-    if replay.incremental:
-        planner = planner_of(
-            columns,
-            replay.servers,
-            replay.queues,
-            replay.config,
-            whole=whole,
-            interrupted=interrupted or replay.begun is not None,
-            compared=replay.keep_reasons or replay.check,
-        )
+    planner, why = _planner(replay, columns, whole, interrupted=interrupted or replay.begun is not None)
     loop = _RoundLoop(replay, world, planner, waits=(tally.waits, whole) if tally.waits else None)
     saver = _Saver(states, setting_of(replay, columns) if interrupted else {})
     if states.continue_from:
@@ -80,7 +71,23 @@ def simulate(
         planned=loop.planned,
         plan_hash=loop.digest.hex(),
         cpu_s=time.process_time() - cpu_s,
+        planner=why,
+        checked=loop.planned - loop.planned_before if planner is whole or isinstance(planner, CheckedRounds) else 0,
+        compared=planner.compared if isinstance(planner, CheckedRounds) else 0,
     )
+
+
+def _planner(replay: Replay, columns: Columns, whole: WholeRounds, *, interrupted: bool) -> tuple[Planner, str]:
+    """Return what plans the rounds, and why."""
+    if not replay.incremental:
+        return whole, "every round is planned from scratch: the replay asks for it"
+    planner, why = replay_plan(
+        replay.config, columns, replay.servers, replay.queues, interrupted=interrupted, whole=whole
+    )
+    every = 1 if replay.keep_reasons else replay.check_every
+    if planner is not whole and every:
+        planner = CheckedRounds(planner, whole, replay.servers, replay.queues, every=every)
+    return planner, why
 
 
 def _world(replay: Replay) -> tuple[World, Tally]:
@@ -147,6 +154,7 @@ class _RoundLoop:
 
     Attributes:
         planned: Rounds planned so far.
+        planned_before: Those of them that were planned before the state was saved from which the replay goes on.
         digest: Digest over all changes so far.
     """
 
@@ -158,7 +166,7 @@ class _RoundLoop:
         self._beat_s = None if replay.config.introspection else replay.beat_s
         self._until_s, self._until_started = replay.until_s, set(replay.until_started)
         self._waits = waits
-        self.planned = 0
+        self.planned = self.planned_before = 0
         self.digest = b""
         self._round_at_s = _on_grid(world.now_s, self._round_s)
 
@@ -178,6 +186,7 @@ class _RoundLoop:
         """Go on from the state of a file."""
         waits = self._waits[0] if self._waits else None
         self._round_at_s, self.planned, self.digest = load(path, self._world, setting=setting, waits=waits)
+        self.planned_before = self.planned
         self._planner.restore(self._world)
 
     def begin(self, begun: Begun, tally: Tally) -> None:

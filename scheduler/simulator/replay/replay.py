@@ -40,7 +40,8 @@ class Replay:
         keep_stays: Whether the outcome holds which job was where and when.
         keep_reasons: Whether records hold how long each job waited for which reason. Every planned round is planned
             from scratch then, which takes much longer; the outcome is the same otherwise.
-        check: Whether every planned round is planned from scratch as well, and compared.
+        check_every: Where rounds are planned from what changed: every so many of them are planned from scratch as well
+            and compared, and the safety rules are checked on all; 0 for no checks.
     """
 
     jobs: Sequence[SimJob]
@@ -62,4 +63,4 @@ class Replay:
     keep_series: bool = False
     keep_stays: bool = False
     keep_reasons: bool = False
-    check: bool = False
+    check_every: int = 0

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.simulator.errors import BadInput
@@ -64,6 +65,7 @@ class Study:
         until_s: The replay stops here at the latest.
         keep_series, keep_stays: Whether outcomes hold the cluster over time, and who was where.
         keep_reasons: Whether records hold how long each job waited for which reason.
+        check_every: As of a ``Replay``: 0 for no checks.
     """
 
     workload: Workload
@@ -79,6 +81,7 @@ class Study:
     keep_series: bool = False
     keep_stays: bool = False
     keep_reasons: bool = False
+    check_every: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +180,8 @@ def replay(
 
     Raises:
         BadInput: If the arm cannot be built.
-        UnusableStateError: If the state to begin with is none, or one of another replay.
+        UnusableStateError: If the state to go on from cannot be read, or is that of another replay.
+        PlanInvariantError: If a plan breaks a safety rule, or a check finds two plans that differ: a defect.
     """
     task = Replay(
         prepared.trace.jobs,
@@ -193,8 +197,12 @@ def replay(
         keep_series=study.keep_series,
         keep_stays=study.keep_stays,
         keep_reasons=study.keep_reasons,
+        check_every=study.check_every,
     )
-    outcome = simulate(task, states=states, progress=progress)
+    try:
+        outcome = simulate(task, states=states, progress=progress)
+    except PlanInvariantError as error:
+        raise PlanInvariantError(f"{arm.name}: {error}") from error
     return Result(arm=arm, seed=seed, outcome=outcome, summary=summarize(outcome))
 
 

@@ -3,15 +3,18 @@
 import csv
 import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scheduler.choices import build_config
+from scheduler.core.model.changes import Changes
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, parse_profile
 from scheduler.core.operations.failures import RetryRules
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
 from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
@@ -20,6 +23,7 @@ from scheduler.simulator.replay.saving import States, UnusableStateError
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.retries import ByRules
+from scheduler.simulator.state.world import World
 from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
 
 PROFILES = {
@@ -256,7 +260,7 @@ def test_every_round_can_be_checked(policy: str, mechanism: str) -> None:
     tables = snapshot_of([], [_gpus(4)] * 2, [QueueRow()])
     what = (_busy(), tables.servers, tables.queues, build_config(policy=policy, mechanism=mechanism))
 
-    checked, bare = (simulate(Replay(*what, round_s=60.0, check=check)) for check in (True, False))
+    checked, bare = (simulate(Replay(*what, round_s=60.0, check_every=every)) for every in (1, 0))
 
     assert (checked.plan_hash, checked.planned) == (bare.plan_hash, bare.planned)
 
@@ -268,8 +272,26 @@ def test_a_short_round_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(ShortWalk, "wait", lambda *_: None)
 
     assert not np.isfinite(simulate(Replay(*what)).records.end_s).any()
-    with pytest.raises(PlanInvariantError, match="a short round at"):
-        simulate(Replay(*what, check=True))
+    with pytest.raises(PlanInvariantError, match="differs from a round from scratch: job 0 starts with"):
+        simulate(Replay(*what, check_every=1))
+
+
+def test_a_round_that_breaks_a_safety_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds between two comparisons are held against the rules, too."""
+    tables = snapshot_of([], [_gpus(4)], [QueueRow()])
+    what = (_busy(), tables.servers, tables.queues, build_config(policy="srtf", mechanism="proportional"))
+    plan, rounds = SingleQueueRounds.plan, count()
+
+    def half_a_gang(planner: SingleQueueRounds, world: World) -> Changes:
+        changes = plan(planner, world)
+        if next(rounds):
+            changes.started = dict.fromkeys(changes.started, ((0, 1, 0.0, 0.0),))
+        return changes
+
+    monkeypatch.setattr(SingleQueueRounds, "plan", half_a_gang)
+
+    with pytest.raises(PlanInvariantError, match="gang is not whole"):
+        simulate(Replay(*what, check_every=1_000))
 
 
 def test_a_state_is_taken_up_by_the_same_replay_only(tmp_path: Path) -> None:
