@@ -248,3 +248,12 @@ def add_output(parser: CommandParser) -> None:
     group.add_argument("--series", metavar="FILE", type=Path, help="the cluster over time, .csv or .parquet")
     group.add_argument("--placements", metavar="FILE", type=Path, help="who was where and when, .csv or .parquet")
     group.add_argument("--html", metavar="FILE", type=Path, help="a report in one file, for a browser, without network")
+    group.add_argument(
+        "--verbose", action="store_true", help="say on stderr how the rounds of each arm are planned, and why so"
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="hold every round against the safety rules, and every tenth against one planned from scratch; say on "
+        "stderr what was checked, and stop with status 3 at the first difference",
+    )
