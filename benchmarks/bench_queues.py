@@ -62,7 +62,7 @@ def cluster() -> tuple[ServerTable, QueueTable]:
 
 
 def replay(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
-    """ReplayCost in this process."""
+    """Replay in this process."""
     jobs = philly_like(num_jobs=num_jobs, cluster_gpus=NUM_SERVERS * GPUS, load=LOAD, num_queues=QUEUES)
     bare_s = bare_loop_s(jobs)
     outcome = simulate(Replay(jobs, *cluster(), build_config(policy=policy, mechanism=mechanism), round_s=ROUND_S))

@@ -82,7 +82,7 @@ def _jobs(num_jobs: int, *, elastic_jobs: bool) -> list[SimJob]:
 
 
 def replay(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
-    """ReplayCost in this process."""
+    """Replay in this process."""
     jobs = _jobs(num_jobs, elastic_jobs=policy in SHARES)
     servers = ServerTable(
         server_id=np.arange(NUM_SERVERS),
@@ -118,7 +118,7 @@ def replay(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
 
 
 def in_own_process(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
-    """ReplayCost in a process of its own."""
+    """Replay in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.bench_sim", policy, mechanism, str(num_jobs)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return cast(ReplayCost, json.loads(answer))  # written by this very module

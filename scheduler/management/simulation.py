@@ -26,13 +26,13 @@ STDOUT = Path("-")
 
 
 class Writer(Protocol):
-    """Where text goes: a stream, or Django's wrapper of one."""
+    """A stream, or Django's wrapper of one."""
 
     def write(self, msg: str, /) -> object:
         """Write the text."""
 
     def isatty(self) -> bool:
-        """Return whether somebody watches."""
+        """Return whether it is a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ def _replays(
 
 @contextmanager
 def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
-    """Give what to call after each run; a bar where somebody watches, nothing elsewhere."""
+    """Give what to call after each run; a bar on a terminal, nothing elsewhere."""
     if not notes.isatty():
         yield None
         return
@@ -232,7 +232,7 @@ def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
 
 @contextmanager
 def _job_bar(total: int, notes: Writer) -> Iterator[Callable[[int, int], None] | None]:
-    """Give what to call with the number of jobs done and of all jobs; a bar where somebody watches."""
+    """Give what to call with the number of jobs done and of all jobs; a bar on a terminal."""
     if not notes.isatty():
         yield None
         return

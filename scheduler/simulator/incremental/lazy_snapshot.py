@@ -8,7 +8,7 @@ from scheduler.simulator.state.world import World
 
 
 class LazySnapshot:
-    """A snapshot whose placements are gathered when a policy looks at them."""
+    """Has all of a ``Snapshot`` that policies and ``seat_jobs`` look at."""
 
     def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
         self.now_s, self.round_s, self.servers, self.queues = world.now_s, world.round_s, servers, queues
@@ -17,6 +17,6 @@ class LazySnapshot:
 
     @property
     def held(self) -> Placements:
-        """Return who holds what."""
+        """Return what each job holds."""
         held = held_of(self._world.seats)
         return renumbered(held, np.searchsorted(self.jobs.job_id, held.job))

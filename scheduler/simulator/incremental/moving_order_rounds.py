@@ -1,6 +1,7 @@
-"""A planner for one queue that may hold everything under a policy whose order moves: it is made anew in each round.
+"""A planner for one queue without limits under a policy whose order changes with time.
 
-Who sits where is kept, nobody's rights have to be asked for, and the walk looks at few (``FreshWalk``). Same plans.
+The order is made anew in each round; seats are kept, admission is not needed, and the walk looks at few jobs. Plans are
+held equal to those of ``plan_round`` by tests/property/test_simulator_short_rounds.py.
 """
 
 import math
@@ -23,45 +24,45 @@ from scheduler.simulator.incremental.single_queue_walk import Moves
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 
-_STRIDE = 16  # running jobs handed out at once; doubles in a round
+_STRIDE = 16  # running jobs returned at once; doubles within a round
 
 
 class Order(Protocol):
-    """Makes the order of a round."""
+    """The order of each round."""
 
     def follow(self, world: World) -> None:
-        """Note who arrived and who left since the last round."""
+        """Take in arrivals and departures since the last round."""
 
     def waiting(self, world: World) -> list[Key]:
-        """Return those who wait and could run, strongest first."""
+        """Return waiting jobs that could run, strongest first."""
 
     def weakest(self, world: World) -> Weakest:
-        """Return the running ones who may have to leave; asked after ``waiting``."""
+        """Return the running jobs that may have to leave; called after ``waiting``."""
 
     def seated(self, changes: Changes) -> None:
-        """Note what the round changed."""
+        """Take in what the round changed."""
 
     def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
-        """Take up a state."""
+        """Go on from a state."""
 
     def drifting(self) -> Sequence[int]:
-        """Return jobs of whom the first to count otherwise does so when the first of all does."""
+        """Return rows among which is a job whose key changes first of all."""
 
 
 class WholeOrder:
-    """The order of everybody, made by columns."""
+    """The order of all active jobs, made from columns."""
 
     def __init__(
         self, columns: Columns, servers: ServerTable, queues: QueueTable, policy: Policy, *, possible: BoolArray
     ) -> None:
-        """Begin with nobody; ``possible`` (n,) are the jobs that could run on empty servers."""
+        """Begin with no jobs; ``possible`` (n,) are the jobs that could run on empty servers."""
         self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
         self._possible = possible
         self._active: IntArray = np.zeros(0, dtype=np.int64)  # rows, ascending
         self._running = Ranked(())
 
     def follow(self, world: World) -> None:
-        """Note who arrived and who left since the last round."""
+        """Take in arrivals and departures since the last round."""
         columns, active = self._columns, self._active
         if world.released:
             active = active[columns.arrived[active] & ~columns.ended[active]]
@@ -72,11 +73,11 @@ class WholeOrder:
         self._active = active
 
     def waiting(self, world: World) -> list[Key]:
-        """Return those who wait and could run, strongest first."""
-        # A glance has all of a snapshot that a policy looks at.
-        glance = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, self._active))
-        jobs = glance.jobs
-        keys = self._policy.priority(glance)
+        """Return waiting jobs that could run, strongest first."""
+        # It has all of a snapshot that a policy looks at.
+        snapshot = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, self._active))
+        jobs = snapshot.jobs
+        keys = self._policy.priority(snapshot)
         order = np.lexsort((jobs.arrival_s, jobs.first_start_s, keys))  # by row on ties, as they ascend
         running = jobs.running[order]
         columns = (keys, jobs.first_start_s, jobs.arrival_s, self._active)
@@ -85,23 +86,23 @@ class WholeOrder:
         return list(zip(*(column[waits].tolist() for column in columns), strict=True))
 
     def weakest(self, world: World) -> "Ranked":
-        """Return the running ones who may have to leave."""
+        """Return the running jobs that may have to leave."""
         return self._running
 
     def seated(self, changes: Changes) -> None:
         """Do nothing: the next order is made from the columns."""
 
     def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
-        """Take up a state."""
+        """Go on from a state."""
         self._active = np.array(sorted((*seated, *waiting)), dtype=np.int64)
 
     def drifting(self) -> Sequence[int]:
-        """Return everybody."""
+        """Return all active jobs."""
         return cast(Sequence[int], self._active)
 
 
 class Ranked:
-    """Running jobs as columns of their places, weakest first, as ``Weakest``."""
+    """Running jobs with their keys, weakest first, evaluated lazily; a ``Weakest``."""
 
     __slots__ = ("_at", "_columns", "_stride")
 
@@ -109,7 +110,7 @@ class Ranked:
         self._columns, self._at, self._stride = columns, 0, _STRIDE
 
     def more(self, key: Key) -> list[Key]:
-        """Return the next ones; empty when nobody else is weaker than ``key``."""
+        """Return the next jobs; empty when no other is weaker than ``key``."""
         at, end = self._at, self._at + self._stride
         batch: list[Key] = list(zip(*(column[at:end].tolist() for column in self._columns), strict=True))
         if not batch or batch[0] < key:
@@ -133,7 +134,7 @@ def moving_order_rounds(given: PlannerInput) -> "MovingOrderRounds | str":
 
 
 class MovingOrderRounds:
-    """Rounds from a new order and seats that are kept.
+    """Rounds from a new order and kept seats.
 
     Attributes:
         unsettled: As of a ``Planner``.
@@ -183,14 +184,14 @@ class MovingOrderRounds:
         return changes
 
     def rests_s(self, world: World) -> float:
-        """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
+        """Return for how long the order stays as it is, seconds; +inf while no job waits or none runs."""
         if self._changes is None or not self._walk.num_waiting or not world.seats:
             return math.inf
         jobs = self._columns.look(np.array(self._order.drifting(), dtype=np.int64), world.now_s)
         return float(self._changes.next_change_s(jobs).min(initial=math.inf))
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._walk.occupy((0.0, 0.0, 0.0, row), at)

@@ -1,6 +1,6 @@
-"""Planners: what turns the state of the simulated cluster into the changes of one round.
+"""What a planner is: it turns the state of the simulated cluster into the changes of one round.
 
-``WholeRounds`` asks ``plan_round`` every time and serves every configuration.
+With what several planners share. ``replay_plan`` chooses the planner of a replay.
 """
 
 import math
@@ -37,11 +37,11 @@ class Planner(Protocol):
         """Return for how long nothing changes by itself, seconds; +inf for until something arrives or ends."""
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
 
 
 def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
-    """Let jobs begin again at the top of a feedback queue."""
+    """Move jobs to the top of a feedback queue."""
     for row in rows.tolist():
         columns.settle(row, now_s)
     for column in (columns.attained_gpu_s, columns.executed_s, columns.waited_s):
@@ -49,7 +49,7 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
 
 
 def granted(moves: Moves, walk: ShortWalk, shelf: Shelf) -> Changes:
-    """Return the moves with cores and memory, and whose differ now."""
+    """Return the moves with cores and memory, and the jobs whose cores or memory differ now."""
     started = moves.started
     for row in moves.displaced:
         shelf.leave(row)
@@ -73,7 +73,7 @@ _BY_ORDER = str(PreemptRule.POLICY_ORDER)
 
 
 def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) -> None:
-    """Give running jobs what neighbours left them that ended after the last round before a state was taken up."""
+    """Give running jobs the cores and memory of neighbours that ended between the last round and the saved state."""
     left = {
         row: grant
         for row, grant in overdue.items()
@@ -83,7 +83,7 @@ def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) 
     changes.amended = {row: grant for row, grant in amended.items() if grant != world.seats[row]}
 
 
-# Times are sums of floats: a moment that is missed by dust is looked at again this much later.
+# Times are sums of floats: a round that comes too early by rounding errors is repeated this much later.
 DUST_S = 1e-3
 
 

@@ -1,9 +1,7 @@
-"""A planner for any tree of queues that keeps who sits where from round to round. Same plans, a tenth of the work.
+"""A planner for any tree of queues that keeps the board from round to round. A tenth of the work of ``plan_round``.
 
-The order, the admission and the walk are those of ``plan_round``; what jobs ask for is numbered once for the whole
-workload, the board stays as the last round left it, and nobody asks for reasons. It serves policies that order jobs,
-localities that treat a gang the same at all times, and mechanisms under which a server's cores and memory depend on
-what sits there alone.
+Order, admission and walk are those of ``plan_round`` (``seat_jobs``); the ``RoundState`` is made once for the whole
+workload, and no reasons of waiting are found. tests/property/test_simulator_queue_rounds.py holds the plans equal.
 """
 
 import math
@@ -38,7 +36,7 @@ def queue_rounds(given: PlannerInput) -> "QueueRounds | str":
 
 
 class QueueRounds:
-    """Rounds on a board that is kept. Rows of the board are those of the workload.
+    """Rounds on one board. Its rows are those of the workload.
 
     Attributes:
         unsettled: As of a ``Planner``.
@@ -83,9 +81,9 @@ class QueueRounds:
         return changes
 
     def _lone_claim(self, world: World) -> Changes | None:
-        """Return what a round changes before which nobody waited; None when it takes more to tell.
+        """Return the changes of a round before which no job waited; None when it takes a whole walk.
 
-        Nobody can stand in the way of a lone claim that the caps of its queues allow and free GPUs serve.
+        No job stands in the way of a single claim that the caps of its queues allow and free GPUs serve.
         """
         board = self._board
         claims = [row for row in world.arrived if row not in board.seats and not world.columns.ended[row]]
@@ -126,7 +124,7 @@ class QueueRounds:
         return self._granted(started, {number[job] for job in selection.on_free}, changes)
 
     def _granted(self, started: dict[int, Seats], on_free: set[int], changes: Changes) -> Changes:
-        """Return the changes with the cores and memory of those who start and of their neighbours."""
+        """Return the changes with the cores and memory of jobs that start and of their neighbours."""
         board = self._board
         for row, seats in started.items():
             if len(seats) > 1:  # as they will be read from what is held
@@ -144,7 +142,7 @@ class QueueRounds:
         return changes
 
     def rests_s(self, world: World) -> float:
-        """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
+        """Return for how long the order stays as it is, seconds; +inf while no job waits or none runs."""
         config = self._config
         if not self._jobs_wait or not world.seats:
             return math.inf
@@ -158,17 +156,17 @@ class QueueRounds:
         return rests_s
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._board.sit(row, at)
         grants = self._shelf.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
-        self._jobs_wait = True  # it takes a round to tell
+        self._jobs_wait = True  # maybe; the next round finds out
 
 
 def _stopped(selection: Selection, position: IntArray, number: list[int]) -> dict[int, tuple[str, int]]:
-    """Return who leaves, in the order of the policy, by which rule and for whom."""
+    """Return the jobs that leave, in the order of the policy, with the rule and the job that takes their GPUs."""
     stopped = {}
     place: dict[int, int] = {job: position.item(job) for job in selection.displaced}
     for job in sorted(place, key=place.__getitem__):

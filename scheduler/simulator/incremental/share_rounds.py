@@ -1,7 +1,7 @@
-"""A planner for policies that choose shares; it touches only jobs whose share changes. Same plans, less work.
+"""A planner for share policies in one queue without limits: it touches only jobs whose number of GPUs changes.
 
-It serves one queue that may hold everything, jobs that insist on no cores or memory, localities that treat all gangs
-of a size alike, and mechanisms under which every GPU brings its share; ``plan_round`` serves everything else.
+It needs jobs that insist on no cores or memory, a locality that treats jobs of a size alike, and a mechanism under
+which every GPU brings its share of cores and memory. tests/property/test_simulator_shares.py holds plans equal.
 """
 
 import math
@@ -60,7 +60,10 @@ def share_rounds(given: PlannerInput) -> "ShareRounds | str":
 
 
 class _Floor:
-    """Who sits where; as much of a ``Board`` as resizing asks for, kept from round to round."""
+    """Which job sits where: the part of a ``Board`` that resizing uses, kept from round to round.
+
+    Twin of ``Board`` in core/packing, without queues, cores and memory; held equal by test_simulator_shares.py.
+    """
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
         gpus = servers.num_gpus.tolist()
@@ -87,7 +90,7 @@ class _Floor:
 
 
 class ShareRounds:
-    """Rounds from the shares that changed."""
+    """Rounds planned from the shares that changed."""
 
     def __init__(self, given: PlannerInput, policy: SharePolicy, shelf: ShareShelf) -> None:
         servers, jobs = given.servers, given.jobs
@@ -120,7 +123,7 @@ class ShareRounds:
             return changes
         jobs = columns.look(rows, now_s)
         held = columns.held_gpus[rows].astype(np.int64)
-        is_lent = bool(columns.lent.any())  # rarely, so the columns for it are not even gathered
+        is_lent = bool(columns.lent.any())  # rarely: otherwise its columns are not gathered
         shares = self._shares(jobs, held, now_s, is_lent=is_lent)
         rises = (held > 0) & (shares == 0)
         if is_lent:
@@ -138,15 +141,15 @@ class ShareRounds:
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
         grants = self._shelf.sit(seats, (), floor.space.free)
         changes.started = {row: grant for row, grant in sorted(grants.items()) if grant != before[row]}
-        # A policy that does not say when it changes is asked in every round.
+        # A policy that does not say when its shares change is called in every round.
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return changes
 
     def _shares(self, jobs: JobTable, held: IntArray, now_s: float, *, is_lent: bool) -> IntArray:
-        """Return the shares; the policy is told that those who live on a loan wait and have never run."""
+        """Return the shares; to the policy, jobs on lent GPUs wait and have never run."""
         if is_lent:
             lent = jobs.lent
-            asked: Any = self._columns.look(jobs.job_id, now_s)  # a glimpse keeps what it is told
+            asked: Any = self._columns.look(jobs.job_id, now_s)  # a Glimpse keeps what is assigned
             for name in ("executed_s", "waited_s", "rate"):
                 getattr(asked, name)  # gathered while they still run
             asked.running, asked.held_at_s = jobs.running & ~lent, np.where(lent, np.inf, jobs.held_at_s)
@@ -158,7 +161,7 @@ class ShareRounds:
     def _resize(
         self, jobs: JobTable, shares: IntArray, held: IntArray, home: dict[int, Seats], now_s: float
     ) -> tuple[list[int], set[int]]:
-        """Shrink, grow and start jobs; return those that were tried, and those that go on from ``home``."""
+        """Shrink, grow and start jobs; return the jobs tried, and those that go on where they are in ``home``."""
         floor, reseat, rows = self._floor, self._reseat, jobs.job_id
         tried: list[int] = []
         less, more = (shares < held) & (shares > 0), shares > held
@@ -182,13 +185,13 @@ class ShareRounds:
     def _order(self, jobs: JobTable, which: IntArray, shares: IntArray, held: IntArray, now_s: float) -> IntArray:
         """Return some of the rows of the table in the order of the policy."""
         asked = self._columns.look(jobs.job_id, now_s)
-        cast(Any, asked).num_gpus = np.where(shares > 0, shares, jobs.min_gpus)  # a glimpse keeps what it is told
+        cast(Any, asked).num_gpus = np.where(shares > 0, shares, jobs.min_gpus)  # a Glimpse keeps what is assigned
         keys = self._policy.priority(self._snapshot(asked, held, now_s))
         by = (jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys)
         return which[np.lexsort([column[which] for column in by])]
 
     def _snapshot(self, jobs: JobTable, held: IntArray, now_s: float) -> Snapshot:
-        """Return what policies look at; of the placements that is who holds how many GPUs."""
+        """Return what policies look at; of the placements only how many GPUs each job holds."""
         running = np.flatnonzero(held)
         nothing = np.zeros(len(running))
         return Snapshot(
@@ -207,7 +210,7 @@ class ShareRounds:
         )
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats."""
+        """Go on from a state: ``world`` has the seats."""
         for row, grant in world.seats.items():
             self._floor.sit(row, tuple((server, gpus) for server, gpus, _, _ in grant))
 

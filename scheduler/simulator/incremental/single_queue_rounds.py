@@ -1,7 +1,6 @@
-"""A planner that looks only at what happened since the round before. Same plans, a hundredth of the work.
+"""A planner for one queue without limits under a steady order: it looks only at jobs that arrived, ended or moved.
 
-It serves one queue that may hold everything, and mechanisms under which a server's cores and memory depend on what sits
-there alone. Policies whose line is not steady get a round for which the order is made anew (``MovingOrderRounds``).
+About a hundredth of the work of ``plan_round``; tests/property/test_simulator_short_rounds.py holds the plans equal.
 """
 
 import math
@@ -29,7 +28,7 @@ from scheduler.simulator.incremental.single_queue_walk import ShortWalk
 from scheduler.simulator.state.columns import cells
 from scheduler.simulator.state.world import World
 
-# So many rows are looked at one by one sooner than as columns.
+# Up to so many rows, a loop is faster than columns.
 _FEW_ROWS = 64
 
 
@@ -81,7 +80,7 @@ def why_order_moves(policy: Policy) -> str:
 
 
 class SingleQueueRounds:
-    """Rounds from what changed."""
+    """Rounds planned from what changed since the round before."""
 
     def __init__(
         self,
@@ -111,7 +110,7 @@ class SingleQueueRounds:
         """Return what the round changes."""
         walk, now_s = self._walk, world.now_s
         self._now_s = now_s
-        was_empty = not walk.num_waiting  # while nobody waits it is not looked at how the order changes
+        was_empty = not walk.num_waiting  # while no job waits, changes of the order are not followed
         for row in world.released:
             walk.release(row)
             self._shelf.leave(row)
@@ -138,7 +137,7 @@ class SingleQueueRounds:
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
-        self._change_at_s = -math.inf  # until it is asked for
+        self._change_at_s = -math.inf  # until rests_s() is called
         return changes
 
     def _key(self, row: int) -> Key:
@@ -147,7 +146,7 @@ class SingleQueueRounds:
         return key, first_start_s, self._arrival_s[row], row
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
         self._now_s = world.now_s
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
@@ -159,7 +158,7 @@ class SingleQueueRounds:
                 self._steps.sit(row, world.now_s)
 
     def rests_s(self, world: World) -> float:
-        """Return for how long the order stays as it is, seconds; +inf while it does not matter."""
+        """Return for how long the order stays as it is, seconds; +inf while it makes no difference."""
         self._change_at_s = math.inf
         if not self._steps or not self._walk.num_waiting:
             return math.inf

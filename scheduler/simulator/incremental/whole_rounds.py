@@ -16,16 +16,16 @@ from scheduler.simulator.state.world import World
 
 
 class WholeRounds:
-    """Every round from scratch.
+    """Every round planned from scratch.
 
     Attributes:
         unsettled: As of a ``Planner``.
-        waiting: Who waits after the last round, rows of the workload, and why.
+        waiting: Jobs that wait after the last round, rows of the workload, and why.
     """
 
     def __init__(self, servers: ServerTable, queues: QueueTable, config: SchedulerConfig) -> None:
         self.unsettled = False
-        # What a share policy gives may depend on anything, unless it says when it decides otherwise.
+        # Shares may depend on anything, unless the policy says when they change.
         self._drifts = isinstance(config.policy, SharePolicy) and not isinstance(config.policy, ChangesBySelf)
         self._servers, self._queues, self._config = servers, queues, config
         self._overtaking = Overtaking(config.policy, servers, queues)
@@ -60,7 +60,7 @@ class WholeRounds:
         ]
         riding = {number[guest]: number[host] for guest, host in plan.riding.items()}
         before, self._riding = self._riding, riding
-        # Who was started or stopped stands elsewhere in the order now, and a queue holds more or less.
+        # Started and stopped jobs have another place in the order now, and queues hold more or less.
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return Changes(
             started={number[row]: grant for row, grant in changes.started.items()},
@@ -78,11 +78,11 @@ class WholeRounds:
         if self.waiting:
             rests_s = min(rests_s, until_rights_change_s(config, jobs, world.now_s))
             rests_s = min(rests_s, self._overtaking.after_s(world) if world.seats else math.inf)
-        # While nobody runs although somebody waits, who comes first makes no difference.
+        # While no job runs although some wait, the order makes no difference.
         for part in (config.policy, config.locality) if world.seats else (config.locality,):
             if isinstance(part, ChangesBySelf):
                 rests_s = min(rests_s, float(part.next_change_s(jobs).min(initial=np.inf)))
         return rests_s
 
     def restore(self, world: World) -> None:
-        """Nothing is kept from round to round that a state holds."""
+        """Do nothing: no seats are kept from round to round."""

@@ -1,4 +1,8 @@
-"""What is simulated: a trace cut and stretched, on a cluster, with its queues; and the replay of one arm over it."""
+"""A study: a trace, cut and stretched, on a cluster with queues; and the replay of one arm on it.
+
+``manage.py simulate`` and library users build a ``Study``, ``prepare`` reads it, ``replay`` makes a ``Replay`` of it
+for each arm.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +53,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """All that the arms have in common.
+    """What all arms have in common; nothing of it is read yet.
 
     Attributes:
         workload: The jobs.
@@ -61,9 +65,9 @@ class Study:
         restart_s: Seconds that every start after a job's first costs.
         checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last.
         costs: What starts and resizes cost instead of ``restart_s``.
-        retries: What happens after a failed attempt; without it the job joins the line again at once.
+        retries: What happens after a failed attempt; without it the job is queued again at once.
         until_s: The replay stops here at the latest.
-        keep_series, keep_stays: Whether outcomes hold the cluster over time, and who was where.
+        keep_series, keep_stays: Whether outcomes hold the cluster over time, and which job was where and when.
         keep_reasons: Whether records hold how long each job waited for which reason.
         check_every: As of a ``Replay``: 0 for no checks.
     """
@@ -104,7 +108,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one arm gave with one seed."""
+    """The outcome of one arm with one seed."""
 
     arm: Arm
     seed: int
@@ -218,7 +222,7 @@ def _queued(study: Study, trace: Trace, cluster_gpus: int) -> tuple[Trace, Queue
     if study.queues_of_trace:
         return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
     trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
-    return trace, cut.queues_of([0]), ("all",)  # it borrows everything from nobody
+    return trace, cut.queues_of([0]), ("all",)  # without a quota it borrows all GPUs
 
 
 def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:
