@@ -1,4 +1,4 @@
-"""What ``manage.py simulate`` does with its arguments: build a study, replay the arms, write what was asked for."""
+"""Run one call of ``manage.py simulate``: prepare the study, replay the arms, write files, table and notes."""
 
 import json
 import math

@@ -90,6 +90,8 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     draft = _draft(ordered, state, line, selection, loans, repacked)
     if isinstance(config.locality, Binds):
         draft = sent_home(draft, draft.seats.keys() - kept, config.locality)
+    # Twin: QueueRounds._granted, which keeps cores and memory of all servers from round to round. Building those here
+    # would cost every live round; tests/property/test_simulator_queue_rounds.py holds both to the same grants.
     grants = mechanism.grant(draft)
     moved = _moved(grants, draft, kept) if repacked.any() else frozenset()
     waiting = explain(
@@ -151,6 +153,7 @@ def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
 def _preemptions(
     shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
 ) -> Preemptions:
+    # Twin of the rules for jobs of fixed size: _stopped in simulator/incremental/queue_rounds.py.
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
     shares = line.admission.shares.tolist()

@@ -54,7 +54,7 @@ class Formatter(RawDescriptionHelpFormatter):
 
 
 class Command(BaseCommand):
-    """Parses, calls ``run_simulation``, maps errors to exit codes. Touches no database."""
+    """Parse the arguments, call ``run_simulation``, map errors to exit codes. Touches no database."""
 
     help = (
         "Replay the jobs of TRACE through the scheduler on a cluster of your choice, and say\nhow long they would have "

@@ -125,6 +125,7 @@ class QueueRounds:
 
     def _granted(self, started: dict[int, Seats], on_free: set[int], changes: Changes) -> Changes:
         """Return the changes with the cores and memory of jobs that start and of their neighbours."""
+        # Twin: mechanism.grant in plan_round; tests/property/test_simulator_queue_rounds.py holds both equal.
         board = self._board
         for row, seats in started.items():
             if len(seats) > 1:  # as they will be read from what is held
@@ -167,6 +168,7 @@ class QueueRounds:
 
 def _stopped(selection: Selection, position: IntArray, number: list[int]) -> dict[int, tuple[str, int]]:
     """Return the jobs that leave, in the order of the policy, with the rule and the job that takes their GPUs."""
+    # Twin: _preemptions in core/round/plan_round.py, which also knows share policies and finds evidence.
     stopped = {}
     place: dict[int, int] = {job: position.item(job) for job in selection.displaced}
     for job in sorted(place, key=place.__getitem__):
