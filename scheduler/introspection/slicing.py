@@ -11,7 +11,7 @@ from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.core.model.trial import Trial, TrialKind
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.core.packing.locality import Locality, LooksAtSizes
 from scheduler.core.round.config import Policy, Scene, SharePolicy
 from scheduler.core.round.introspection_loop import SHORT_OF_ROOM
@@ -241,7 +241,7 @@ class _AtHome:
     def kinds(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, ...]:
         return (*self.base.kinds(jobs, now_s), self.home[np.searchsorted(self.job_id, jobs.job_id)])
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         home, gpus = int(gang.kind[-1]), gang.num_gpus
         if home != NO_ROW and space.free[home] >= gpus and (gang.fits is None or gang.fits(home, gpus)):
             return ((home, gpus),)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from scheduler.core.model.cpu_memory_bounds import Needs, must_have
 from scheduler.core.model.tables import JobTable, Placements, ServerTable
 from scheduler.core.packing.board import Seated
-from scheduler.core.packing.cpu_memory_ledger import ShareShelf
+from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Draft, seat_rows
 
 
@@ -25,9 +25,9 @@ class Proportional:
         """Return the seats of the draft as they are, each with its share."""
         return as_needed(draft)
 
-    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> ShareShelf:
+    def ledger(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> ProportionalLedger:
         """Return the shares from round to round."""
-        return ShareShelf(needs)
+        return ProportionalLedger(needs)
 
 
 def as_needed(draft: Draft) -> Placements:

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.tables import JobTable, Placements, ServerTable
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.packing.draft import Draft
 from scheduler.core.packing.fill import fill
-from scheduler.core.packing.tune_by_server import LocalFill, by_demand
+from scheduler.core.packing.tune_by_server import TuneByServer, by_demand
 from scheduler.mechanisms.top_up import top_up
 
 
@@ -44,8 +44,8 @@ class Tune:
         grants = fill(draft, sort_by_demand=self.sort_by_demand)
         return top_up(grants, draft) if self.top_up else grants
 
-    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
+    def ledger(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> CpuMemoryLedger | None:
         """Return the servers kept from round to round; None where they depend on more than who sits there."""
         if self.repack or self.top_up or not self.sort_by_demand:
             return None
-        return LocalFill(servers, needs, jobs.num_gpus, by_demand(needs, jobs.num_gpus, jobs.job_id))
+        return TuneByServer(servers, needs, jobs.num_gpus, by_demand(needs, jobs.num_gpus, jobs.job_id))

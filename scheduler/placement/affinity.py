@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from scheduler.core.model.tables import NO_ROW, FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.placement.fewest import on_fewest_servers
 
 # Affinity of a server on which nobody sits.
@@ -30,11 +30,11 @@ class Affinity:
         """Return nothing: only the size of a gang counts."""
         return ()
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return a server of the same class, an empty or another one; else the fewest servers; empty for none."""
         if space.best_fit(gang.num_gpus, gang.fits) == NO_ROW:
             return on_fewest_servers(space, gang, max_servers=gang.max_servers)
-        mine, gpus = size_class(gang.num_gpus), space.site.gpus
+        mine, gpus = size_class(gang.num_gpus), space.topology.gpus
         roomy = [server for server, free in enumerate(space.free) if free >= gang.num_gpus]
         if gang.fits is not None:
             roomy = [server for server in roomy if gang.fits(server, gang.num_gpus)]
@@ -52,7 +52,7 @@ def size_class(num_gpus: int) -> int:
     return 1 << (num_gpus - 1).bit_length()
 
 
-def affinity(space: Space, server: int) -> int:
+def affinity(space: FreeGpus, server: int) -> int:
     """Return the class whose gangs hold the most GPUs of the server, the smaller class on ties; NOBODY when empty."""
     sizes = space.sizes[server] if space.sizes is not None else {}
     held: dict[int, int] = {}

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.placement.scattered import on_any_gpus
 
 
@@ -23,6 +23,6 @@ class AnyGpus:
         """Return nothing: only the size of a gang counts."""
         return ()
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return free GPUs, from the servers with the fewest of them first; empty when there are not enough."""
         return on_any_gpus(space, gang)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.placement.fewest import on_fewest_servers
 
 
@@ -23,6 +23,6 @@ class Consolidate:
         """Return nothing: only the size of a gang counts."""
         return ()
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return one server by best fit, else the emptiest servers and a best fit for what remains; empty for none."""
         return on_fewest_servers(space, gang, max_servers=gang.max_servers)

@@ -2,10 +2,10 @@
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 
 
-def on_fewest_servers(space: Space, gang: Gang, *, max_servers: int) -> Seats:
+def on_fewest_servers(space: FreeGpus, gang: Gang, *, max_servers: int) -> Seats:
     """Return one server by best fit, else the emptiest servers and a best fit for what remains; empty for none.
 
     Args:
@@ -21,7 +21,7 @@ def on_fewest_servers(space: Space, gang: Gang, *, max_servers: int) -> Seats:
     return _emptiest_first(space, gang, max_servers)
 
 
-def _emptiest_first(space: Space, gang: Gang, max_servers: int) -> Seats:
+def _emptiest_first(space: FreeGpus, gang: Gang, max_servers: int) -> Seats:
     seats: list[tuple[int, int]] = []
     left, fits = gang.num_gpus, gang.fits
     for server in space.largest_first():

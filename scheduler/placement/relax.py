@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.placement.fewest import on_fewest_servers
 
 # Fewest servers of one rack; up to twice as many; any servers of one rack; any servers.
@@ -59,7 +59,7 @@ class Relax:
         levels = self._levels(jobs)
         return np.where(jobs.running | (levels == ANYWHERE), np.inf, (levels + 1) * self.level_s - jobs.waited_s)
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return the fewest servers that the level of the gang allows, in the rack with the most free GPUs."""
         level = gang.kind[0]
         most = _most_servers(level, gang)
@@ -80,11 +80,11 @@ def _most_servers(level: float, gang: Gang) -> int:
     return min(most, gang.max_servers) if gang.max_servers else most
 
 
-def _racks(space: Space, num_gpus: int) -> Iterator[Space]:
+def _racks(space: FreeGpus, num_gpus: int) -> Iterator[FreeGpus]:
     """Yield each rack with enough free GPUs as if the others had none, most free GPUs first."""
-    site, free = space.site, space.free
+    topology, free = space.topology, space.free
     totals: dict[int, int] = {}
-    for rack, count in zip(site.rack, free, strict=True):
+    for rack, count in zip(topology.rack, free, strict=True):
         totals[rack] = totals.get(rack, 0) + count
     if len(totals) == 1:
         yield space
@@ -92,4 +92,4 @@ def _racks(space: Space, num_gpus: int) -> Iterator[Space]:
     for rack in sorted(totals, key=lambda rack: (-totals[rack], rack)):
         if totals[rack] < num_gpus:
             return
-        yield Space([count if at == rack else 0 for at, count in zip(site.rack, free, strict=True)], site)
+        yield FreeGpus([count if at == rack else 0 for at, count in zip(topology.rack, free, strict=True)], topology)

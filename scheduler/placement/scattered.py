@@ -2,10 +2,10 @@
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 
 
-def on_any_gpus(space: Space, gang: Gang) -> Seats:
+def on_any_gpus(space: FreeGpus, gang: Gang) -> Seats:
     """Return servers with few free GPUs before servers with many; empty when no allowed number of servers has room.
 
     Where the gang may use only so many servers, it takes the neighbours in that ranking with the fewest free GPUs that
@@ -37,7 +37,7 @@ def on_any_gpus(space: Space, gang: Gang) -> Seats:
     return tuple(seats)
 
 
-def _usable(space: Space, gang: Gang, server: int) -> int:
+def _usable(space: FreeGpus, gang: Gang, server: int) -> int:
     """Return how many GPUs of the gang the server could take."""
     count = min(space.free[server], gang.num_gpus)
     while gang.fits is not None and count and not gang.fits(server, count):

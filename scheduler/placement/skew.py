@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.placement.fewest import on_fewest_servers
 from scheduler.placement.scattered import on_any_gpus
 
@@ -45,7 +45,7 @@ class Skew:
         skews = [math.nan if profile.skew is None else profile.skew for profile in jobs.profiles]
         return ((np.array([*skews, math.nan])[jobs.profile] > self.pack_limit).astype(np.float64),)
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return the fewest servers that could hold the gang if they were empty, or any free GPUs; empty for none."""
         if gang.kind[0]:
             return on_fewest_servers(space, gang, max_servers=max(1, gang.least_servers))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 from scheduler.core.packing.locality import Locality
 from scheduler.placement import LOCALITIES
 from scheduler.placement.relax import ANYWHERE
@@ -22,7 +22,7 @@ prefers = pytest.mark.parametrize(
 quick = tried(100)
 
 # The cores of each server in units of a GPU's share; a gang may need more than one unit a GPU.
-Case = tuple[Space, Gang]
+Case = tuple[FreeGpus, Gang]
 
 
 @st.composite
@@ -63,7 +63,7 @@ def _kind(locality: Locality, gang: Gang) -> Gang:
     return replace(gang, kind=kinds.get(locality.name, ()))
 
 
-def _fitting(space: Space, gang: Gang) -> list[int]:
+def _fitting(space: FreeGpus, gang: Gang) -> list[int]:
     counts = []
     for server, free in enumerate(space.free):
         count = min(free, gang.num_gpus)
@@ -125,10 +125,10 @@ def test_more_free_gpus_never_hurt(locality: Locality, case: Case, more: list[in
     """A gang that got seats gets some when more GPUs are free on the same servers."""
     space, gang = case[0], replace(_kind(locality, case[1]), fits=None)
     if locality.seats(space, gang):
-        gpus = list(space.site.gpus)
+        gpus = list(space.topology.gpus)
         roomier = [min(most, free + extra) for most, free, extra in zip(gpus, space.free, more, strict=False)]
 
-        assert locality.seats(Space(roomier, space.site, space.sizes), gang)
+        assert locality.seats(FreeGpus(roomier, space.topology, space.sizes), gang)
 
 
 @quick
@@ -138,7 +138,7 @@ def test_relaxing_never_hurts(case: Case) -> None:
     space, gang = case[0], replace(case[1], fits=None)
     relax = LOCALITIES["relax"]()
     seats = [relax.seats(space, replace(gang, kind=(float(level),))) for level in range(4)]
-    racks = [{space.site.rack[server] for server, _ in found} for found in seats]
+    racks = [{space.topology.rack[server] for server, _ in found} for found in seats]
 
     assert all(not strict or relaxed for strict, relaxed in pairwise(seats))
     assert all(len(found) <= 1 for found in racks[:ANYWHERE])

@@ -9,7 +9,7 @@ from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.queue_tree import QueueTree, subtree_sums
 from scheduler.core.model.tables import NO_ROW, IntArray, JobTable, Placements, ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.free_gpus import Fits, Topology, FreeGpus
 from scheduler.core.packing.kept_placements import seats_by_job
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
@@ -87,7 +87,7 @@ class Board:
         self.server[:num_jobs][seats_each > 1] = SEVERAL
         capacity, gpus = servers.num_gpus, np.concatenate((held.num_gpus, releasing.num_gpus))
         free = capacity - np.bincount(server, weights=gpus, minlength=len(servers)).astype(np.int64)
-        self.space = Space(free.tolist(), Site(gpus=capacity.tolist(), rack=servers.rack.tolist()))
+        self.space = FreeGpus(free.tolist(), Topology(gpus=capacity.tolist(), rack=servers.rack.tolist()))
         if by_size:
             self.space.sizes = [{} for _ in range(len(servers))]
             for each, seats in self.seats.items():

@@ -10,7 +10,7 @@ NO_TURN = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spare:
+class DisplaceableJobs:
     """Jobs that may be displaced in a part of the walk, least important first.
 
     Attributes:
@@ -42,7 +42,7 @@ class Part:
     seated: IntArray
     seated_turn: IntArray
     locked: IntArray
-    spare: Callable[[], Spare]
+    spare: Callable[[], DisplaceableJobs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.packing.draft import Seats
 
 
-class Shelf(Protocol):
+class CpuMemoryLedger(Protocol):
     """What the servers give to whom. Jobs are rows of one table for good."""
 
     @property
@@ -28,7 +28,7 @@ class Shelf(Protocol):
         """
 
 
-class ShareShelf:
+class ProportionalLedger:
     """Every GPU brings its share, or what the owner insists on: nobody's grant depends on anybody else."""
 
     def __init__(self, needs: Needs) -> None:

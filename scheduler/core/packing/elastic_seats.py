@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Gang, Space
+from scheduler.core.packing.free_gpus import Fits, Gang, FreeGpus
 from scheduler.core.packing.locality import Locality
 
 
@@ -31,7 +31,7 @@ def is_inside(seats: Seats, home: Seats) -> bool:
 class Floor(Protocol):
     """Who sits where: a ``Board``, or as much of one as is asked for here."""
 
-    space: Space
+    space: FreeGpus
     seats: dict[int, Seats]
     num_gpus: list[int]
 
@@ -68,7 +68,7 @@ class Reseat:
         self.num_gpus = num_gpus
         self._board, self._locality = board, locality
         self._min_gpus, self._max_servers, self._kind = min_gpus, max_servers, kind
-        self._widest = sorted(board.space.site.gpus, reverse=True)
+        self._widest = sorted(board.space.topology.gpus, reverse=True)
 
     @property
     def seats(self) -> dict[int, Seats]:

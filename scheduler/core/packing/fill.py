@@ -3,7 +3,7 @@
 from scheduler.core.model.changes import placements
 from scheduler.core.model.tables import Placements
 from scheduler.core.packing.draft import Draft
-from scheduler.core.packing.tune_by_server import LocalFill, by_demand
+from scheduler.core.packing.tune_by_server import TuneByServer, by_demand
 
 
 def fill(draft: Draft, *, sort_by_demand: bool) -> Placements:
@@ -23,5 +23,5 @@ def fill(draft: Draft, *, sort_by_demand: bool) -> Placements:
     for row in draft.movable:
         ((server, gpus),) = draft.seats[row]
         free[server] -= gpus
-    shelf = LocalFill(draft.servers, draft.needs, jobs.num_gpus, rank)
-    return placements(shelf.sit(dict(draft.seats), draft.movable, free))
+    ledger = TuneByServer(draft.servers, draft.needs, jobs.num_gpus, rank)
+    return placements(ledger.sit(dict(draft.seats), draft.movable, free))

@@ -12,7 +12,7 @@ Fits = Callable[[int, int], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Topology:
     """What does not change about the servers in a round.
 
     Attributes:
@@ -54,21 +54,21 @@ def with_fits(gang: Gang, fits: Fits | None) -> Gang:
     )
 
 
-class Space:
+class FreeGpus:
     """Free GPUs of every server.
 
     Attributes:
-        site: What does not change about the servers.
+        topology: What does not change about the servers.
         free: (m,) free GPUs by server; change it by ``take`` and ``give`` only.
         total: Sum of ``free``.
         sizes: (m,) for each server the GPUs that gangs of each size hold there, by size; None unless the locality looks
             at it (``LooksAtSizes``). A gang on several servers counts with its whole size.
     """
 
-    __slots__ = ("_buckets", "free", "site", "sizes", "total")
+    __slots__ = ("_buckets", "free", "topology", "sizes", "total")
 
-    def __init__(self, free: Sequence[int], site: Site, sizes: list[dict[int, int]] | None = None) -> None:
-        self.site = site
+    def __init__(self, free: Sequence[int], topology: Topology, sizes: list[dict[int, int]] | None = None) -> None:
+        self.topology = topology
         self.sizes = sizes
         self.free = list(free)
         self.total = sum(self.free)
@@ -93,13 +93,13 @@ class Space:
         buckets[before] ^= bit
         buckets[before + gpus] |= bit
 
-    def with_more(self, gpus: Mapping[int, int]) -> "Space":
+    def with_more(self, gpus: Mapping[int, int]) -> "FreeGpus":
         """Return another space in which more GPUs are free, given by server."""
-        more = Space.__new__(Space)  # the sets of servers are copied, which is ten times as fast as to make them
-        more.site, more.sizes, more.total = self.site, self.sizes, self.total
+        more = FreeGpus.__new__(FreeGpus)  # the sets of servers are copied, which is ten times as fast as to make them
+        more.topology, more.sizes, more.total = self.topology, self.sizes, self.total
         more.free, more._buckets = self.free.copy(), self._buckets.copy()
         free, buckets = more.free, more._buckets
-        buckets += [0] * (max(self.site.gpus, default=0) + 1 - len(buckets))
+        buckets += [0] * (max(self.topology.gpus, default=0) + 1 - len(buckets))
         for server, count in gpus.items():
             before, bit = free[server], 1 << server
             free[server] = before + count

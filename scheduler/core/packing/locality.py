@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from scheduler.core.model.tables import FloatArray, JobTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Space
+from scheduler.core.packing.free_gpus import Gang, FreeGpus
 
 
 class Locality(Protocol):
@@ -22,13 +22,13 @@ class Locality(Protocol):
         locality is one that ``ChangesBySelf``, the columns of a job never change.
         """
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         """Return where the gang goes in ``space``; empty when no allowed set has room. Less space never helps."""
 
 
 @runtime_checkable
 class LooksAtSizes(Protocol):
-    """A locality that looks at the sizes of the gangs that sit on a server (``Space.sizes``)."""
+    """A locality that looks at the sizes of the gangs that sit on a server (``FreeGpus.sizes``)."""
 
     looks_at_sizes: ClassVar[bool]
 

@@ -13,18 +13,18 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.claims import NO_TURN, Spare
+from scheduler.core.packing.claims import NO_TURN, DisplaceableJobs
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Space
+from scheduler.core.packing.free_gpus import Fits, FreeGpus
 
 # Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
 # column, four times as many in each that follows.
 _SINGLE_STEPS, _FIRST_STRIDE = 128, 64
 
-ChooseSeats = Callable[[Space, Fits | None], Seats]
+ChooseSeats = Callable[[FreeGpus, Fits | None], Seats]
 
 
-class Movable:
+class DisplaceableRows:
     """The rows that may be displaced in a part of the walk, least important first.
 
     Attributes:
@@ -42,7 +42,7 @@ class Movable:
 
     __slots__ = ("job", "left", "locked", "locked_queues", "present", "queue", "row", "rows", "there", "turn", "turns")
 
-    def __init__(self, spare: Spare, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
+    def __init__(self, spare: DisplaceableJobs, row: IntArray, board: Board, leaving: Sequence[int]) -> None:
         """Take the spare jobs that still sit, after rows of the board that are being left anyway."""
         sits = board.server[row] != NO_ROW
         before, none = np.array(leaving, dtype=np.int64), np.zeros(len(leaving), dtype=np.bool_)
@@ -65,16 +65,16 @@ class Movable:
             self.left.append((at, server, gpus))
 
 
-class VictimSearch:
+class PreemptionSearch:
     """Finds room for gangs of one shape among free GPUs and the GPUs of rows that may be moved.
 
     Attributes:
         starved: Whether there was room by GPUs alone, without the cores or memory.
     """
 
-    def __init__(self, board: Board, group: "Group", *, num_gpus: int) -> None:
+    def __init__(self, board: Board, group: "CandidateGroup", *, num_gpus: int) -> None:
         """Prepare a search for ``num_gpus`` over the rows of the group."""
-        self._board, self._movable, self._num_gpus = board, group.movable, num_gpus
+        self._board, self._displaceable, self._num_gpus = board, group.displaceable, num_gpus
         self._entries = entries = group.entries(board)
         self._among, self._at, self._server, self._gpus = entries.among, entries.at, entries.server, entries.gpus
         # Entries before the first number were passed, those from the second on are firm.
@@ -86,11 +86,11 @@ class VictimSearch:
         self.starved = False
         # Servers that had enough when last looked at; and how many of those who left were noticed.
         self._found: list[int] = []
-        self._noticed = len(group.movable.left)
+        self._noticed = len(group.displaceable.left)
 
     def _notice(self) -> None:
         """Forget the rows that left, and look at their servers again, whose free GPUs have grown."""
-        left, noticed = self._movable.left, self._noticed
+        left, noticed = self._displaceable.left, self._noticed
         self._noticed = len(left)
         if not self._upto:
             return
@@ -108,13 +108,13 @@ class VictimSearch:
         turns = self._entries.turns
         self._limit = len(turns) - bisect_right(turns, turn)
         for entry in range(self._limit, self._upto):
-            if self._movable.there[self._at[entry]]:
+            if self._displaceable.there[self._at[entry]]:
                 self._gain[self._server[entry]] -= self._gpus[entry]
         self._upto = min(self._upto, self._limit)
 
     def one_server(self, row: int, turn: int) -> int:
         """Return a server that holds the whole gang once the rows of ``victims`` have left, or NO_ROW."""
-        if self._noticed < len(self._movable.left):
+        if self._noticed < len(self._displaceable.left):
             self._notice()
         if self._limit and self._entries.turns[-self._limit] <= turn:
             self._retreat(turn)
@@ -128,7 +128,7 @@ class VictimSearch:
 
     def _advance(self, row: int) -> int:
         """Go past rows until a server of one of them has enough; return the first such server, or NO_ROW."""
-        entries, servers, gpus, there = self._at, self._server, self._gpus, self._movable.there
+        entries, servers, gpus, there = self._at, self._server, self._gpus, self._displaceable.there
         free, gain, seen, num_gpus = self._board.space.free, self._gain, self._seen, self._num_gpus
         upto, limit, steps, stride = self._upto, self._limit, 0, _FIRST_STRIDE
         while upto < limit:
@@ -165,7 +165,7 @@ class VictimSearch:
         """Go past rows at which no server has enough yet: ``stride`` entries, or fewer."""
         end = min(self._upto + stride, self._limit)
         positions, servers, amounts = self._entries.columns
-        ahead = self._upto + np.flatnonzero(self._movable.present[positions[self._upto : end]])
+        ahead = self._upto + np.flatnonzero(self._displaceable.present[positions[self._upto : end]])
         server, gpus = servers[ahead], amounts[ahead]
         free, gain = self._board.space.free, self._gain
         missing = [self._num_gpus - free[each] - gain[each] for each in server.tolist()]
@@ -179,7 +179,7 @@ class VictimSearch:
 
     def _passed_on(self, server: int) -> list[tuple[int, int]]:
         """Return the rows on the server that were passed and may still be moved: (position, GPUs there)."""
-        there, passed = self._movable.there, []
+        there, passed = self._displaceable.there, []
         for entry in self._entries.on_server(server):
             if entry >= self._upto:
                 break
@@ -196,7 +196,7 @@ class VictimSearch:
         free = np.array(board.space.free) + np.array(self._gain)
         if int(free.sum()) >= self._num_gpus:
             fits = self._fits_without(row) if board.tight else None
-            space = Space(free.tolist(), board.space.site, board.space.sizes)
+            space = FreeGpus(free.tolist(), board.space.topology, board.space.sizes)
             seats = choose(space, fits)
             if seats:
                 return seats
@@ -208,7 +208,7 @@ class VictimSearch:
         """Return who has to leave the server so that ``gpus`` of the row fit: the least important, and none in vain.
 
         Returns:
-            Positions among the movable rows.
+            Positions among the displaceable rows.
         """
         taken: list[tuple[int, int]] = []
         missing = gpus - self._board.space.free[server]
@@ -233,7 +233,7 @@ class VictimSearch:
         return fits
 
     def _fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[tuple[int, int]]) -> bool:
-        board, row_of = self._board, self._movable.row
+        board, row_of = self._board, self._displaceable.row
         return not board.tight or board.fits_after(row, server, gpus, [row_of[at] for at, _ in leaving])
 
     def _fits_without(self, row: int) -> Fits:
@@ -244,8 +244,8 @@ class _Entries:
     """The seats of the rows of a group, one entry for each server of each row, least important row first.
 
     Attributes:
-        among: (s,) whether each movable row is in the group, as bytes.
-        columns: (e,) positions among the movable rows, servers, and GPUs there.
+        among: (s,) whether each displaceable row is in the group, as bytes.
+        columns: (e,) positions among the displaceable rows, servers, and GPUs there.
         at: The same positions.
         server: The same servers.
         gpus: The same GPUs.
@@ -254,15 +254,15 @@ class _Entries:
 
     __slots__ = ("_begins", "_by_server", "_num_servers", "among", "at", "columns", "gpus", "server", "turns")
 
-    def __init__(self, board: Board, movable: Movable, among: BoolArray) -> None:
-        positions = np.flatnonzero(among & movable.present)
-        entry, server, gpus = board.entries(movable.rows[positions])
+    def __init__(self, board: Board, displaceable: DisplaceableRows, among: BoolArray) -> None:
+        positions = np.flatnonzero(among & displaceable.present)
+        entry, server, gpus = board.entries(displaceable.rows[positions])
         self.among = among.tobytes()
         self.columns = positions[entry], server, gpus
         self.at: list[int] = self.columns[0].tolist()
         self.server: list[int] = server.tolist()
         self.gpus: list[int] = gpus.tolist()
-        self.turns: list[int] = movable.turns[self.columns[0]][::-1].tolist()
+        self.turns: list[int] = displaceable.turns[self.columns[0]][::-1].tolist()
         self._num_servers = len(board.space.free)
         self._by_server: list[int] = []
         self._begins: list[int] = []
@@ -277,22 +277,22 @@ class _Entries:
         return self._by_server[self._begins[server] : self._begins[server + 1]]
 
 
-class Group:
+class CandidateGroup:
     """Rows that claims of one scope may displace.
 
     Attributes:
-        movable: All rows that may be displaced.
-        among: (s,) which of the movable rows they are.
+        displaceable: All rows that may be displaced.
+        among: (s,) which of the displaceable rows they are.
         last_turn: When the last of them becomes firm; later claims find nobody.
         searches: The searches among them, by shape.
     """
 
-    __slots__ = ("_at", "_entries", "_first", "among", "last_turn", "movable", "searches")
+    __slots__ = ("_at", "_entries", "_first", "among", "last_turn", "displaceable", "searches")
 
-    def __init__(self, movable: Movable, among: BoolArray) -> None:
-        self.movable, self.among = movable, among
-        self.last_turn = int(movable.turns[among].max(initial=-1))
-        self.searches: dict[int, VictimSearch] = {}
+    def __init__(self, displaceable: DisplaceableRows, among: BoolArray) -> None:
+        self.displaceable, self.among = displaceable, among
+        self.last_turn = int(displaceable.turns[among].max(initial=-1))
+        self.searches: dict[int, PreemptionSearch] = {}
         self._entries: _Entries | None = None
         self._at: list[int] | None = None  # positions of the rows
         self._first = 0
@@ -300,12 +300,12 @@ class Group:
     def entries(self, board: Board) -> _Entries:
         """Return the seats of those who sat when they were first asked for; some may have left since."""
         if self._entries is None:
-            self._entries = _Entries(board, self.movable, self.among)
+            self._entries = _Entries(board, self.displaceable, self.among)
         return self._entries
 
     def weakest(self, turn: int) -> int:
         """Return the position of the least important row that still sits and is not firm; NO_ROW for none."""
-        there, turns = self.movable.there, self.movable.turn
+        there, turns = self.displaceable.there, self.displaceable.turn
         if self._at is None:
             self._at = np.flatnonzero(self.among).tolist()
         while self._first < len(self._at):

@@ -26,8 +26,8 @@ _TOLERANCE = 1e-9
 _Ask = tuple[float, float, float, float]
 
 
-class LocalFill:
-    """Cores and memory of all servers. A ``Shelf``."""
+class TuneByServer:
+    """Cores and memory of all servers. A ``CpuMemoryLedger``."""
 
     def __init__(
         self, servers: ServerTable, needs: Needs, num_gpus: IntArray, rank: Sequence[tuple[float, ...]]
@@ -65,7 +65,7 @@ class LocalFill:
             self._reserve(row, server, gpus, -1)
 
     def sit(self, started: Mapping[int, Seats], movable: Iterable[int], free: list[int]) -> dict[int, Grant]:
-        """Give cores and memory to jobs that begin on seats; return what changed. As ``Shelf.sit``."""
+        """Give cores and memory to jobs that begin on seats; return what changed. As ``CpuMemoryLedger.sit``."""
         may_move = {row for row in movable if len(started[row]) == 1}
         for row, seats in started.items():
             if row not in may_move:
@@ -100,17 +100,17 @@ class LocalFill:
             self._spare[1, server] -= sign * memory
 
     def _ask(self, row: int, server: int, gpus: int) -> _Ask:
-        kind, site = self._kind[row], self._site[server]
-        ask = self._asks.get((kind, site, gpus))
+        kind, topology = self._kind[row], self._site[server]
+        ask = self._asks.get((kind, topology, gpus))
         if ask is None:
             size, cpus_least, cpus_most, memory_least, memory_most = kind
-            cpus_must = max(cpus_least, min(cpus_most, site[0]))
-            memory_must = max(memory_least, min(memory_most, site[1]))
+            cpus_must = max(cpus_least, min(cpus_most, topology[0]))
+            memory_must = max(memory_least, min(memory_most, topology[1]))
             cpus, memory = cpus_must, memory_must
             if gpus == size and size <= self._widest:
-                cpus = cpus if math.isinf(cpus_most) else max(cpus, min(cpus_most, site[2] / size))
-                memory = memory if math.isinf(memory_most) else max(memory, min(memory_most, site[3] / size))
-            ask = self._asks[kind, site, gpus] = (gpus * cpus, gpus * memory, gpus * cpus_must, gpus * memory_must)
+                cpus = cpus if math.isinf(cpus_most) else max(cpus, min(cpus_most, topology[2] / size))
+                memory = memory if math.isinf(memory_most) else max(memory, min(memory_most, topology[3] / size))
+            ask = self._asks[kind, topology, gpus] = (gpus * cpus, gpus * memory, gpus * cpus_must, gpus * memory_must)
         return ask
 
     def _fill(self, server: int) -> None:

@@ -18,9 +18,9 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import Firm
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Space, with_fits
+from scheduler.core.packing.free_gpus import FreeGpus, with_fits
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.preemption_search import Group, Movable, VictimSearch
+from scheduler.core.packing.preemption_search import CandidateGroup, DisplaceableRows, PreemptionSearch
 from scheduler.core.packing.selection import Crew, Refusal, Selection
 
 
@@ -36,7 +36,7 @@ class Walk:
         self._leaving = [row for row in range(len(crew.shape), len(board.num_gpus)) if row in board.seats]
         self._firm = Firm(board, tree, crew.limits, crew.rows)
         self._within = tree.within
-        self._total = sum(board.space.site.gpus)
+        self._total = sum(board.space.topology.gpus)
         self._open = self._total  # GPUs that no firm row holds
         self._turn = 0
         self._before: dict[int, Seats] = {}  # by row, of those who left their seats
@@ -48,11 +48,11 @@ class Walk:
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where jobs have to keep their line
         # Displaced jobs whose turn is to come: (turn, job, whether it would have become firm then). Of those whose turn
-        # comes among the others their positions among the movable rows.
+        # comes among the others their positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True
-        self._groups: dict[tuple[int, int], Group] = {}
+        self._groups: dict[tuple[int, int], CandidateGroup] = {}
         # Of the present claim: whether it found room by GPUs alone. And for shapes that found no free seats: how many
         # had left by then, and the same.
         self._starved = False
@@ -78,9 +78,9 @@ class Walk:
         """Return a heap of the displaced jobs whose turn comes among the others."""
         if not self._later:
             return []
-        movable, at = self._movables(), np.array(self._later)
-        job = np.array(movable.job)[at]
-        columns = (self._claims.place[job], job, ~movable.locked[at])
+        displaceable, at = self._movables(), np.array(self._later)
+        job = np.array(displaceable.job)[at]
+        columns = (self._claims.place[job], job, ~displaceable.locked[at])
         back = [*zip(*(column.tolist() for column in columns), strict=True)]
         heapify(back)
         return back
@@ -98,7 +98,7 @@ class Walk:
         firm.begin(part)
         self._groups.clear()
         self._first_waiting.clear()
-        self._movable: Movable | None = None
+        self._displaceable: DisplaceableRows | None = None
         refused = []
         turns, jobs = part.waiting_turn.tolist(), part.waiting.tolist()
         at_once = not self._claims.in_line and not any(self._crew.limits)
@@ -194,15 +194,15 @@ class Walk:
             return self._refuse(job, row)
         gpus = board.num_gpus[row]
         missing = max(min(gpus, board.held_gpus[node] + gpus - self._tree.cap[node]) for node in path)
-        movable = self._movables()
-        missing -= sum(board.num_gpus[movable.row[at]] for at in victims if movable.job[at] < self._num_jobs)
+        displaceable = self._movables()
+        missing -= sum(board.num_gpus[displaceable.row[at]] for at in victims if displaceable.job[at] < self._num_jobs)
         for at in np.flatnonzero(self._group(row, scope).among).tolist():
             if missing <= 0:
                 break
-            may_move = movable.there[at] and movable.turn[at] > self._turn
-            if may_move and at not in victims and movable.job[at] < self._num_jobs:
+            may_move = displaceable.there[at] and displaceable.turn[at] > self._turn
+            if may_move and at not in victims and displaceable.job[at] < self._num_jobs:
                 victims.append(at)
-                missing -= board.num_gpus[movable.row[at]]
+                missing -= board.num_gpus[displaceable.row[at]]
         return self._refuse(job, row, full_queue=full) if missing > 0 else self._sit(job, row, seats, victims)
 
     def _home(self, row: int) -> Seats:
@@ -225,7 +225,7 @@ class Walk:
             self._shut[shape] = (board.departures, self._starved)
         return seats
 
-    def _choose(self, space: Space, row: int) -> Seats:
+    def _choose(self, space: FreeGpus, row: int) -> Seats:
         gang, board = self._crew.gangs[self._crew.shape[row]], self._board
         if not board.tight:
             return self._locality.seats(space, gang)
@@ -236,7 +236,7 @@ class Walk:
     def _room(self, row: int, scope: int) -> tuple[Seats, list[int]]:
         """Return seats that are free once some rows inside ``scope`` have left, and those rows; nothing if none are.
 
-        The rows are given as positions among the movable ones.
+        The rows are given as positions among the displaceable ones.
         """
         group, board, turn = self._group(row, scope), self._board, self._turn
         if group.last_turn <= turn:
@@ -245,14 +245,14 @@ class Walk:
             at = group.weakest(turn)
             if at == NO_ROW:
                 return (), []
-            victim = group.movable.row[at]
+            victim = group.displaceable.row[at]
             seats = board.seats[victim]
             return seats if board.num_gpus[victim] == 1 else ((seats[0][0], 1),), [at]
         shape = self._shape[row]
         gang = self._crew.gangs[shape]
         search = group.searches.get(shape)
         if search is None:
-            search = VictimSearch(board, group, num_gpus=gang.num_gpus)
+            search = PreemptionSearch(board, group, num_gpus=gang.num_gpus)
             group.searches[shape] = search
         server = search.one_server(row, turn)
         if server != NO_ROW:
@@ -266,15 +266,15 @@ class Walk:
         victims = [victim for server, count in seats for victim in search.victims(row, server, count)]
         return seats, list(dict.fromkeys(victims))
 
-    def _movables(self) -> Movable:
-        if self._movable is None:
+    def _movables(self) -> DisplaceableRows:
+        if self._displaceable is None:
             claims = self._claims
             spare = (claims.covered if self._in_quota else claims.others).spare()
             leaving = [row for row in self._leaving if row in self._board.seats]
-            self._movable = Movable(spare, self._crew.rows[spare.job], self._board, leaving)
-        return self._movable
+            self._displaceable = DisplaceableRows(spare, self._crew.rows[spare.job], self._board, leaving)
+        return self._displaceable
 
-    def _group(self, row: int, scope: int) -> Group:
+    def _group(self, row: int, scope: int) -> CandidateGroup:
         """Return the rows that the job may displace inside ``scope``.
 
         Locked jobs of its own queue are not among them: inside a queue only the order counts, and it may not stop them.
@@ -282,34 +282,34 @@ class Walk:
         own = self._board.queue[row]
         group = self._groups.get((scope, own))
         if group is None:
-            movable = self._movables()
-            name = (scope, own if own in movable.locked_queues else NO_ROW)
-            group = self._groups[scope, own] = self._groups.get(name) or self._new_group(movable, *name)
+            displaceable = self._movables()
+            name = (scope, own if own in displaceable.locked_queues else NO_ROW)
+            group = self._groups[scope, own] = self._groups.get(name) or self._new_group(displaceable, *name)
             self._groups[name] = group
         return group
 
-    def _new_group(self, movable: Movable, scope: int, locked_in: int) -> Group:
-        may = np.ones(len(movable.row), dtype=np.bool_)
+    def _new_group(self, displaceable: DisplaceableRows, scope: int, locked_in: int) -> CandidateGroup:
+        may = np.ones(len(displaceable.row), dtype=np.bool_)
         if scope != NO_ROW:
-            may &= self._within[scope, movable.queue]
+            may &= self._within[scope, displaceable.queue]
         if locked_in != NO_ROW:
-            may &= ~(movable.locked & (movable.queue == locked_in))
-        may |= movable.queue == NO_ROW
-        return Group(movable, may)
+            may &= ~(displaceable.locked & (displaceable.queue == locked_in))
+        may |= displaceable.queue == NO_ROW
+        return CandidateGroup(displaceable, may)
 
     def _sit(self, job: int, row: int, seats: Seats, victims: Sequence[int]) -> bool:
         board, before, displaced = self._board, self._before, self._displaced
         if not victims:
             board.sit(row, seats)
         else:
-            movable = self._movables()
-            first = movable.row[victims[0]]
+            displaceable = self._movables()
+            first = displaceable.row[victims[0]]
             if len(victims) == 1 and board.seats[first] == seats:
                 board.hand_over(first, row)
-                self._note_departure(movable, victims[0], seats, job, row)
+                self._note_departure(displaceable, victims[0], seats, job, row)
             else:
                 for at in victims:
-                    self._note_departure(movable, at, board.leave(movable.row[at]), job, row)
+                    self._note_departure(displaceable, at, board.leave(displaceable.row[at]), job, row)
                 board.sit(row, seats)
         self._firm.add(row)
         self._sat[row] = job
@@ -329,11 +329,11 @@ class Walk:
             self._on_free.add(job)
         return True
 
-    def _note_departure(self, movable: Movable, at: int, seats: Seats, by_job: int, by_row: int) -> None:
-        """Note that the movable row at a position left its seats for a job."""
+    def _note_departure(self, displaceable: DisplaceableRows, at: int, seats: Seats, by_job: int, by_row: int) -> None:
+        """Note that the displaceable row at a position left its seats for a job."""
         queue = self._board.queue
-        victim, row, turn = movable.job[at], movable.row[at], movable.turn[at]
-        movable.leave(at, seats)
+        victim, row, turn = displaceable.job[at], displaceable.row[at], displaceable.turn[at]
+        displaceable.leave(at, seats)
         self._before[row] = seats
         if victim >= self._num_jobs:
             return

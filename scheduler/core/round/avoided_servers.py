@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, FloatArray, JobTable, Snapshot
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Gang, Space, with_fits
+from scheduler.core.packing.free_gpus import Fits, Gang, FreeGpus, with_fits
 from scheduler.core.packing.locality import Binds, Locality, LooksAtSizes
 from scheduler.core.round.config import SchedulerConfig
 
@@ -61,7 +61,7 @@ class _Elsewhere:
         own = np.array([self.number_of.get(job, 0) for job in jobs.job_id.tolist()], dtype=np.float64)
         return (*self.base.kinds(jobs, now_s), own)
 
-    def seats(self, space: Space, gang: Gang) -> Seats:
+    def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         avoided, gang = self.sets[int(gang.kind[-1])], replace(gang, kind=gang.kind[:-1])
         if avoided and (found := self.base.seats(space, with_fits(gang, _outside(avoided, gang.fits)))):
             return found

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.tables import BoolArray, FloatArray, JobTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.performance.resources import Filling
 from scheduler.core.round.config import Mechanism
 
@@ -115,7 +115,7 @@ class MayBackfill(Protocol):
 class GrantsByServer(Protocol):
     """A mechanism under which the cores and memory of a server's jobs depend on the jobs of that server alone."""
 
-    def shelf(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> Shelf | None:
+    def ledger(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> CpuMemoryLedger | None:
         """Return the incremental equivalent of ``grant``; None where the present options do not allow it.
 
         Its jobs are rows of ``jobs``, a table of all jobs that will ever arrive. Equality is tested in

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
-from scheduler.core.packing.claims import NO_TURN, Claims, Part, Spare
+from scheduler.core.packing.claims import NO_TURN, Claims, Part, DisplaceableJobs
 from scheduler.core.round.admission import Admission, Standing, admit
 from scheduler.core.round.config import SchedulerConfig
 
@@ -109,7 +109,9 @@ def line_up(
     return Line(order=order, position=position, admission=admission, claims=claims)
 
 
-def _part(rows: IntArray, turn: IntArray, seated: BoolArray, locked: BoolArray, spare: Callable[[], Spare]) -> Part:
+def _part(
+    rows: IntArray, turn: IntArray, seated: BoolArray, locked: BoolArray, spare: Callable[[], DisplaceableJobs]
+) -> Part:
     """Return a part of the walk over ``rows``, by turn."""
     sits, holds = seated[rows], locked[rows]
     waiting, movable = rows[~sits], rows[sits & ~holds]
@@ -147,12 +149,12 @@ class _Candidates:
         borrowers = self._spare(covered=False)
         return borrowers[np.argsort(-self.place[borrowers], kind="stable")]
 
-    def for_others(self) -> Spare:
+    def for_others(self) -> DisplaceableJobs:
         """Return the running jobs that a job without quota may displace."""
         job = self._borrowers()
-        return Spare(job=job, turn=self.place[job], locked=self.locked[job])
+        return DisplaceableJobs(job=job, turn=self.place[job], locked=self.locked[job])
 
-    def for_covered(self) -> Spare:
+    def for_covered(self) -> DisplaceableJobs:
         """Return the running jobs that covered jobs may displace: borrowers first, also those the order protects."""
         protected = np.flatnonzero(self.locked & (self.admission.cover == NO_ROW))
         protected = _over_share_first(self.jobs, protected, self.admission, self.tree, self.seated, self.position)
@@ -160,7 +162,7 @@ class _Candidates:
         job = np.concatenate((borrowers, protected, covered))
         turn = self.position[job]
         turn[: len(borrowers) + len(protected)] = NO_TURN
-        return Spare(job=job, turn=turn, locked=self.locked[job])
+        return DisplaceableJobs(job=job, turn=turn, locked=self.locked[job])
 
 
 def _never_stronger_than_those_before(

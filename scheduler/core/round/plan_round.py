@@ -27,7 +27,7 @@ from scheduler.core.round.home_swaps import sent_home
 from scheduler.core.round.introspection_loop import introspect
 from scheduler.core.round.invariants import check
 from scheduler.core.round.loans import Loans, lend
-from scheduler.core.round.round_state import RoundState, demands_of, round_state
+from scheduler.core.round.round_state import RoundState, job_demands, round_state
 from scheduler.core.round.seat_jobs import seat_jobs
 from scheduler.core.round.user_limits import Beyond, beyond_limits, with_limits_told
 from scheduler.core.round.wait_reasons import explain
@@ -67,7 +67,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     shared = with_shares(ordered, config, tree)
     ordered = shared.snapshot
     jobs, mechanism = ordered.jobs, config.mechanism
-    demands = demands_of(jobs, ordered.servers, config, now_s=ordered.now_s)
+    demands = job_demands(jobs, ordered.servers, config, now_s=ordered.now_s)
     shapes = replace(demands.shapes, possible=demands.shapes.possible & ~shared.unshared)
     beyond: dict[int, Beyond] = {}
     if ordered.queues.user_max_gpus.any():

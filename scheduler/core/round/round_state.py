@@ -19,7 +19,7 @@ from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demands:
+class JobDemands:
     """What the jobs of a table ask for.
 
     Attributes:
@@ -35,12 +35,12 @@ class Demands:
     gangs: list[Gang]
 
 
-def demands_of(jobs: JobTable, servers: ServerTable, config: SchedulerConfig, *, now_s: float) -> Demands:
+def job_demands(jobs: JobTable, servers: ServerTable, config: SchedulerConfig, *, now_s: float) -> JobDemands:
     """Return what the jobs ask for on these servers."""
     mechanism = config.mechanism
     needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
     shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, now_s))
-    return Demands(needs=needs, shapes=shapes, shape=shapes.shape.tolist(), gangs=gangs_of(jobs, shapes))
+    return JobDemands(needs=needs, shapes=shapes, shape=shapes.shape.tolist(), gangs=gangs_of(jobs, shapes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +55,18 @@ class RoundState:
     """
 
     tree: QueueTree
-    demands: Demands
+    demands: JobDemands
     board: Board
     seated: BoolArray
 
-    def crew(self, rows: IntArray, jobs: JobTable) -> Crew:
+    def walk_demands(self, rows: IntArray, jobs: JobTable) -> Crew:
         """Return what jobs ask for, one row of the board for each; it is what a walk looks at."""
         limits = limiting(self.tree, subtree_sums(self.tree, jobs.queue, jobs.num_gpus))
         return Crew(rows=rows, shape=self.demands.shape, gangs=self.demands.gangs, limits=limits)
 
 
 def round_state(
-    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, demands: Demands, *, order: IntArray
+    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, demands: JobDemands, *, order: IntArray
 ) -> RoundState:
     """Return the state with those running jobs seated that can stay where they are.
 

@@ -42,7 +42,7 @@ def seat_jobs(
         possible: (n,) jobs that could run at all.
         seated: (n,) running jobs that could keep their servers.
     """
-    tree, board, crew = state.tree, state.board, state.crew(rows, snapshot.jobs)
+    tree, board, crew = state.tree, state.board, state.walk_demands(rows, snapshot.jobs)
     line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated)
     walk = Walk(board, crew, line.claims, tree, config.locality)
     first = walk.select()

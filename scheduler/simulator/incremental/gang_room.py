@@ -1,27 +1,40 @@
-"""Finds room for gangs of one shape among free GPUs and those of rivals, for walks in which only GPUs count."""
+"""Finds room for gangs of one shape among free GPUs and those of candidates, for walks in which only GPUs count."""
 
 from collections.abc import Callable, Mapping
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Space
-from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
+from scheduler.core.packing.free_gpus import FreeGpus
+from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
 
 
-class Search:
-    """The ``VictimSearch`` of ``victims`` where cores and memory cannot bind.
+class GangRoom:
+    """The ``PreemptionSearch`` of ``victims`` where cores and memory cannot bind.
 
-    It goes past the rivals, weakest first, until some server would have enough without those passed; the next gang of
+    It goes past the candidates, weakest first, until some server would have enough without those passed; the next gang of
     the shape goes on from there.
     """
 
-    __slots__ = ("_at", "_found", "_gain", "_num_gpus", "_passed", "_rivals", "_seats", "_space", "_spent", "_trail")
+    __slots__ = (
+        "_at",
+        "_found",
+        "_gain",
+        "_num_gpus",
+        "_passed",
+        "_candidates",
+        "_seats",
+        "_space",
+        "_spent",
+        "_trail",
+    )
 
-    def __init__(self, rivals: Rivals, space: Space, seats: Mapping[int, Seats], num_gpus: int) -> None:
-        self._rivals, self._space, self._seats, self._num_gpus = rivals, space, seats, num_gpus
+    def __init__(
+        self, candidates: PreemptionCandidates, space: FreeGpus, seats: Mapping[int, Seats], num_gpus: int
+    ) -> None:
+        self._candidates, self._space, self._seats, self._num_gpus = candidates, space, seats, num_gpus
         self._at = 0
         self._spent = False  # no set of servers had room; there is only less room later
-        # Rivals passed: their keys in that order, and of those who may still be moved, by server, the rows in that
+        # PreemptionCandidates passed: their keys in that order, and of those who may still be moved, by server, the rows in that
         # order and the sum of their GPUs.
         self._trail: list[Key] = []
         self._passed: dict[int, list[int]] = {}
@@ -40,8 +53,8 @@ class Search:
                     self._gain[server] -= gpus
 
     def _retreat(self, key: Key) -> None:
-        """Forget the rivals that are stronger than who asks from now on."""
-        trail, seats, gone, passed, gain = self._trail, self._seats, self._rivals.gone, self._passed, self._gain
+        """Forget the candidates that are stronger than who asks from now on."""
+        trail, seats, gone, passed, gain = self._trail, self._seats, self._candidates.gone, self._passed, self._gain
         while trail and trail[-1] < key:
             row = trail.pop()[3]
             if row not in gone:
@@ -50,7 +63,7 @@ class Search:
                     gain[server] -= gpus
 
     def one_server(self, key: Key) -> int:
-        """Return a server that holds the whole gang once the rivals of ``victims`` have left, or NO_ROW."""
+        """Return a server that holds the whole gang once the candidates of ``victims`` have left, or NO_ROW."""
         trail, found = self._trail, self._found
         if trail and trail[-1] < key:
             self._retreat(key)
@@ -59,9 +72,9 @@ class Search:
             if free[found[-1]] + gain[found[-1]] >= num_gpus:
                 return found[-1]
             found.pop()
-        rivals, seats, passed, at = self._rivals, self._seats, self._passed, self._at
-        order, gone = rivals.order, rivals.gone
-        while at < len(order) or rivals.more(key):
+        candidates, seats, passed, at = self._candidates, self._seats, self._passed, self._at
+        order, gone = candidates.order, candidates.gone
+        while at < len(order) or candidates.more(key):
             other = order[at]
             if other < key:
                 break
@@ -91,7 +104,7 @@ class Search:
         """Return the GPUs that are free or held by somebody who is weaker; after ``one_server`` found none."""
         return self._space.total + sum(self._gain.values())
 
-    def several_servers(self, choose: Callable[[Space], Seats]) -> Seats:
+    def several_servers(self, choose: Callable[[FreeGpus], Seats]) -> Seats:
         """Return seats on several servers once everybody who is weaker has left, or nothing; after ``one_server``."""
         if self._spent:
             return ()

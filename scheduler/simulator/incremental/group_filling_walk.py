@@ -17,13 +17,13 @@ from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
 from scheduler.core.performance.resources import Filling, rounded_share
 from scheduler.simulator.incremental.preemption_candidates import Key, Keys
-from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import Moves, SingleQueueWalk
 
 # Place of a job in the line of its group: (first start or +inf, arrival, row), smallest first.
 _Place = tuple[float, float, int]
 
 
-class FillingWalk(ShortWalk):
+class GroupFillingWalk(SingleQueueWalk):
     """Who sits where and who waits, in one queue that may hold everything."""
 
     def __init__(

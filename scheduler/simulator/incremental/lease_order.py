@@ -190,7 +190,7 @@ class LeaseOrder:
 
 
 class EndingLeases:
-    """Jobs whose leases end in one round; a ``Weakest``."""
+    """Jobs whose leases end in one round; a ``WeakestFirst``."""
 
     __slots__ = ("_asked", "_now_s", "_order", "_round_s")
 

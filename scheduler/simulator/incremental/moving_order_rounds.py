@@ -16,7 +16,7 @@ from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases, MayBac
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.lease_order import LeaseOrder
-from scheduler.simulator.incremental.moving_order_walk import FreshWalk, Weakest
+from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, WeakestFirst
 from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
 from scheduler.simulator.incremental.preemption_candidates import Key
@@ -36,7 +36,7 @@ class Order(Protocol):
     def waiting(self, world: World) -> list[Key]:
         """Return waiting jobs that could run, strongest first."""
 
-    def weakest(self, world: World) -> Weakest:
+    def weakest(self, world: World) -> WeakestFirst:
         """Return the running jobs that may have to leave; called after ``waiting``."""
 
     def seated(self, changes: Changes) -> None:
@@ -102,7 +102,7 @@ class WholeOrder:
 
 
 class Ranked:
-    """Running jobs with their keys, weakest first, evaluated lazily; a ``Weakest``."""
+    """Running jobs with their keys, weakest first, evaluated lazily; a ``WeakestFirst``."""
 
     __slots__ = ("_at", "_columns", "_stride")
 
@@ -145,10 +145,10 @@ class MovingOrderRounds:
         config, columns, servers, demands = given.config, given.columns, given.servers, given.demands
         policy, possible = config.policy, given.demands.shapes.possible
         self.unsettled = False
-        self._columns, self._shelf = columns, given.shelf
+        self._columns, self._ledger = columns, given.ledger
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
-        self._walk = FreshWalk(
+        self._walk = MovingOrderWalk(
             servers,
             config.locality,
             shape=demands.shape,
@@ -168,14 +168,14 @@ class MovingOrderRounds:
         walk, order, moves = self._walk, self._order, Moves()
         for row in world.released:
             walk.release(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         order.follow(world)
         if walk.num_waiting or world.arrived:
             walk.line_up(order.waiting(world), order.weakest(world))
             moves = walk.walk(world.now_s, _no_keys)
         world.arrived.clear()
         world.released.clear()
-        changes = granted(moves, walk, self._shelf)
+        changes = granted(moves, walk, self._ledger)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
@@ -196,7 +196,7 @@ class MovingOrderRounds:
         for row, at in seats.items():
             self._walk.occupy((0.0, 0.0, 0.0, row), at)
         self._order.restore(list(seats), [row for row in self._columns.active.tolist() if row not in seats])
-        grants = self._shelf.sit(seats, (), self._walk.space.free)
+        grants = self._ledger.sit(seats, (), self._walk.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
 
 

@@ -1,4 +1,4 @@
-"""The walk of ``ShortWalk`` where the order moves from round to round: it is given anew before each walk.
+"""The walk of ``SingleQueueWalk`` where the order moves from round to round: it is given anew before each walk.
 
 Who was refused in an earlier round may be the strongest now, so every shape is asked again; what is left out is to look
 at anybody behind the first refused job of a shape, and at running jobs past those who have to leave. The outcome is
@@ -11,11 +11,11 @@ from typing import Protocol
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
-from scheduler.simulator.incremental.preemption_candidates import Key, Rivals
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 
 
-class Weakest(Protocol):
+class WeakestFirst(Protocol):
     """The running jobs that may have to leave in one round, handed out as far as somebody has to look."""
 
     def more(self, key: Key) -> list[Key]:
@@ -25,14 +25,14 @@ class Weakest(Protocol):
         """
 
 
-class FreshRivals(Rivals):
+class MovingOrderCandidates(PreemptionCandidates):
     """The running jobs in an order that is made when a walk asks for it first."""
 
-    __slots__ = ("_place", "_weakest")
+    __slots__ = ("_place", "_source")
 
-    def line_up(self, weakest: Weakest) -> None:
+    def line_up(self, weakest: WeakestFirst) -> None:
         """Begin a round."""
-        self._weakest = weakest
+        self._source = weakest
         self._place: dict[int, Key] = {}
 
     def end(self) -> None:
@@ -41,7 +41,7 @@ class FreshRivals(Rivals):
 
     def more(self, key: Key) -> bool:
         """Let ``order`` grow; return False when there is nobody else who is weaker than ``key``."""
-        batch = self._weakest.more(key)
+        batch = self._source.more(key)
         for place in batch:
             self._place[place[3]] = place
         self.order += batch
@@ -59,7 +59,7 @@ class FreshRivals(Rivals):
         """Do nothing: the next order lacks it."""
 
 
-class FreshWalk(ShortWalk):
+class MovingOrderWalk(SingleQueueWalk):
     """Who sits where and who waits, in one queue that may hold everything."""
 
     def __init__(
@@ -75,18 +75,18 @@ class FreshWalk(ShortWalk):
             preemptive: Whether waiting jobs may displace running ones.
         """
         super().__init__(servers, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
-        self._fresh = FreshRivals() if preemptive else None
-        self._rivals = self._fresh
+        self._moving = MovingOrderCandidates() if preemptive else None
+        self._candidates = self._moving
 
-    def line_up(self, waiting: Sequence[Key], weakest: Weakest) -> None:
+    def line_up(self, waiting: Sequence[Key], weakest: WeakestFirst) -> None:
         """Take the order of the round: those who wait and could run, strongest first, and the running ones."""
         self.num_waiting = len(waiting)
         self._lines = [[] for _ in self._gangs]
         for key in waiting:  # ascending, so each line is a heap
             self._lines[self._shape[key[3]]].append(key)
         self._key_of = {key[3]: key for key in waiting}
-        if self._fresh:
-            self._fresh.line_up(weakest)
+        if self._moving:
+            self._moving.line_up(weakest)
         self.reopen()
 
     def wait(self, key: Key) -> None:

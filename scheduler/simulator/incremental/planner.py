@@ -12,9 +12,9 @@ import numpy as np
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.tables import IntArray, JobTable, Placements, seat_order
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.incremental.single_queue_walk import Moves, ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import Moves, SingleQueueWalk
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 
@@ -48,14 +48,14 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
         column[rows] = 0.0
 
 
-def granted(moves: Moves, walk: ShortWalk, shelf: Shelf) -> Changes:
+def granted(moves: Moves, walk: SingleQueueWalk, ledger: CpuMemoryLedger) -> Changes:
     """Return the moves with cores and memory, and the jobs whose cores or memory differ now."""
     started = moves.started
     for row in moves.displaced:
-        shelf.leave(row)
+        ledger.leave(row)
     stopped = {row: (_BY_ORDER, by_row) for row, by_row in moves.displaced.items()}
-    grants = shelf.sit(started, moves.on_free, walk.space.free)
-    if shelf.chooses:
+    grants = ledger.sit(started, moves.on_free, walk.space.free)
+    if ledger.chooses:
         alone = [row for row in moves.on_free if len(started[row]) == 1]
         elsewhere = {row: grants[row][0] for row in alone if grants[row][0][0] != started[row][0][0]}
         if elsewhere:

@@ -9,11 +9,11 @@ import numpy as np
 
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import JobTable, QueueTable, ServerTable
-from scheduler.core.packing.cpu_memory_ledger import Shelf
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.core.round.round_state import Demands, demands_of
+from scheduler.core.round.round_state import JobDemands, job_demands
 from scheduler.simulator.state.columns import Columns
 
 
@@ -27,7 +27,7 @@ class PlannerInput:
         servers, queues: The cluster.
         jobs: The whole workload as a table; its rows are those of ``columns``.
         demands: What the jobs ask for.
-        shelf: The cores and memory that servers give, kept from round to round.
+        ledger: The cores and memory that servers give, kept from round to round.
         interrupted: Whether the replay is saved, or begins in the middle.
     """
 
@@ -36,8 +36,8 @@ class PlannerInput:
     servers: ServerTable
     queues: QueueTable
     jobs: JobTable
-    demands: Demands
-    shelf: Shelf
+    demands: JobDemands
+    ledger: CpuMemoryLedger
     interrupted: bool
 
 
@@ -61,9 +61,9 @@ def planner_input(
     if not isinstance(mechanism, GrantsByServer):
         return f"{mechanism.name} gives cores and memory over all servers at once"
     jobs = columns.look(np.arange(len(columns)), 0.0)
-    demands = demands_of(jobs, servers, config, now_s=0.0)
-    shelf = mechanism.shelf(jobs, servers, demands.needs)
-    if shelf is None:
+    demands = job_demands(jobs, servers, config, now_s=0.0)
+    ledger = mechanism.ledger(jobs, servers, demands.needs)
+    if ledger is None:
         return f"{mechanism.name} with these options gives cores and memory over all servers at once"
     return PlannerInput(
         config=config,
@@ -72,7 +72,7 @@ def planner_input(
         queues=queues,
         jobs=jobs,
         demands=demands,
-        shelf=shelf,
+        ledger=ledger,
         interrupted=interrupted,
     )
 

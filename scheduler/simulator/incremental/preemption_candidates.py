@@ -14,7 +14,7 @@ Keys = Callable[[Sequence[int]], list[float]]
 _STRIDE = 16  # entries looked at at once; doubles in a walk
 
 
-class Rivals:
+class PreemptionCandidates:
     """The running jobs in the order of the policy, kept from walk to walk.
 
     How weak a job may be at most is known without a look at it: running makes nobody weaker (``Steady``), or no weaker

@@ -46,7 +46,7 @@ class QueueRounds:
         servers, queues, demands = given.servers, given.queues, given.demands
         self.unsettled = False
         self._columns, self._servers, self._queues = given.columns, servers, queues
-        self._config, self._shelf = given.config, given.shelf
+        self._config, self._ledger = given.config, given.ledger
         # isinstance with a protocol takes as long as a walk, so it is asked once.
         self._promotes = policy if isinstance(policy, Promotes) else None
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
@@ -68,7 +68,7 @@ class QueueRounds:
             promote(columns, rows[policy.promoted(columns.look(rows, world.now_s))], world.now_s)
         for row in world.released:
             self._board.leave(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         changes = None if self._jobs_wait else self._lone_claim(world)
         world.arrived.clear()
         world.released.clear()
@@ -119,7 +119,7 @@ class QueueRounds:
         number: list[int] = rows.tolist()
         changes = Changes(stopped=_stopped(selection, line.position, number))
         for row in changes.stopped:
-            self._shelf.leave(row)
+            self._ledger.leave(row)
         started = {number[job]: seats for job, seats in selection.started.items()}
         return self._granted(started, {number[job] for job in selection.on_free}, changes)
 
@@ -130,7 +130,7 @@ class QueueRounds:
         for row, seats in started.items():
             if len(seats) > 1:  # as they will be read from what is held
                 board.seats[row] = tuple(sorted(seats))
-        grants: dict[int, Grant] = self._shelf.sit(started, on_free, board.space.free)
+        grants: dict[int, Grant] = self._ledger.sit(started, on_free, board.space.free)
         for row, grant in grants.items():
             if row not in started:
                 changes.amended[row] = grant
@@ -161,7 +161,7 @@ class QueueRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._board.sit(row, at)
-        grants = self._shelf.sit(seats, (), self._board.space.free)
+        grants = self._ledger.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         self._jobs_wait = True  # maybe; the next round finds out
 

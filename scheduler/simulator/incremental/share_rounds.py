@@ -21,10 +21,10 @@ from scheduler.core.model.tables import (
     ServerTable,
     Snapshot,
 )
-from scheduler.core.packing.cpu_memory_ledger import ShareShelf
+from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import Reseat, is_inside, shrunk
-from scheduler.core.packing.free_gpus import Fits, Site, Space
+from scheduler.core.packing.free_gpus import Fits, Topology, FreeGpus
 from scheduler.core.round.capabilities import ChangesBySelf
 from scheduler.core.round.config import SharePolicy
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_queues_bind
@@ -50,13 +50,13 @@ def share_rounds(given: PlannerInput) -> "ShareRounds | str":
         return "jobs insist on cores or memory"
     if config.locality.kinds(jobs, 0.0):
         return f"{config.locality.name} treats jobs of the same size differently"
-    if not isinstance(given.shelf, ShareShelf):
+    if not isinstance(given.ledger, ProportionalLedger):
         return f"under {config.mechanism.name} cores and memory depend on the other jobs of the server"
     widest = np.sort(servers.num_gpus)[::-1].cumsum()  # on 1, 2, 3 ... servers
     most_servers = np.where(jobs.max_servers == 0, len(servers), np.minimum(jobs.max_servers, len(servers)))
     if (jobs.max_gpus > widest[most_servers - 1]).any():
         return "a job may ask for more GPUs than its servers have"
-    return ShareRounds(given, policy, given.shelf)
+    return ShareRounds(given, policy, given.ledger)
 
 
 class _Floor:
@@ -67,7 +67,7 @@ class _Floor:
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
         gpus = servers.num_gpus.tolist()
-        self.space = Space(gpus, Site(gpus=gpus, rack=servers.rack.tolist()))
+        self.space = FreeGpus(gpus, Topology(gpus=gpus, rack=servers.rack.tolist()))
         self.num_gpus = num_gpus
         self.seats: dict[int, Seats] = {}
 
@@ -92,12 +92,12 @@ class _Floor:
 class ShareRounds:
     """Rounds planned from the shares that changed."""
 
-    def __init__(self, given: PlannerInput, policy: SharePolicy, shelf: ShareShelf) -> None:
+    def __init__(self, given: PlannerInput, policy: SharePolicy, ledger: ProportionalLedger) -> None:
         servers, jobs = given.servers, given.jobs
         self.unsettled, self._round_s = False, DEFAULT_ROUND_S
         self._drifts = not isinstance(policy, ChangesBySelf)
         self._columns, self._servers, self._queues, self._policy = given.columns, servers, given.queues, policy
-        self._shelf, self._capacity = shelf, int(servers.num_gpus.sum())
+        self._ledger, self._capacity = ledger, int(servers.num_gpus.sum())
         self._floor = _Floor(servers, jobs.num_gpus.tolist())
         self._reseat = Reseat(
             self._floor,
@@ -139,7 +139,7 @@ class ShareRounds:
         changes.stopped = {row: _NO_SHARE for row in home if row not in stay}
         before = {row: world.seats.get(row, ()) for row in moved}
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
-        grants = self._shelf.sit(seats, (), floor.space.free)
+        grants = self._ledger.sit(seats, (), floor.space.free)
         changes.started = {row: grant for row, grant in sorted(grants.items()) if grant != before[row]}
         # A policy that does not say when its shares change is called in every round.
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))

@@ -19,12 +19,12 @@ from scheduler.core.round.capabilities import (
     StepsByService,
 )
 from scheduler.core.round.config import Policy, SharePolicy
-from scheduler.simulator.incremental.group_filling_walk import FillingWalk
+from scheduler.simulator.incremental.group_filling_walk import GroupFillingWalk
 from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.service_steps import ServiceSteps
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.state.columns import cells
 from scheduler.simulator.state.world import World
 
@@ -43,7 +43,7 @@ def single_queue_rounds(given: PlannerInput) -> "SingleQueueRounds | str":
     snapshot = Snapshot(now_s=0.0, jobs=given.jobs, servers=given.servers, queues=given.queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
     if filling is not None and not preemptive and filling.sums_are_exact():
-        walk: ShortWalk = FillingWalk(
+        walk: SingleQueueWalk = GroupFillingWalk(
             given.servers,
             config.locality,
             shape=demands.shape,
@@ -58,7 +58,7 @@ def single_queue_rounds(given: PlannerInput) -> "SingleQueueRounds | str":
     steps = None
     if preemptive and isinstance(policy, StepsByService):
         steps = ServiceSteps(columns, *policy.service_steps())
-    walk = ShortWalk(
+    walk = SingleQueueWalk(
         given.servers,
         config.locality,
         shape=demands.shape,
@@ -85,14 +85,14 @@ class SingleQueueRounds:
     def __init__(
         self,
         given: PlannerInput,
-        walk: ShortWalk,
+        walk: SingleQueueWalk,
         *,
         lines_up: BoolArray,
         steps: ServiceSteps | None = None,
     ) -> None:
         """Begin with no jobs; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
         columns, policy = given.columns, given.config.policy
-        self._columns, self._policy, self._shelf, self._walk, self._steps = columns, policy, given.shelf, walk, steps
+        self._columns, self._policy, self._ledger, self._walk, self._steps = columns, policy, given.ledger, walk, steps
         self._by_remaining = isinstance(policy, ByRemaining) and policy.by_remaining
         self._servers, self._queues, self._now_s = given.servers, given.queues, 0.0
         self._lines_up: list[bool] = lines_up.tolist()
@@ -113,7 +113,7 @@ class SingleQueueRounds:
         was_empty = not walk.num_waiting  # while no job waits, changes of the order are not followed
         for row in world.released:
             walk.release(row)
-            self._shelf.leave(row)
+            self._ledger.leave(row)
             if self._steps:
                 self._steps.leave(row)
         world.released.clear()
@@ -133,7 +133,7 @@ class SingleQueueRounds:
                 self._steps.leave(row)
             for row in moves.started:
                 self._steps.sit(row, now_s)
-        changes = granted(moves, walk, self._shelf)
+        changes = granted(moves, walk, self._ledger)
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
@@ -151,7 +151,7 @@ class SingleQueueRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._walk.occupy(self._key(row), at)
-        grants = self._shelf.sit(seats, (), self._walk.space.free)
+        grants = self._ledger.sit(seats, (), self._walk.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         if self._steps:
             for row in seats:

@@ -13,10 +13,10 @@ from heapq import heapify, heappop, heappush
 
 from scheduler.core.model.tables import NO_ROW, ServerTable
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Gang, Site, Space
+from scheduler.core.packing.free_gpus import Gang, Topology, FreeGpus
 from scheduler.core.packing.locality import Locality
-from scheduler.simulator.incremental.gang_room import Search
-from scheduler.simulator.incremental.preemption_candidates import Key, Keys, Rivals
+from scheduler.simulator.incremental.gang_room import GangRoom
+from scheduler.simulator.incremental.preemption_candidates import Key, Keys, PreemptionCandidates
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Moves:
     on_free: set[int] = field(default_factory=set)
 
 
-class ShortWalk:
+class SingleQueueWalk:
     """Who sits where and who waits, in one queue.
 
     Attributes:
@@ -63,14 +63,14 @@ class ShortWalk:
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
-            ceilings: As of ``Rivals``.
+            ceilings: As of ``PreemptionCandidates``.
             in_line: Whether nobody may overtake a job that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
-        self._rivals = Rivals(ceilings) if preemptive else None
+        self._candidates = PreemptionCandidates(ceilings) if preemptive else None
         self._in_line = in_line
         free: list[int] = servers.num_gpus.tolist()
-        self.space = Space(free, Site(gpus=free, rack=servers.rack.tolist()))
+        self.space = FreeGpus(free, Topology(gpus=free, rack=servers.rack.tolist()))
         self.seats: dict[int, Seats] = {}
         self.num_waiting = 0
         self.unsettled = False
@@ -86,7 +86,7 @@ class ShortWalk:
         # Of the present walk: seats of displaced jobs before it, and keys of those who took seats in it.
         self._before: dict[int, Seats] = {}
         self._seated: dict[int, Key] = {}
-        self._searches: dict[int, Search] = {}
+        self._searches: dict[int, GangRoom] = {}
 
     def wait(self, key: Key) -> None:
         """Put a job in line."""
@@ -98,8 +98,8 @@ class ShortWalk:
 
     def release(self, row: int) -> None:
         """Take a job off its seats that ended."""
-        if self._rivals:
-            self._rivals.leave(row)
+        if self._candidates:
+            self._candidates.leave(row)
         self._rise(row)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
@@ -110,8 +110,8 @@ class ShortWalk:
     def occupy(self, key: Key, seats: Seats) -> None:
         """Seat a job that runs from the start."""
         self._place(key[3], seats)
-        if self._rivals:
-            self._rivals.enter(key)
+        if self._candidates:
+            self._candidates.enter(key)
 
     def reseat(self, seats: Mapping[int, Seats]) -> None:
         """Let jobs that were just seated sit elsewhere on free GPUs."""
@@ -124,8 +124,8 @@ class ShortWalk:
 
     def move(self, row: int, key: float) -> None:
         """Give a running job another key of the policy."""
-        assert self._rivals
-        self._rivals.move(row, key)
+        assert self._candidates
+        self._candidates.move(row, key)
         self._grown += self._gangs[self._shape[row]].num_gpus
 
     def strongest_key(self) -> float:
@@ -144,8 +144,8 @@ class ShortWalk:
         if not heap:
             return Moves()
         heapify(heap)
-        if self._rivals:
-            self._rivals.begin(keys)
+        if self._candidates:
+            self._candidates.begin(keys)
         self._moves = Moves()
         while heap:
             key, shape = heappop(heap)
@@ -166,8 +166,8 @@ class ShortWalk:
                     break
                 continue
             for victim in victims:
-                assert self._rivals is not None
-                heappush(heap, (self._displace(self._rivals, victim, row), NO_ROW))
+                assert self._candidates is not None
+                heappush(heap, (self._displace(self._candidates, victim, row), NO_ROW))
             changed = self._sit(key, seats, victims) or bool(victims)
             if not again:
                 line = self._lines[shape]
@@ -216,12 +216,12 @@ class ShortWalk:
 
     def _finished(self, now_s: float) -> Moves:
         moves, seats, before, seated = self._moves, self.seats, self._before, self._seated
-        rivals = self._rivals
-        if rivals:
-            rivals.end()
+        candidates = self._candidates
+        if candidates:
+            candidates.end()
         for row, key in seated.items():
-            if rivals:
-                rivals.enter((key[0], min(key[1], now_s), key[2], row))
+            if candidates:
+                candidates.enter((key[0], min(key[1], now_s), key[2], row))
             at = seats[row]
             if not before or before.get(row) != at:
                 moves.started[row] = at
@@ -251,14 +251,14 @@ class ShortWalk:
             seats = self._locality.seats(space, gang)
             if seats:
                 return seats, ()
-        if self._rivals:
-            return self._room(shape, key, self._rivals)
+        if self._candidates:
+            return self._room(shape, key, self._candidates)
         self._missing = gang.num_gpus - space.total
         return (), ()
 
-    def _room(self, shape: int, key: Key, rivals: Rivals) -> tuple[Seats, Sequence[int]]:
+    def _room(self, shape: int, key: Key, candidates: PreemptionCandidates) -> tuple[Seats, Sequence[int]]:
         """Return seats that are free once weaker jobs have left, and these jobs."""
-        weakest, gang, space = rivals.weakest(key), self._gangs[shape], self.space
+        weakest, gang, space = candidates.weakest(key), self._gangs[shape], self.space
         if weakest == NO_ROW:
             self._missing = gang.num_gpus - space.total
             return (), ()
@@ -266,7 +266,7 @@ class ShortWalk:
             return ((min(self.seats[weakest])[0], 1),), (weakest,)
         search = self._searches.get(shape)
         if search is None:
-            search = self._searches[shape] = Search(rivals, space, self.seats, gang.num_gpus)
+            search = self._searches[shape] = GangRoom(candidates, space, self.seats, gang.num_gpus)
         server = search.one_server(key)
         if server != NO_ROW:
             return ((server, gang.num_gpus),), search.victims(server, gang.num_gpus)
@@ -277,13 +277,13 @@ class ShortWalk:
         victims = [victim for server, gpus in seats for victim in search.victims(server, gpus)]
         return seats, list(dict.fromkeys(victims))
 
-    def _displace(self, rivals: Rivals, victim: int, by_row: int) -> Key:
+    def _displace(self, candidates: PreemptionCandidates, victim: int, by_row: int) -> Key:
         seats = self._before[victim] = self.seats[victim]
         self._rise(victim)
         for search in self._searches.values():
             search.leave(victim, seats)
         self._moves.displaced[victim] = by_row
-        return rivals.drop(victim)
+        return candidates.drop(victim)
 
     def _sit(self, key: Key, seats: Seats, victims: Sequence[int]) -> bool:
         """Seat a job; return whether a stronger one changed its seats for that."""

@@ -1,7 +1,7 @@
 """Free GPUs of servers and gangs that look for seats, for tests of localities."""
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, Gang, Site, Space
+from scheduler.core.packing.free_gpus import Fits, Gang, Topology, FreeGpus
 
 
 def space_of(
@@ -10,9 +10,9 @@ def space_of(
     gpus: list[int] | None = None,
     racks: list[int] | None = None,
     sizes: list[dict[int, int]] | None = None,
-) -> Space:
+) -> FreeGpus:
     """Return servers with these free GPUs; by default of eight GPUs each, in one rack."""
-    return Space(free, Site(gpus=gpus or [8] * len(free), rack=racks or [0] * len(free)), sizes)
+    return FreeGpus(free, Topology(gpus=gpus or [8] * len(free), rack=racks or [0] * len(free)), sizes)
 
 
 def gang_of(
@@ -28,6 +28,6 @@ def gang_of(
     return Gang(num_gpus=num_gpus, max_servers=max_servers, least_servers=least, kind=kind, fits=fits)
 
 
-def counts(space: Space, seats: Seats) -> list[tuple[int, int]]:
+def counts(space: FreeGpus, seats: Seats) -> list[tuple[int, int]]:
     """Return for each seat (free GPUs of its server, GPUs taken), so that equal servers compare equal."""
     return [(space.free[server], gpus) for server, gpus in seats]

@@ -15,7 +15,7 @@ from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, parse_profile
 from scheduler.core.operations.failures import RetryRules
 from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
-from scheduler.simulator.incremental.single_queue_walk import ShortWalk
+from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -269,7 +269,7 @@ def test_a_short_round_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) ->
     """A walk that forgets to look again at who waits is caught in the round where it matters."""
     tables = snapshot_of([], [_gpus(4)], [QueueRow()])
     what = (_busy(), tables.servers, tables.queues, build_config(policy="srtf", mechanism="proportional"))
-    monkeypatch.setattr(ShortWalk, "wait", lambda *_: None)
+    monkeypatch.setattr(SingleQueueWalk, "wait", lambda *_: None)
 
     assert not np.isfinite(simulate(Replay(*what)).records.end_s).any()
     with pytest.raises(PlanInvariantError, match="differs from a round from scratch: job 0 starts with"):
