@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from statistics import median
 from typing import TypedDict
 
-from benchmarks.bench_sim import NUM_JOBS, Replay, in_own_process
+from benchmarks.bench_sim import NUM_JOBS, ReplayCost, in_own_process
 from benchmarks.bench_sim import POLICIES as LIST_POLICIES
 
 QUESTION = "What do twice the jobs cost at the same load, on 313 servers of 8 GPUs with rounds of 60 s?"
@@ -62,10 +62,10 @@ def _doubling(policy: str, size: int) -> Doubling:
     )
 
 
-def _side_by_side(policy: str, size: int) -> tuple[Replay, list[Replay]]:
+def _side_by_side(policy: str, size: int) -> tuple[ReplayCost, list[ReplayCost]]:
     """Return a replay of twice the jobs, and two of the jobs made meanwhile."""
 
-    def replays(num_jobs: int, times: int) -> list[Replay]:
+    def replays(num_jobs: int, times: int) -> list[ReplayCost]:
         return [in_own_process(policy, "proportional", num_jobs) for _ in range(times)]
 
     with ThreadPoolExecutor(2) as pool:

@@ -15,6 +15,7 @@ from benchmarks.bench_sim import CPUS, GPUS, LOAD, MEMORY_BYTES, NUM_SERVERS, RO
 from scheduler.choices import build_config
 from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.workloads.philly import QUEUES, philly_like, philly_quotas
 
 QUESTION = "How long does it take to replay 30,000 jobs in 14 queues on 313 servers of 8 GPUs, rounds of 60 s?"
@@ -24,7 +25,7 @@ TARGET_CPU_S = 15.0
 POLICIES, MECHANISMS = ("fifo", "srtf", "las", "fair"), ("proportional", "tune")
 
 
-class Replay(TypedDict):
+class ReplayCost(TypedDict):
     """One replay."""
 
     policy: str
@@ -60,12 +61,12 @@ def cluster() -> tuple[ServerTable, QueueTable]:
     return servers, queues
 
 
-def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
+def replay(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
     """Replay in this process."""
     jobs = philly_like(num_jobs=num_jobs, cluster_gpus=NUM_SERVERS * GPUS, load=LOAD, num_queues=QUEUES)
     bare_s = bare_loop_s(jobs)
-    outcome = simulate(jobs, *cluster(), build_config(policy=policy, mechanism=mechanism), round_s=ROUND_S)
-    return Replay(
+    outcome = simulate(Replay(jobs, *cluster(), build_config(policy=policy, mechanism=mechanism), round_s=ROUND_S))
+    return ReplayCost(
         policy=policy,
         mechanism=mechanism,
         num_jobs=num_jobs,
@@ -79,10 +80,10 @@ def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
     )
 
 
-def _in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
+def _in_own_process(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
     command = [sys.executable, "-m", "benchmarks.bench_queues", policy, mechanism, str(num_jobs)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return cast(Replay, json.loads(answer))  # written by this very module
+    return cast(ReplayCost, json.loads(answer))  # written by this very module
 
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:

@@ -21,6 +21,7 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.workloads.elastic import elastic
 from scheduler.simulator.workloads.philly import philly_like
 
@@ -39,7 +40,7 @@ SHARES = ("afs-l", "afs-p")
 CURVES = Path(__file__).parent.parent / "fixtures" / "profiles" / "afs.json"
 
 
-class Replay(TypedDict):
+class ReplayCost(TypedDict):
     """One replay."""
 
     policy: str
@@ -80,7 +81,7 @@ def _jobs(num_jobs: int, *, elastic_jobs: bool) -> list[SimJob]:
     return elastic(num_jobs=num_jobs, cluster_gpus=cluster_gpus, curves=curves, load=LOAD)
 
 
-def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
+def replay(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
     """Replay in this process."""
     jobs = _jobs(num_jobs, elastic_jobs=policy in SHARES)
     servers = ServerTable(
@@ -99,8 +100,8 @@ def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
         max_gpus=np.full(1, 1_000_000),
     )
     bare_s = bare_loop_s(jobs)
-    outcome = simulate(jobs, servers, queue, build_config(policy=policy, mechanism=mechanism), round_s=ROUND_S)
-    return Replay(
+    outcome = simulate(Replay(jobs, servers, queue, build_config(policy=policy, mechanism=mechanism), round_s=ROUND_S))
+    return ReplayCost(
         policy=policy,
         mechanism=mechanism,
         num_jobs=num_jobs,
@@ -116,11 +117,11 @@ def replay(policy: str, mechanism: str, num_jobs: int) -> Replay:
     )
 
 
-def in_own_process(policy: str, mechanism: str, num_jobs: int) -> Replay:
+def in_own_process(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
     """Replay in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.bench_sim", policy, mechanism, str(num_jobs)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return cast(Replay, json.loads(answer))  # written by this very module
+    return cast(ReplayCost, json.loads(answer))  # written by this very module
 
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:

@@ -11,6 +11,7 @@ from benchmarks.fidelity.workload import Planned
 from scheduler.choices import build_config
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 
 
@@ -74,7 +75,7 @@ def replayed(
     servers = server_table(Cluster(groups=(ServerGroup(count=num_slots, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
     queues = queue_table((QueueSpec(name="all"),), cluster_gpus=num_slots)
     config = build_config(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
-    records = simulate(workload, servers, queues, config, costs=starts).records
+    records = simulate(Replay(workload, servers, queues, config, costs=starts)).records
     return Outcome(
         average_jct_s=float(records.jct_s.mean()),
         makespan_s=float(records.end_s.max() - records.arrival_s.min()),

@@ -10,6 +10,7 @@ from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.consolidate import Consolidate
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.speeds.measured import afs_profiles
 from scheduler.simulator.state.costs import ReconfigurationCosts
 from scheduler.simulator.state.outcome import Outcome
@@ -50,13 +51,15 @@ def replay(
 ) -> Outcome:
     """Return what happens to the jobs; they are reconfigured as CoDDL does unless ``costs`` says how."""
     return simulate(
-        jobs,
-        _TABLE,
-        _QUEUES,
-        SchedulerConfig(policy=policy, locality=Consolidate(), mechanism=Proportional()),
-        round_s=round_s,
-        costs=costs or ReconfigurationCosts(),
-        skip=skip,
-        stays=stays,
-        until_s=until_s,
+        Replay(
+            jobs,
+            _TABLE,
+            _QUEUES,
+            SchedulerConfig(policy=policy, locality=Consolidate(), mechanism=Proportional()),
+            round_s=round_s,
+            costs=costs or ReconfigurationCosts(),
+            incremental=skip,
+            keep_stays=stays,
+            until_s=until_s,
+        )
     )

@@ -20,6 +20,7 @@ from scheduler.policies.fifo import Fifo
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.speeds.measured import gavel_models, gavel_pairs, gavel_profile
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.workloads import philly_like
@@ -112,15 +113,17 @@ def _run(
 ) -> Outcome:
     config = SchedulerConfig(policy=Fifo(), locality=Affinity(), mechanism=Proportional(), introspection=tuple(parts))
     return simulate(
-        jobs,
-        _servers(servers, gpus),
-        _queue(),
-        config,
-        round_s=60.0,
-        restart_s=RESTART_S,
-        resume_s=RESUME_S,
-        until_s=until_s,
-        series=series,
+        Replay(
+            jobs,
+            _servers(servers, gpus),
+            _queue(),
+            config,
+            round_s=60.0,
+            restart_s=RESTART_S,
+            resume_s=RESUME_S,
+            until_s=until_s,
+            keep_series=series,
+        )
     )
 
 

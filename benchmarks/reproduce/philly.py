@@ -23,6 +23,7 @@ from scheduler.policies.fifo import Fifo
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.speeds.accuracy import curve, draw_training
 from scheduler.simulator.state.retries import attempts
 from scheduler.simulator.study.cluster import QueueSpec, queue_table
@@ -107,7 +108,7 @@ def _delays() -> list[Row]:
     ]
     config = SchedulerConfig(policy=Fifo(), locality=Relax(), mechanism=Proportional())
     queues = queue_table(specs, cluster_gpus=gpus)
-    records = simulate(jobs, _servers(QUEUE_SERVERS), queues, config, round_s=60.0, reasons=True).records
+    records = simulate(Replay(jobs, _servers(QUEUE_SERVERS), queues, config, round_s=60.0, keep_reasons=True)).records
     waited_s = records.waited_s or {}
     none_s = np.zeros(len(jobs))
     share_s = waited_s.get(WaitReason.QUEUE_QUOTA, none_s) + waited_s.get(WaitReason.QUEUE_MAX, none_s)
@@ -135,7 +136,7 @@ def _delays() -> list[Row]:
 def _replayed(jobs: Sequence[SimJob], locality: Locality, run_s: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (n,) waits and (n,) run times relative to the shortest possible."""
     config = SchedulerConfig(policy=Fifo(), locality=locality, mechanism=Proportional())
-    records = simulate(jobs, _servers(), _queues(), config, round_s=60.0).records
+    records = simulate(Replay(jobs, _servers(), _queues(), config, round_s=60.0)).records
     return records.queueing_s, (records.end_s - records.first_start_s) / run_s
 
 

@@ -7,6 +7,7 @@ from scheduler.core.model.tables import FloatArray
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.speeds.profiles import synergy_profiles
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
@@ -36,7 +37,9 @@ def run(jobs: Sequence[SimJob], config: SchedulerConfig, *, servers: int, series
     gpus = servers * GPUS
     group = ServerGroup(count=servers, gpus=GPUS, cpus=3.0 * GPUS, memory_bytes=500 * GB)
     queues = queue_table((QueueSpec(name="all", quota_gpus=gpus),), cluster_gpus=gpus)
-    return simulate(jobs, server_table(Cluster(groups=(group,))), queues, config, round_s=ROUND_S, series=series)
+    return simulate(
+        Replay(jobs, server_table(Cluster(groups=(group,))), queues, config, round_s=ROUND_S, keep_series=series)
+    )
 
 
 def middle(outcome: Outcome) -> FloatArray:

@@ -15,6 +15,7 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from scheduler.simulator.traces import read_trace
@@ -64,7 +65,7 @@ def _run(
     group = ServerGroup(count=servers, gpus=gpus, cpus=3.0 * gpus, memory_bytes=62.5 * GB * gpus)
     queues = queue_table((QueueSpec(name="all", quota_gpus=servers * gpus),), cluster_gpus=servers * gpus)
     tables = server_table(Cluster(groups=(group,))), queues
-    return simulate(jobs, *tables, config, restart_s=restart_s, round_s=round_s).records
+    return simulate(Replay(jobs, *tables, config, restart_s=restart_s, round_s=round_s)).records
 
 
 def _anywhere(policy: str, options: Options | None = None) -> SchedulerConfig:

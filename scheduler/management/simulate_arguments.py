@@ -17,7 +17,7 @@ from scheduler.simulator.study.cluster import MOST_SERVERS
 
 
 class ShowChoices(Action):
-    """Prints every choice with its options, and ends."""
+    """Print every choice with its options, and end."""
 
     def __call__(self, parser: ArgumentParser, *_: object) -> None:
         print(choices_text())  # noqa: T201  (what the flag is for)
@@ -47,7 +47,7 @@ def option_text(option: Parameter) -> str:
 
 
 def add_scheduling(parser: CommandParser) -> None:
-    """Add what decides."""
+    """Add policy, locality, mechanism, introspection, rounds, costs and arms."""
     known = choices()
     policies, localities, mechanisms = (
         ", ".join(choice["name"] for choice in kind)
@@ -141,7 +141,7 @@ def add_scheduling(parser: CommandParser) -> None:
 
 
 def add_cluster(parser: CommandParser) -> None:
-    """Add what it runs on."""
+    """Add servers and queues."""
     group = parser.add_argument_group("cluster", "All servers alike, or a file")
     group.add_argument("--servers", metavar="N", type=whole(least=1, most=MOST_SERVERS), help="servers (default: 16)")
     group.add_argument("--gpus", metavar="N", type=whole(least=1, most=1024), help="GPUs of each (default: 8)")
@@ -169,7 +169,7 @@ def add_cluster(parser: CommandParser) -> None:
 
 
 def add_workload(parser: CommandParser) -> None:
-    """Add which jobs."""
+    """Add window, load, models and seeds of the jobs."""
     group = parser.add_argument_group("workload")
     group.add_argument(
         "--window",
@@ -206,7 +206,7 @@ def add_workload(parser: CommandParser) -> None:
 
 
 def add_interruption(parser: CommandParser) -> None:
-    """Add how long."""
+    """Add the end, and the files to interrupt a replay and go on."""
     group = parser.add_argument_group("interruption", "One --policy and one --seed, without introspection")
     group.add_argument(
         "--until",
@@ -234,7 +234,7 @@ def add_interruption(parser: CommandParser) -> None:
 
 
 def add_output(parser: CommandParser) -> None:
-    """Add where to."""
+    """Add output files, and what is said and checked."""
     group = parser.add_argument_group("output", "A table goes to stdout. Columns: docs/simulator.md")
     group.add_argument(
         "--json", metavar="FILE", type=Path, help="the figures as JSON; - for stdout instead of the table"
@@ -248,3 +248,12 @@ def add_output(parser: CommandParser) -> None:
     group.add_argument("--series", metavar="FILE", type=Path, help="the cluster over time, .csv or .parquet")
     group.add_argument("--placements", metavar="FILE", type=Path, help="who was where and when, .csv or .parquet")
     group.add_argument("--html", metavar="FILE", type=Path, help="a report in one file, for a browser, without network")
+    group.add_argument(
+        "--verbose", action="store_true", help="say on stderr how the rounds of each arm are planned, and why so"
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="hold every round against the safety rules, and every tenth against one planned from scratch; say on "
+        "stderr what was checked, and stop with status 3 at the first difference",
+    )

@@ -1,4 +1,4 @@
-"""What ``manage.py simulate`` does with its arguments: build a study, replay the arms, write what was asked for."""
+"""Run one call of ``manage.py simulate``: prepare the study, replay the arms, write files, table and notes."""
 
 import json
 import math
@@ -13,26 +13,26 @@ from tqdm import tqdm
 
 from scheduler.simulator import VERSION
 from scheduler.simulator.errors import BadInput
-from scheduler.simulator.replay.saving import UnusableStateError
+from scheduler.simulator.replay.saving import States, UnusableStateError
 from scheduler.simulator.report.leftover import left_over
 from scheduler.simulator.report.records_file import check_suffix, write_placements, write_records, write_series
 from scheduler.simulator.report.summary_text import as_json, table
 from scheduler.simulator.state.costs import ReconfigurationCosts
 from scheduler.simulator.study.arms import Arm
 from scheduler.simulator.study.compare import Tell, compare
-from scheduler.simulator.study.study import Prepared, Result, States, Study, prepare, replay
+from scheduler.simulator.study.study import Prepared, Result, Study, prepare, replay
 
 STDOUT = Path("-")
 
 
 class Writer(Protocol):
-    """Where text goes: a stream, or Django's wrapper of one."""
+    """A stream, or Django's wrapper of one."""
 
     def write(self, msg: str, /) -> object:
         """Write the text."""
 
     def isatty(self) -> bool:
-        """Return whether somebody watches."""
+        """Return whether it is a terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,8 @@ class Request:
         arms: What to replay, at least one.
         seeds: Seeds of the workload, at least one.
         workers: Processes; None for one for each core.
-        states: Where the one replay writes how far it is, and goes on from.
+        states: Files with the state of the one replay, to interrupt it and go on.
+        verbose: Whether to say how the rounds of each arm were planned, and why.
         json, records, series, placements, html: Files to write; None for none. ``-`` as ``json`` is stdout.
     """
 
@@ -53,6 +54,7 @@ class Request:
     seeds: Sequence[int]
     workers: int | None = None
     states: States = field(default_factory=States)
+    verbose: bool = False
     json: Path | None = None
     records: Path | None = None
     series: Path | None = None
@@ -66,6 +68,7 @@ def run_simulation(request: Request, *, out: Writer, notes: Writer) -> str:
     Raises:
         BadInput: If an option cannot be used.
         TraceError: If the trace cannot be read.
+        PlanInvariantError: If a plan breaks a safety rule, or a check finds two plans that differ: a defect.
     """
     _check_files(request)
     _check_states(request)
@@ -81,6 +84,13 @@ def run_simulation(request: Request, *, out: Writer, notes: Writer) -> str:
         notes.write(f"{warning}.\n")
     results = _replayed(request, study, first, notes)
     _write_files(request, study, first, results, out)
+    if request.verbose:
+        for result in results:
+            if result.seed == request.seeds[0]:
+                notes.write(f"{result.arm.name}: {result.outcome.planner}\n")
+    if study.check_every:
+        for result in results:
+            notes.write(_checked(result))
     if request.json != STDOUT:
         out.write(f"{describe(study, first)}\n\n{table(results)}\n")
     return "\n".join(filter(None, map(left_over, results)))
@@ -97,6 +107,15 @@ def _replayed(request: Request, study: Study, first: Prepared, notes: Writer) ->
             return [replay(study, first, arm, seed=seed, progress=progress, states=request.states)]
         except UnusableStateError as error:
             raise BadInput(f"--continue: {error}.") from None
+
+
+def _checked(result: Result) -> str:
+    """Return what a check of one replay found, which is never a difference: that ends the replay."""
+    outcome = result.outcome
+    held = f"{result.arm.name}, seed {result.seed}: {outcome.checked:,} rounds keep the safety rules"
+    if not outcome.compared:
+        return f"{held}; all were planned from scratch.\n"
+    return f"{held}; {outcome.compared:,} of them were planned from scratch as well, without a difference.\n"
 
 
 def describe(study: Study, prepared: Prepared) -> str:
@@ -197,7 +216,7 @@ def _replays(
 
 @contextmanager
 def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
-    """Give what to call after each run; a bar where somebody watches, nothing elsewhere."""
+    """Give what to call after each run; a bar on a terminal, nothing elsewhere."""
     if not notes.isatty():
         yield None
         return
@@ -213,7 +232,7 @@ def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
 
 @contextmanager
 def _job_bar(total: int, notes: Writer) -> Iterator[Callable[[int, int], None] | None]:
-    """Give what to call with the number of jobs done and of all jobs; a bar where somebody watches."""
+    """Give what to call with the number of jobs done and of all jobs; a bar on a terminal."""
     if not notes.isatty():
         yield None
         return

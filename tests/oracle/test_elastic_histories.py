@@ -10,6 +10,7 @@ from scheduler.core.model.profile import Profile
 from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from tests.oracle.test_rounds import config_of
 from tests.oracle.test_shares import SHARES
 from tests.support.oracle.auction import TiedError
@@ -64,7 +65,7 @@ def _simulated(tasks: list[ElasticTask], server: ServerRow, policy: str) -> tupl
     ]
     empty = Case(jobs=(), servers=(server,), racks=(0,)).snapshot()
     config = config_of(policy, "consolidate", "proportional")
-    records = simulate(jobs, empty.servers, empty.queues, config, round_s=_round_s(policy)).records
+    records = simulate(Replay(jobs, empty.servers, empty.queues, config, round_s=_round_s(policy))).records
     return [float(end_s) for end_s in records.end_s], records.reconfigurations.tolist()
 
 

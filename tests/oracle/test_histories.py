@@ -9,6 +9,7 @@ import pytest
 from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from tests.oracle.test_rounds import config_of
 from tests.support.oracle.cases import Case
 from tests.support.oracle.history import Task, completions
@@ -49,7 +50,7 @@ def _simulated(tasks: list[Task], servers: tuple[ServerRow, ...], policy: str, r
     ]
     empty = Case(jobs=(), servers=servers, racks=(0,) * len(servers)).snapshot()
     config = config_of(policy, "consolidate", "proportional")
-    outcome = simulate(jobs, empty.servers, empty.queues, config, round_s=round_s)
+    outcome = simulate(Replay(jobs, empty.servers, empty.queues, config, round_s=round_s))
     return [float(end_s) for end_s in outcome.records.end_s]
 
 

@@ -15,6 +15,7 @@ from scheduler.core.round.config import SharePolicy
 from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from tests.support.simulator.replays import server
 from tests.support.simulator.strategies import QueueRow, snapshot_of
 from tests.support.suite.examples import tried
@@ -70,7 +71,9 @@ def test_skipping_rounds_changes_nothing(
     for these, tree in ((alone, [QueueRow()]), (workload, queues)):
         tables = snapshot_of([], [server(gpus) for gpus in servers], tree)
         outcomes = [
-            simulate(these, tables.servers, tables.queues, config, round_s=7.0, skip=skip, until_s=20_000.0)
+            simulate(
+                Replay(these, tables.servers, tables.queues, config, round_s=7.0, incremental=skip, until_s=20_000.0)
+            )
             for skip in (True, False)
         ]
 
@@ -91,7 +94,8 @@ def test_a_running_job_passes_another_of_its_queue(policy: str) -> None:
     config = build_config(policy=policy, mechanism="proportional")
 
     skipping, whole = (
-        simulate(workload, tables.servers, tables.queues, config, round_s=7.0, skip=skip) for skip in (True, False)
+        simulate(Replay(workload, tables.servers, tables.queues, config, round_s=7.0, incremental=skip))
+        for skip in (True, False)
     )
 
     assert skipping.plan_hash == whole.plan_hash

@@ -10,6 +10,7 @@ from scheduler.choices import build_config
 from scheduler.core.model.tables import Placements, Snapshot
 from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.begun import Begun, jobs_of
 from tests.support.simulator.strategies import snapshots
 from tests.support.suite.examples import tried
@@ -63,14 +64,16 @@ def test_first_round_of_a_begun_replay_is_the_live_one(
     wanted = seats_of(plan_round(snapshot, config).grants)
 
     outcome = simulate(
-        jobs_of(snapshot, snapshot.jobs.remaining_s),
-        snapshot.servers,
-        snapshot.queues,
-        config,
-        until_s=snapshot.now_s,
-        stays=True,
-        skip=skip,
-        begun=Begun(snapshot=snapshot, remaining_s=snapshot.jobs.remaining_s),
+        Replay(
+            jobs_of(snapshot, snapshot.jobs.remaining_s),
+            snapshot.servers,
+            snapshot.queues,
+            config,
+            until_s=snapshot.now_s,
+            keep_stays=True,
+            incremental=skip,
+            begun=Begun(snapshot=snapshot, remaining_s=snapshot.jobs.remaining_s),
+        )
     )
 
     assert outcome.stays is not None

@@ -11,11 +11,13 @@ from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
-from scheduler.simulator.incremental.planning import WholeRounds
-from scheduler.simulator.incremental.queue_rounds import QueueRounds, queue_rounds
-from scheduler.simulator.incremental.replay_plan import planner_of
+from scheduler.simulator.incremental.queue_rounds import QueueRounds
+from scheduler.simulator.incremental.replay_plan import replay_plan
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
@@ -71,7 +73,16 @@ def replay(
     jobs, rows, queues = cluster
     tables = snapshot_of([], rows, queues)
     return simulate(
-        jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, until_s=20_000.0, skip=skip
+        Replay(
+            jobs,
+            tables.servers,
+            tables.queues,
+            config,
+            round_s=round_s,
+            restart_s=5.0,
+            until_s=20_000.0,
+            incremental=skip,
+        )
     )
 
 
@@ -115,14 +126,18 @@ def test_many_queues_are_really_served_by_a_kept_board() -> None:
     what = (tables.servers, tables.queues)
     for policy in ORDERS:
         config = build_config(policy=policy, mechanism="tune")
-        planner = planner_of(
-            Columns([job]), *what, config, whole=WholeRounds(*what, config), interrupted=False, compared=False
-        )
+        planner, why = replay_plan(config, Columns([job]), *what)
         assert isinstance(planner, QueueRounds)
+        assert "not single-queue rounds: there are 2 queues" in why
     config = build_config(policy="srtf", mechanism="proportional")
-    assert queue_rounds(Columns([replace(job, min_cpus=20.0)]), *what, config) is None
-    assert queue_rounds(Columns([job]), *what, build_config(policy="srtf", mechanism="opt")) is None
-    assert queue_rounds(Columns([job]), *what, build_config(policy="srtf", introspection=("growth",))) is None
+    for chosen, jobs, told in (
+        (config, [replace(job, min_cpus=20.0)], "not queue rounds: jobs insist on cores or memory"),
+        (build_config(policy="srtf", mechanism="opt"), [job], "opt gives cores and memory over all servers at once"),
+        (build_config(policy="srtf", introspection=("growth",)), [job], "introspection tries changes"),
+    ):
+        planner, why = replay_plan(chosen, Columns(jobs), *what)
+        assert isinstance(planner, WholeRounds)
+        assert told in why
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "ftf"])
@@ -140,9 +155,9 @@ def test_an_interrupted_replay_of_many_queues_ends_as_one_in_one_piece(
     config = build_config(policy=policy, mechanism="tune")
     path = tmp_path_factory.mktemp("state") / "replay.npz"
     what = (jobs, tables.servers, tables.queues, config)
-    whole = simulate(*what, round_s=60.0, until_s=20_000.0)
-    simulate(*what, round_s=60.0, until_s=float(at_s), save_to=path)
-    continued = simulate(*what, round_s=60.0, until_s=20_000.0, continue_from=path)
+    whole = simulate(Replay(*what, round_s=60.0, until_s=20_000.0))
+    simulate(Replay(*what, round_s=60.0, until_s=float(at_s)), states=States(save_to=path))
+    continued = simulate(Replay(*what, round_s=60.0, until_s=20_000.0), states=States(continue_from=path))
 
     assert continued.plan_hash == whole.plan_hash
     assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
@@ -164,7 +179,7 @@ def test_rounds_are_not_skipped_when_a_right_begins(
     config = build_config(policy=policy, mechanism="proportional")
     config = replace(config, min_run_s=min_run_s, reclaim_after_s=reclaim_after_s)
     outcomes = [
-        simulate([long, short], tables.servers, tables.queues, config, round_s=30.0, skip=skip)
+        simulate(Replay([long, short], tables.servers, tables.queues, config, round_s=30.0, incremental=skip))
         for skip in (True, False)
     ]
 

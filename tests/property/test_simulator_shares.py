@@ -13,6 +13,7 @@ from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.state.outcome import Outcome
 from tests.support.simulator.elastic import afs_profile
@@ -95,4 +96,4 @@ def _replay(
     config = SchedulerConfig(
         policy=POLICIES[policy](), locality=LOCALITIES["consolidate"](), mechanism=MECHANISMS["proportional"]()
     )
-    return simulate(jobs, table, QUEUES, config, costs=costs, skip=skip, round_s=round_s)
+    return simulate(Replay(jobs, table, QUEUES, config, costs=costs, incremental=skip, round_s=round_s))

@@ -14,10 +14,15 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.round.capabilities import FillsGroups, Steady
 from scheduler.mechanisms import MECHANISMS
 from scheduler.policies import POLICIES
-from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
-from scheduler.simulator.incremental.single_queue_rounds import ShortRounds, short_rounds
+from scheduler.simulator.incremental.moving_order_rounds import MovingOrderRounds
+from scheduler.simulator.incremental.queue_rounds import QueueRounds
+from scheduler.simulator.incremental.replay_plan import replay_plan
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
 from tests.support.simulator.strategies import GIB, QueueRow, ServerRow, snapshot_of
@@ -82,7 +87,9 @@ def replay(
     policy, locality, mechanism = names
     tables = snapshot_of([], rows, [QueueRow()])
     config = build_config(policy=policy, policy_options=OPTIONS.get(policy), locality=locality, mechanism=mechanism)
-    return simulate(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, skip=skip)
+    return simulate(
+        Replay(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=5.0, incremental=skip)
+    )
 
 
 @pytest.mark.parametrize("mechanism", sorted(SHORT["mechanisms"]))
@@ -142,8 +149,13 @@ def test_an_order_made_anew_changes_nothing(
     config = replace(config, preempt=preempt)
     what = (tables.servers, tables.queues, config)
     if config.policy.preemptive and preempt:
-        assert isinstance(short_rounds(Columns(jobs), *what), FreshRounds)
-    short, whole = (simulate(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, skip=s) for s in (True, False))
+        planner, why = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+        assert isinstance(planner, MovingOrderRounds)
+        assert "not single-queue rounds: " in why
+    short, whole = (
+        simulate(Replay(jobs, *what, round_s=60.0, restart_s=5.0, until_s=20_000.0, incremental=s))
+        for s in (True, False)
+    )
 
     assert short.plan_hash == whole.plan_hash
     assert short.records.end_s.tolist() == whole.records.end_s.tolist()
@@ -159,35 +171,41 @@ def test_short_rounds_are_really_used() -> None:
         assert isinstance(POLICIES[policy](), Steady | FillsGroups)
         for mechanism in SHORT["mechanisms"]:
             config = build_config(policy=policy, mechanism=mechanism)
-            assert isinstance(short_rounds(columns, tables.servers, tables.queues, config), ShortRounds)
+            planner, _ = replay_plan(config, columns, tables.servers, tables.queues)
+            assert isinstance(planner, SingleQueueRounds)
     for mechanism in set(MECHANISMS) - SHORT["mechanisms"]:
-        assert (
-            short_rounds(columns, tables.servers, tables.queues, build_config(policy="srtf", mechanism=mechanism))
-            is None
-        )
+        config = build_config(policy="srtf", mechanism=mechanism)
+        planner, why = replay_plan(config, columns, tables.servers, tables.queues)
+        assert isinstance(planner, WholeRounds)
+        assert f"{mechanism} gives cores and memory over all servers at once" in why
 
 
 def test_what_binds_beside_gpus_is_planned_whole() -> None:
     """A quota, a limit, an owner who insists on cores: the general walk decides."""
     config = build_config(policy="srtf", mechanism="proportional")
     job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)
-    for queue, jobs in (
-        (QueueRow(quota_gpus=4), [job]),
-        (QueueRow(max_gpus=4), [job]),
-        (QueueRow(), [replace(job, min_cpus=20.0)]),
+    for queue, jobs, told in (
+        (QueueRow(quota_gpus=4), [job], "the queue has a quota"),
+        (QueueRow(max_gpus=4), [job], "the queue may not hold all GPUs"),
+        (QueueRow(), [replace(job, min_cpus=20.0)], "jobs insist on cores or memory"),
     ):
         tables = snapshot_of([], [ServerRow()], [queue])
-        assert short_rounds(Columns(jobs), tables.servers, tables.queues, config) is None
-    assert math.isfinite(simulate([job], tables.servers, tables.queues, config).records.end_s[0])
+        planner, why = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+        assert isinstance(planner, QueueRounds | WholeRounds)
+        assert f"not single-queue rounds: {told}" in why
+        assert f"not moving-order rounds: {told}" in why
+    assert math.isfinite(simulate(Replay([job], tables.servers, tables.queues, config)).records.end_s[0])
 
 
-@pytest.mark.parametrize(("weight", "kind"), [(2.0, ShortRounds), (3.0, FreshRounds)])
+@pytest.mark.parametrize(("weight", "kind"), [(2.0, SingleQueueRounds), (3.0, MovingOrderRounds)])
 def test_lines_of_groups_are_kept_where_sums_are_exact(weight: float, kind: type) -> None:
     """A share that depends on the order in which it is summed up is computed as the policy does it."""
     config = build_config(policy="drf", mechanism="proportional")
     jobs = [SimJob(arrival_s=at_s, num_gpus=4, run_s=100.0, owner=int(at_s), weight=weight) for at_s in (0.0, 1.0, 2.0)]
     tables = snapshot_of([], [ServerRow()], [QueueRow()])
-    assert type(short_rounds(Columns(jobs), tables.servers, tables.queues, config)) is kind
+    planner, _ = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+
+    assert type(planner) is kind
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "ftf", "drf"])
@@ -201,9 +219,9 @@ def test_an_interrupted_replay_ends_as_one_in_one_piece(
     config = build_config(policy=policy, policy_options=OPTIONS.get(policy), mechanism="tune")
     path = tmp_path_factory.mktemp("state") / "replay.npz"
     what = (jobs, tables.servers, tables.queues, config)
-    whole = simulate(*what, round_s=60.0)
-    simulate(*what, round_s=60.0, until_s=float(at_s), save_to=path)
-    continued = simulate(*what, round_s=60.0, continue_from=path)
+    whole = simulate(Replay(*what, round_s=60.0))
+    simulate(Replay(*what, round_s=60.0, until_s=float(at_s)), states=States(save_to=path))
+    continued = simulate(Replay(*what, round_s=60.0), states=States(continue_from=path))
 
     assert continued.plan_hash == whole.plan_hash
     assert continued.records.end_s.tolist() == whole.records.end_s.tolist()
@@ -217,10 +235,10 @@ def test_what_a_neighbour_left_is_given_out_after_an_interruption(tmp_path: Path
     jobs = [SimJob(arrival_s=0.0, num_gpus=4, run_s=run_s, profile=HUNGRY) for run_s in (50.0, 1000.0)]
     tables = snapshot_of([], [ServerRow(num_gpus=8, num_cpus=24.0, memory_bytes=512 * GIB)], [QueueRow()])
     what = (jobs, tables.servers, tables.queues, build_config(policy=policy, mechanism="tune"))
-    whole = simulate(*what, round_s=60.0)
+    whole = simulate(Replay(*what, round_s=60.0))
     early_s = float(whole.records.end_s.min())
-    simulate(*what, round_s=60.0, until_s=early_s + 1.0, save_to=tmp_path / "replay.npz")
-    continued = simulate(*what, round_s=60.0, continue_from=tmp_path / "replay.npz")
+    simulate(Replay(*what, round_s=60.0, until_s=early_s + 1.0), states=States(save_to=tmp_path / "replay.npz"))
+    continued = simulate(Replay(*what, round_s=60.0), states=States(continue_from=tmp_path / "replay.npz"))
 
     assert early_s % 60.0 < 58.0
     assert continued.plan_hash == whole.plan_hash
@@ -247,7 +265,7 @@ def test_bounds_hold_in_waves_of_many_jobs(seed: int, mechanism: str, lease_s: f
     tables = snapshot_of([], rows, [QueueRow()])
     config = build_config(policy="ftf", policy_options={"lease_s": lease_s}, mechanism=mechanism)
     short, whole = (
-        simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, restart_s=20.0, skip=skip)
+        simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=60.0, restart_s=20.0, incremental=skip))
         for skip in (True, False)
     )
 

@@ -12,6 +12,7 @@ from scheduler.core.model.tables import JobTable, Placements, Snapshot, only_job
 from scheduler.core.round.hypothetical import could_run, first_that_starts, most_gpus, seats_of, with_job, with_job_as
 from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.begun import Begun, jobs_of
 from tests.support.simulator.strategies import snapshots
 from tests.support.suite.examples import tried
@@ -82,13 +83,15 @@ def test_change_that_is_said_to_start_a_job_starts_it(
     jobs = changed.jobs
 
     outcome = simulate(
-        jobs_of(changed, jobs.remaining_s),
-        changed.servers,
-        changed.queues,
-        config,
-        until_s=changed.now_s,
-        stays=True,
-        begun=Begun(snapshot=changed, remaining_s=jobs.remaining_s),
+        Replay(
+            jobs_of(changed, jobs.remaining_s),
+            changed.servers,
+            changed.queues,
+            config,
+            until_s=changed.now_s,
+            keep_stays=True,
+            begun=Begun(snapshot=changed, remaining_s=jobs.remaining_s),
+        )
     )
 
     assert seats_of(plan_round(changed, config).grants, row) == found[1].seats

@@ -14,7 +14,7 @@ from scheduler.selectors.jobs.reason_rows import (
     ExplanationWithChanges,
     JobAhead,
     JobPreview,
-    PlannedSeat,
+    PlannedSeatRow,
     PreemptedJob,
     SimulatedStart,
     UnblockRow,
@@ -37,7 +37,7 @@ PreemptedDocument = document_of(PreemptedJob, "PreemptedDocument")
 PreviewDocument = document_of(
     JobPreview,
     "PreviewDocument",
-    placement=document_of(PlannedSeat, "PlannedSeatDocument"),
+    placement=document_of(PlannedSeatRow, "PlannedSeatDocument"),
     preempts=PreemptedDocument,
     estimate=document_of(SimulatedStart, "LookedDocument"),
 )

@@ -1,4 +1,4 @@
-"""Which jobs have a right to GPUs. Nothing here knows servers.
+"""Which jobs have a right to GPUs by the quotas and limits of their queues. Servers play no part here.
 
 A job is *covered* when its queue, or a queue above it, still has quota for it; covered jobs go before all others and
 may take GPUs back from them. The other jobs borrow what covered jobs leave idle: first those inside the fair share of
@@ -21,7 +21,7 @@ class Standing(IntEnum):
 
     COVERED = 0  # within the quota of its queue or of a queue above it
     BORROWS = 1  # within the fair share of its queue of what others leave idle; the gang that crosses the line counts
-    BEYOND = 2  # more than that: gets only what nobody else can use
+    BEYOND = 2  # more than that: gets only what no other job can use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def admit(
         sequence: Rows of the jobs that could run at all, in the order in which they use up their queue's quota.
         locked: (n,) running jobs that keep their GPUs unless a quota is taken back.
         counts_anyway: (n,) jobs that use quota up even where they are wider than what is left of it. Under a preemptive
-            policy nobody does, so that what a quota covers does not change with who happens to run.
+            policy there are none, so that what a quota covers does not depend on which jobs run now.
         capacity_gpus: GPUs of all servers.
     """
     num_queues = len(tree.quota)
@@ -73,9 +73,9 @@ def admit(
 
 
 class _Caps:
-    """Whether queues may hold a job beside those already let in; locked jobs are in from the start.
+    """Counts the jobs admitted to each queue against what it may hold; locked jobs count from the start.
 
-    Letting in what a queue may not hold would use up quota and share that jobs of other queues can use.
+    A job that its queue may not hold would use up quota and share that jobs of other queues can use.
 
     Attributes:
         binding: For each queue those of its path that could be full.
@@ -132,7 +132,7 @@ def _cover_leaves(
     simple: BoolArray,
     cover: IntArray,
 ) -> list[int]:
-    """Cover jobs by the quota of their own queue, where no other queue has a say; all such queues at once.
+    """Cover jobs by the quota of their own queue, for all queues at once that no other queue limits.
 
     Args:
         tree: The queues.
@@ -140,7 +140,7 @@ def _cover_leaves(
         sequence: As of ``admit``.
         counts_anyway: As of ``admit``.
         simple: (k,) queues without children that nothing but their quota limits.
-        cover: (n,) what to write to.
+        cover: (n,) the result is written here.
 
     Returns:
         (k,) GPUs of each queue's quota that are used, with those of the queues below it.
@@ -205,7 +205,7 @@ def _within_shares(
 def _within_shares_of_path(
     tree: QueueTree, shares: list[float], used: list[int], jobs: JobTable, rows: IntArray, caps: _Caps
 ) -> IntArray:
-    """Do the same where queues stand inside others, or could be full."""
+    """Return the same as ``_within_shares`` where queues stand inside others, or could be full."""
     inside: list[int] = []
     enough = [share - _EPSILON for share in shares]
     closed = [False] * len(shares)

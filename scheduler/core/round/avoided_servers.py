@@ -1,7 +1,7 @@
-"""Servers that jobs stay off for a while, because a machine failed under them there.
+"""Servers that a job avoids for a while, because the machine failed while it ran there.
 
-They are the last choice and not out of the question: a job with nowhere else to go goes there, since waiting would help
-nobody, and a server on which job after job fails is drained anyway.
+They are its last choice, not forbidden: a job that fits nowhere else starts there, since waiting would help no job, and
+a server on which job after job fails is drained anyway.
 
 Source: the rule is ours (``RetryRules.avoid_server_s``); Jeon et al., "Philly", ATC 2019, section 5, only finds that
 failures of a machine go away on another one.
@@ -21,7 +21,7 @@ from scheduler.core.round.config import SchedulerConfig
 
 
 def with_avoided(snapshot: Snapshot, config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration with a locality that takes the servers which a job stays off last."""
+    """Return the configuration with a locality that tries the servers which a job avoids last."""
     by_job = _avoided_servers(snapshot)
     if not by_job:
         return config
@@ -32,7 +32,7 @@ def with_avoided(snapshot: Snapshot, config: SchedulerConfig) -> SchedulerConfig
 
 
 def _avoided_servers(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
-    """Return the rows of the servers that jobs stay off, by the number of the job; without those that are not here."""
+    """Return the rows of the servers that jobs avoid, by job id; servers outside the snapshot are left out."""
     row_of = {server: row for row, server in enumerate(snapshot.servers.server_id.tolist())}
     found: dict[int, frozenset[int]] = {}
     for job, server in snapshot.avoids:
@@ -43,7 +43,7 @@ def _avoided_servers(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Elsewhere:
-    """A locality that looks at the servers in a set of a job's only when there are no seats on the others.
+    """A locality that gives a job seats on the servers it avoids only when there are none on the others.
 
     Attributes:
         base: The locality among the others.

@@ -1,7 +1,7 @@
 """What a policy, locality or mechanism may declare beside its one duty, each a protocol of one method or property.
 
-A round and a replay ask with ``isinstance``: what declares nothing works, only without what the declaration allows,
-such as a faster replay.
+Rounds and replays ask with ``isinstance``. One that declares nothing works too, only without what the declaration
+allows, such as a faster replay.
 """
 
 from typing import Protocol, runtime_checkable
@@ -15,25 +15,25 @@ from scheduler.core.round.config import Mechanism
 
 @runtime_checkable
 class Promotes(Protocol):
-    """A policy that lets jobs begin again at the top after a long wait."""
+    """A policy that moves jobs to its top queue after a long wait."""
 
     def promoted(self, jobs: JobTable) -> BoolArray:
-        """Return (n,) jobs whose attained service, executed and waited time start again at 0 from now on."""
+        """Return (n,) jobs whose attained service, executed time and waited time are set to 0 now."""
 
 
 @runtime_checkable
 class ChangesBySelf(Protocol):
-    """A policy or locality that decides otherwise after a while although nothing arrived or ended."""
+    """A policy or locality whose decision changes with time although no job arrives or ends."""
 
     def next_change_s(self, jobs: JobTable) -> FloatArray:
-        """Return (n,) seconds until each job counts otherwise when it goes on running or waiting; +inf for never."""
+        """Return (n,) seconds until the decision about each job changes while it runs or waits; +inf for never."""
 
 
 @runtime_checkable
-class Leases(Protocol):
-    """A policy under which a running job comes before all others but in rounds in which a lease of it ends.
+class HoldsLeases(Protocol):
+    """A policy with leases: a running job comes before all others, except in rounds in which its lease ends.
 
-    Otherwise its key depends on a few numbers of the job alone, and so does the key of a job that waits.
+    In those rounds, and while a job waits, its key depends on a few numbers of that job alone.
 
     Attributes:
         lease_s: Length of a lease, seconds; 0 for none.
@@ -42,9 +42,9 @@ class Leases(Protocol):
     lease_s: float
 
     def key(self, shared_s: float, total_s: float, num_gpus: float, sharers: float, cluster_gpus: int) -> float:
-        """Return the key of one job outside a lease, to the bit what ``priority`` has in its column.
+        """Return the key of one job outside a lease, bit-identical to its element of ``priority()``.
 
-        A larger ``shared_s`` never makes it weaker, fewer ``sharers`` neither.
+        The key never becomes weaker when ``shared_s`` grows or ``sharers`` falls.
 
         Args:
             shared_s: Seconds from its arrival to its end if it ran from now on.
@@ -57,7 +57,7 @@ class Leases(Protocol):
 
 @runtime_checkable
 class Steady(Protocol):
-    """A policy whose line does not move by itself, so that a simulator need not look at all of it in every round.
+    """A policy whose order does not change with time, so that a simulator need not make it anew in every round.
 
     The key of a job depends on the job alone. It stays as it is while the job waits, and neither starting nor running
     makes it weaker, except at the moments of ``next_change_s`` where the policy has one.
@@ -65,38 +65,38 @@ class Steady(Protocol):
 
     @property
     def steady(self) -> bool:
-        """Return whether all of this holds with the present options."""
+        """Return whether this holds with the present options."""
 
 
 @runtime_checkable
 class StepsByService(Protocol):
-    """A policy that looks at nothing but the attained service of a job, and counts it otherwise from some services on.
+    """A policy whose key is a step function of a job's attained service alone.
 
-    Its ``next_change_s`` says when running jobs get to each of them.
+    Its ``next_change_s`` says when running jobs reach their next step.
     """
 
     def service_steps(self) -> tuple[FloatArray, FloatArray]:
-        """Return (k,) services in GPU-seconds, ascending, and (k + 1,) keys: below the first, and from each on."""
+        """Return (k,) steps in GPU-seconds, ascending, and (k + 1,) keys: below the first step, and from each on."""
 
 
 @runtime_checkable
 class ByRemaining(Protocol):
-    """A policy whose keys may be the times that jobs have left."""
+    """A policy whose keys may be the remaining times of jobs."""
 
     @property
     def by_remaining(self) -> bool:
-        """Return whether they are, with the present options: ``remaining_s`` and nothing else."""
+        """Return whether keys are ``remaining_s`` and nothing else with the present options."""
 
 
 @runtime_checkable
 class FillsGroups(Protocol):
-    """A policy whose keys are the shares that groups of jobs hold just before they get each job.
+    """A policy whose key of a job is the share that its group would hold just before it gets the job.
 
-    Inside a group running jobs come first, then who started first, arrived first, has the smaller id.
+    Inside a group running jobs come first; ties go by first start, arrival, id.
     """
 
     def filling(self, snapshot: Snapshot) -> Filling | None:
-        """Return the groups and what each job adds; None with options under which anything else counts too."""
+        """Return the groups and what each job adds; None with options under which keys depend on more."""
 
 
 @runtime_checkable
@@ -110,24 +110,25 @@ class ReadsPriority(Protocol):
 
 @runtime_checkable
 class MayBackfill(Protocol):
-    """A policy under which it is an option whether jobs may overtake others of their queue."""
+    """A policy with an option whether jobs may overtake others of their queue."""
 
     @property
     def backfill(self) -> bool:
-        """Return whether a job may start before one of its queue that comes first and still waits.
+        """Return whether a job may start before a job of its queue that is ahead of it and still waits.
 
-        Where it may not, only jobs that the servers or the limits of their queues could never hold are overtaken.
+        Without backfill only jobs that the servers or the limits of their queues could never hold are overtaken.
         """
 
 
 @runtime_checkable
 class GrantsByServer(Protocol):
-    """A mechanism under which the cores and memory of a server depend on what sits there alone."""
+    """A mechanism under which the cores and memory of a server's jobs depend on the jobs of that server alone."""
 
     def ledger(self, jobs: JobTable, servers: ServerTable, needs: Needs) -> CpuMemoryLedger | None:
-        """Return what does the same as ``grant`` from round to round; None where the present options do not allow it.
+        """Return the incremental equivalent of ``grant``; None where the present options do not allow it.
 
-        Jobs are rows of ``jobs``, a table of all jobs that will ever come.
+        Its jobs are rows of ``jobs``, a table of all jobs that will ever arrive. Equality is tested in
+        tests/property/test_simulator_short_rounds.py and test_simulator_queue_rounds.py.
         """
 
 
@@ -137,7 +138,7 @@ class MayRepack(Protocol):
 
     @property
     def repack(self) -> bool:
-        """Return whether it does; running jobs that may be stopped are then among the movable ones of the draft."""
+        """Return whether it does; then running jobs that may be stopped are among the movable jobs of the draft."""
 
 
 def repacks(mechanism: Mechanism) -> bool:

@@ -1,4 +1,4 @@
-"""In which order jobs claim GPUs in a round, and in which order running jobs have to give theirs up."""
+"""Decide in which order jobs claim GPUs in a round, and in which order running jobs are preempted for them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class Line:
         order: (n,) job rows in the order of the policy.
         position: (n,) place of each job in ``order``, from 0.
         admission: What the queues say.
-        claims: Who claims when, and whom each may displace.
+        claims: Which job claims when, and which running jobs it may displace.
     """
 
     order: IntArray
@@ -59,8 +59,7 @@ def line_up(
         order: (n,) job rows in the order of the policy.
         possible: (n,) jobs that could run at all; the others claim nothing.
         seated: (n,) running jobs that could keep their servers.
-        passed_over: (n,) jobs that use up no quota, because it is known that no servers can hold them now; None for
-            none.
+        passed_over: (n,) jobs that use up no quota, because no servers can hold them now; None for none.
         stays: (n,) running jobs that are not known to leave; None for all that are seated.
     """
     jobs = snapshot.jobs
@@ -76,7 +75,7 @@ def line_up(
     sequence = claiming if passed_over is None else claiming[~passed_over[claiming]]
     counts_anyway = np.zeros_like(seated)
     if not by_order:
-        # Whoever runs goes on, so it uses up the quota of its queue before anybody who waits.
+        # Running jobs go on, so they use up the quota of their queue before jobs that wait.
         sits = seated[sequence]
         sequence = np.concatenate((sequence[sits], sequence[~sits]))
         counts_anyway = seated if stays is None else seated & stays
@@ -140,7 +139,7 @@ class _Candidates:
     locked: BoolArray
 
     def _spare(self, *, covered: bool) -> IntArray:
-        """Return those that the order may displace, the last in the order first."""
+        """Return the running jobs that the order may displace, the last in the order first."""
         spare = (self.admission.cover != NO_ROW) if covered else (self.admission.cover == NO_ROW)
         spare &= self.seated & ~self.locked
         first_to_last: IntArray = self.order[spare[self.order]]
@@ -151,12 +150,12 @@ class _Candidates:
         return borrowers[np.argsort(-self.place[borrowers], kind="stable")]
 
     def for_others(self) -> DisplaceableJobs:
-        """Return whom jobs that no quota covers may displace."""
+        """Return the running jobs that a job without quota may displace."""
         job = self._borrowers()
         return DisplaceableJobs(job=job, turn=self.place[job], locked=self.locked[job])
 
     def for_covered(self) -> DisplaceableJobs:
-        """Return whom covered jobs may displace: borrowers first, also those that the order protects."""
+        """Return the running jobs that covered jobs may displace: borrowers first, also those the order protects."""
         protected = np.flatnonzero(self.locked & (self.admission.cover == NO_ROW))
         protected = _over_share_first(self.jobs, protected, self.admission, self.tree, self.seated, self.position)
         borrowers, covered = self._borrowers(), self._spare(covered=True)
@@ -171,7 +170,7 @@ def _never_stronger_than_those_before(
 ) -> Admission:
     """Return the standings where no waiting job overtakes another of its queue; ``waiting`` in the order of the policy.
 
-    What a quota would cover only by stepping over a wider job in front has to wait with that job.
+    A job that a quota would cover only by overtaking a wider job waits with that job.
     """
     cap = np.array([min(tree.cap[node] for node in path) for path in tree.paths], dtype=np.int64)
     waiting = waiting[jobs.num_gpus[waiting] <= cap[jobs.queue[waiting]]]

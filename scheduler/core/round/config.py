@@ -1,4 +1,4 @@
-"""How a round is to decide: the chosen policy, locality and mechanism with their parameters."""
+"""How a round decides: the policy, locality, mechanism and introspection of a configuration, and their protocols."""
 
 import math
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class SharePolicy(Protocol):
     def preemptive(self) -> bool:
         """Whether a job with a share may stop a running one in the order in which shares are placed.
 
-        Shares add up, so nobody has to; a job whose share is 0 stops in any case.
+        Shares fit beside each other, so preemption is rarely needed; a job whose share is 0 stops in any case.
         """
 
     def shares(self, snapshot: Snapshot, num_gpus: int) -> IntArray:
@@ -91,7 +91,7 @@ class Introspection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """What ``plan_round`` is told beside the snapshot.
+    """All that ``plan_round`` takes beside the snapshot.
 
     Attributes:
         preempt: Whether a preemptive policy may stop running jobs for jobs before them in the order.
@@ -117,7 +117,7 @@ class Scene:
         snapshot: The snapshot as if everything tried so far were true: moved jobs are held where they move to, grown
             ones hold what they grow to. Servers ascend by id.
         config: How the round decides; its policy and locality may be wrapped.
-        riding: Guests by row, with the row of the job whose GPUs they share. The decision does not see guests.
+        riding: Host of each guest, a job that shares its GPUs; both are rows. The decision leaves guests out.
         must_run: Jobs that have to get GPUs for what is proposed to make sense; else nothing of it is done.
         trials: The memory that the plan will carry.
         again_at_s: When the next round is wanted at the latest; +inf for whenever.

@@ -1,8 +1,8 @@
-"""How many GPUs each job gets in a round, under policies that choose that themselves.
+"""Decide how many GPUs each job gets in a round under a share policy, and resize running jobs to it.
 
-The policy says the number; everything after it treats the number as fixed. A running job whose number changes is
-resized here: it goes on with fewer or more GPUs, and is stopped only when it gets none. What a share that finds no
-place leaves free is lent to jobs without one (``core.lend``); the policy is asked as if those waited.
+Everything after this treats the numbers as fixed. A running job whose number changes goes on with fewer or more GPUs,
+and is stopped only when it gets none. GPUs of shares that fit nowhere are lent to jobs without a share (``loans.py``);
+the policy is asked as if those waited.
 """
 
 from collections.abc import Mapping
@@ -55,8 +55,8 @@ class Shared:
         changed: (n,) running jobs that are resized, or have to go elsewhere for their share.
         unshared: (n,) jobs that could run but get no GPU.
         reclaimed: (n,) jobs that may not be stopped, but borrow what another queue takes back.
-        home: Where those of ``unshared`` sit that run.
-        still_lent: (n,) jobs that live on a loan and keep it because they may not be stopped.
+        home: Seats of the jobs of ``unshared`` that run.
+        still_lent: (n,) jobs on lent GPUs that keep them because they may not be stopped.
         queue_gpus: (k,) GPUs that the jobs submitted to each queue itself could share.
         given_gpus: (k,) GPUs of them that were given.
     """
@@ -138,7 +138,7 @@ def _keeping(
 
 
 def explained(waiting: Waits, shared: Shared, tree: QueueTree) -> Waits:
-    """Return the waiting jobs; those without a share say so."""
+    """Return the waiting jobs with the reason of those that got no share."""
     jobs, queues = shared.snapshot.jobs, shared.snapshot.queues
     total = int(shared.snapshot.servers.num_gpus.sum())
     if not total or not shared.unshared.any():
@@ -162,7 +162,7 @@ def explained(waiting: Waits, shared: Shared, tree: QueueTree) -> Waits:
 
 
 def _unlent(snapshot: Snapshot, lent: BoolArray) -> Snapshot:
-    """Return the snapshot in which those that live on a loan wait and have never run."""
+    """Return the snapshot in which jobs on lent GPUs wait and have never run."""
     jobs = snapshot.jobs
     if not lent.any():
         return snapshot
@@ -201,7 +201,7 @@ def _ask(
     """Return (n,) shares, and (k,) GPUs that each queue could share out.
 
     Every queue shares out its own part. What its jobs cannot use goes to the others: first to a gang that is wider than
-    the part of its own queue, where it fits in what the queues around it leave, then to whoever can use more.
+    the part of its own queue, where it fits in what the queues around it leave, then to jobs that can use more.
     """
     jobs, asking, shares = snapshot.jobs, asking.copy(), kept_gpus.copy()
     capacity = int(snapshot.servers.num_gpus.sum())
@@ -232,9 +232,9 @@ def _ask(
 def _wider_than_its_part(
     jobs: JobTable, tree: QueueTree, unserved: BoolArray, left: IntArray, used: IntArray, capacity_gpus: int
 ) -> int:
-    """Return the first job that its queue alone has no room for, but with what others leave; NO_ROW for none.
+    """Return the first job that fits only in what its queue and other queues leave together; NO_ROW for none.
 
-    Whoever runs goes on; of the others the first to arrive starts, so that gangs of several queues take turns.
+    Running jobs come first; of the others the first to arrive, so that gangs of several queues take turns.
     """
     if len(tree.quota) == 1 or not unserved.any():
         return NO_ROW
@@ -265,7 +265,7 @@ def _reseated(
 ) -> tuple[Snapshot, list[int]]:
     """Return the snapshot with the seats that running jobs have once they are resized, and with shares that fit.
 
-    Also those that lived on a loan, have a share now, and find others on their seats at their turn.
+    Return also the jobs that ran on lent GPUs, have a share now, and find their seats taken at their turn.
     """
     jobs, mechanism = snapshot.jobs, config.mechanism
     before = seats_by_job(snapshot.held)
@@ -305,7 +305,7 @@ def _board(
 
 
 def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> ElasticSeats:
-    """Return what finds seats on the board for the numbers of GPUs that the jobs ask for."""
+    """Return the search for seats on the board, for the numbers of GPUs that the jobs ask for."""
     jobs = snapshot.jobs
     kinds = config.locality.kinds(jobs, snapshot.now_s)
     return ElasticSeats(

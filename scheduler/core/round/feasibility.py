@@ -1,4 +1,4 @@
-"""Which jobs the present servers could hold at all, if they were empty."""
+"""Decide which jobs the present servers could hold if they were empty, and number jobs that ask for the same."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def _number_rows(columns: Sequence[IntArray | FloatArray]) -> tuple[IntArray, In
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         if (column == column[:1]).all():
-            continue  # it tells nobody apart
+            continue  # the same for all rows
         if column.dtype == np.int64:
             values, place = numbered(cast(IntArray, column))
         else:

@@ -1,7 +1,7 @@
-"""Who stays where the locality put it: a mechanism that knows nothing of the reason leaves it there.
+"""Swap starting jobs of equal size so that each returns to its previous server, where it can resume at once.
 
-The selection seats one job after the other, each where room is made for it first. Jobs that start in the same round
-change places where that brings one back to its own server, since it would begin anew anywhere else.
+The selection seats one job after the other on the first room that is made; it does not look back. Used under
+localities that bind jobs to servers (``Binds``); the mechanism afterwards leaves these jobs where they are.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,12 +13,12 @@ from scheduler.core.packing.locality import Binds
 
 
 def sent_home(draft: Draft, starts: Collection[int], locality: Binds) -> Draft:
-    """Return the draft after the exchanges, with nobody movable whom the locality binds or who changed places.
+    """Return the draft after the swaps; jobs that the locality binds or that were swapped are no longer movable.
 
     Args:
         draft: As selected.
         starts: Rows of the jobs that start in this round.
-        locality: What knows where jobs were, and which may not change places.
+        locality: Knows where jobs were, and which may not be moved.
     """
     number, seats = draft.jobs.job_id.tolist(), draft.seats
     if not draft.needs.tight:  # else cores or memory may be short there
@@ -35,11 +35,11 @@ def sent_home(draft: Draft, starts: Collection[int], locality: Binds) -> Draft:
 
 
 def _exchanged(seats: Mapping[int, Seats], home: Mapping[int, int]) -> Mapping[int, Seats]:
-    """Return the seats after exchanges between jobs of the same size, each of which brings at least one home.
+    """Return the seats after swaps between jobs of the same size, each of which brings at least one job home.
 
     Args:
         seats: Where each job sits.
-        home: Home of each job that may change places, all of them on one server that is not their home.
+        home: Previous server of each job that may be swapped; each is on one server, and not on that one.
     """
     if all(own == NO_ROW for own in home.values()):
         return seats

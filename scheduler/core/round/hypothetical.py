@@ -1,6 +1,7 @@
-"""What a round would say if there were one job more, or if a waiting job asked for something else.
+"""What the next round would decide with one job more, or if a waiting job asked for something else.
 
-Every answer is one of ``plan_round`` itself: nothing is guessed here, and nothing is changed.
+Every answer comes from ``plan_round`` on a changed copy of the snapshot. Used by the preview of a job and by the advice
+on how a waiting job could start (``scheduler.whatif``).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from scheduler.core.round.plan_round import plan_round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class PlannedSeat:
     """What the job would hold on one server (row of the ServerTable)."""
 
     server: int
@@ -26,7 +27,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a round says of one job.
+    """What a round decides about one job.
 
     Attributes:
         seats: Where it would start or go on; empty when it waits.
@@ -35,7 +36,7 @@ class Said:
         preemptions: Running jobs that would have to leave although without it they stay.
     """
 
-    seats: tuple[Seat, ...]
+    seats: tuple[PlannedSeat, ...]
     waiting: Waiting | None
     num_waiting: int
     preemptions: tuple[Preemption, ...]
@@ -76,13 +77,13 @@ def _joined(jobs: JobTable, one: JobTable, *, at: int | None) -> JobTable:
 
 
 def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: Snapshot) -> Said:
-    """Return what the next round says of a job.
+    """Return what the next round decides about a job.
 
     Args:
         snapshot: The state, with the job in it.
         config: How rounds decide.
         row: The job.
-        without: The state as it really is, to tell who has to leave in any case.
+        without: The state as it really is, to tell which jobs have to leave in any case.
     """
     plan = plan_round(snapshot, config)
     seats = seats_of(plan.grants, row)
@@ -94,12 +95,12 @@ def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: S
     return Said(seats=seats, waiting=waiting, num_waiting=len(plan.waiting), preemptions=caused)
 
 
-def seats_of(grants: Placements, row: int) -> tuple[Seat, ...]:
+def seats_of(grants: Placements, row: int) -> tuple[PlannedSeat, ...]:
     """Return what a plan gives one job."""
     own = np.flatnonzero(grants.job == row)
     columns = (grants.server[own], grants.num_gpus[own], grants.cpus[own], grants.memory_bytes[own])
     return tuple(
-        Seat(server=server, num_gpus=num_gpus, cpus=cpus, memory_bytes=memory_bytes)
+        PlannedSeat(server=server, num_gpus=num_gpus, cpus=cpus, memory_bytes=memory_bytes)
         for server, num_gpus, cpus, memory_bytes in zip(*(column.tolist() for column in columns), strict=True)
     )
 
@@ -140,16 +141,16 @@ def first_that_starts(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> tuple[int, Said] | None:
-    """Return the first of several ways to ask with which the next round starts a waiting job.
+    """Return the first of several requests with which the next round starts a waiting job.
 
     Args:
         snapshot, config: The state and how rounds decide.
         row: The job as it asks now.
-        options: The same job as it could ask, the least change first.
-        goes_on: Whether another option may still be tried.
+        options: Other requests for the same job, the least change first.
+        goes_on: Whether there is time to try another option.
 
     Returns:
-        The number of the option and what the round says of it; None when none of those tried starts it.
+        The number of the option and what the round decides; None when no option that was tried starts the job.
     """
     for number, one in enumerate(options):
         if not goes_on():

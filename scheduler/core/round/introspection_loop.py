@@ -1,7 +1,7 @@
-"""The round with introspection around it: judge what was tried, decide, try something new, decide again.
+"""A round with introspection: judge what was tried, decide, try something new, decide again.
 
 Guests, jobs that share the GPUs of another, are taken out of the decision and put back beside their hosts afterwards.
-What is tried is left to ``scheduler/introspection``.
+The modules of ``scheduler/introspection`` choose what is tried.
 
 Source: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
 """
@@ -120,7 +120,7 @@ def _with_guests(plan: Plan, scene: Scene) -> Plan:
 
 
 def _came_true(proposed: Scene, scene: Scene, plan: Plan) -> bool:
-    """Return whether the decision left everything that was proposed as it was meant."""
+    """Return whether the plan contains everything that was proposed."""
     meant, before, found = (seats_by_job(held) for held in (proposed.snapshot.held, scene.snapshot.held, plan.grants))
     if any(found.get(row) != seats for row, seats in meant.items() if seats != before.get(row)):
         return False
@@ -130,14 +130,14 @@ def _came_true(proposed: Scene, scene: Scene, plan: Plan) -> bool:
 
 
 def _without_proposals(scene: Scene, proposed: Scene) -> Scene:
-    """Return the scene with what was noted and the time of the next look, but with nothing new tried."""
+    """Return the scene without the new trials, but with the new notes and the time of the next round."""
     tried = [trial for trial in scene.trials if trial.kind not in NOTES]
     noted = [trial for trial in proposed.trials if trial.kind in NOTES]
     return replace(scene, trials=(*tried, *noted), again_at_s=proposed.again_at_s)
 
 
 def _as_seen(plan: Plan, scene: Scene, ordered: Snapshot, snapshot: Snapshot, server_row: IntArray) -> Plan:
-    """Return the plan as changes to what the round was shown, not to the scene."""
+    """Return the plan as changes to the snapshot of the round instead of changes to the scene."""
     before, after = seats_by_job(ordered.held), seats_by_job(plan.grants)
     were = {guest: host for guest, host in pairs_in_force(ordered).items() if ordered.jobs.running[guest]}
     changes_gpus = _changes_gpus(plan, ordered, were, before, after)
@@ -192,7 +192,7 @@ def _changes_gpus(
 
 
 def pairs_in_force(snapshot: Snapshot) -> dict[int, int]:
-    """Return guests and their hosts, by row, as the snapshot remembers them."""
+    """Return guests and their hosts, by row, from the trials of the snapshot."""
     row_of = rows_by_id(snapshot)
     pairs = {}
     for trial in snapshot.trials:
@@ -226,7 +226,7 @@ def rows_by_id(snapshot: Snapshot) -> Mapping[int, int]:
 
 
 def free_gpus(snapshot: Snapshot, grants: Placements, guests: Collection[int]) -> list[int]:
-    """Return the GPUs of each server that nobody holds or is about to leave; those of guests count with their hosts."""
+    """Return the GPUs of each server that no job holds or is about to leave; guests share those of their hosts."""
     own = ~np.isin(grants.job, list(guests))
     size = len(snapshot.servers)
     held = np.bincount(grants.server[own], weights=grants.num_gpus[own], minlength=size)

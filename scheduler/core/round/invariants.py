@@ -1,5 +1,9 @@
-"""Rules that every plan holds, checked on every plan. A plan that breaks one is a defect and is never applied."""
+"""Safety rules of a plan, checked on every plan. A plan that breaks one is a defect and is never applied.
 
+The rules on what jobs hold (``check_grants``) are also checked on the rounds of ``manage.py simulate --check``.
+"""
+
+from collections.abc import Mapping
 from operator import itemgetter
 
 import numpy as np
@@ -15,15 +19,28 @@ _TOLERANCE = 1e-6
 
 def check(plan: Plan, snapshot: Snapshot) -> None:
     """Raise PlanInvariantError unless the plan is safe to apply to the snapshot."""
-    num_jobs = len(snapshot.jobs)
-    granted_gpus = np.bincount(plan.grants.job, weights=plan.grants.num_gpus, minlength=num_jobs).astype(np.int64)
-    granted = granted_gpus > 0
-    _check_capacity(plan, snapshot)
-    _check_riding(plan)
-    _check_gangs(plan, snapshot, granted, granted_gpus)
-    _check_everyone_has_an_answer(plan, snapshot, granted)
+    check_grants(plan.grants, snapshot, riding=plan.riding)
+    granted = _gpus_of(plan.grants, len(snapshot.jobs)) > 0
+    _check_every_job_has_an_answer(plan, snapshot, granted)
     _check_running(plan, snapshot, granted)
-    _check_queues(plan, snapshot, granted_gpus)
+
+
+_NO_GUESTS: Mapping[int, int] = {}
+
+
+def check_grants(grants: Placements, snapshot: Snapshot, *, riding: Mapping[int, int] = _NO_GUESTS) -> None:
+    """Raise PlanInvariantError unless the jobs of the snapshot may hold the grants.
+
+    Args:
+        grants: What jobs hold after the round, sorted by job, then server.
+        snapshot: What the round looked at.
+        riding: Guests and the jobs whose GPUs they share.
+    """
+    granted_gpus = _gpus_of(grants, len(snapshot.jobs))
+    _check_capacity(grants, snapshot, riding)
+    _check_riding(grants, riding)
+    _check_gangs(grants, snapshot, granted_gpus)
+    _check_queues(snapshot, granted_gpus, riding)
 
 
 def _need(holds: bool | np.bool_, rule: str, facts: object = None) -> None:
@@ -31,11 +48,11 @@ def _need(holds: bool | np.bool_, rule: str, facts: object = None) -> None:
         raise PlanInvariantError(rule if facts is None else f"{rule}: {facts}")
 
 
-def _check_capacity(plan: Plan, snapshot: Snapshot) -> None:
+def _check_capacity(grants: Placements, snapshot: Snapshot, riding: Mapping[int, int]) -> None:
     """No server gives more than it has."""
-    grants, servers = plan.grants, snapshot.servers
+    servers = snapshot.servers
     # The GPUs of a guest are those of its host.
-    own_gpus = np.where(np.isin(grants.job, list(plan.riding)), 0, grants.num_gpus) if plan.riding else grants.num_gpus
+    own_gpus = np.where(np.isin(grants.job, list(riding)), 0, grants.num_gpus) if riding else grants.num_gpus
     given = (own_gpus, grants.cpus, grants.memory_bytes)
     capacity = (servers.num_gpus, servers.num_cpus, servers.memory_bytes)
     for name, amounts, most in zip(("GPUs", "cores", "bytes"), given, capacity, strict=True):
@@ -45,19 +62,19 @@ def _check_capacity(plan: Plan, snapshot: Snapshot) -> None:
         _need(bool((amounts >= 0).all()), f"negative {name}")
 
 
-def _check_riding(plan: Plan) -> None:
+def _check_riding(grants: Placements, riding: Mapping[int, int]) -> None:
     """A guest sits exactly where its host does, a host has one guest, and no guest is a host."""
-    hosts = set(plan.riding.values())
-    _need(len(hosts) == len(plan.riding), "a job has two guests")
-    _need(not hosts & plan.riding.keys(), "a guest has a guest")
-    seats = seats_by_job(plan.grants) if plan.riding else {}
-    for guest, host in plan.riding.items():
+    hosts = set(riding.values())
+    _need(len(hosts) == len(riding), "a job has two guests")
+    _need(not hosts & riding.keys(), "a guest has a guest")
+    seats = seats_by_job(grants) if riding else {}
+    for guest, host in riding.items():
         _need(guest in seats and seats[guest] == seats.get(host), "a guest does not sit with its host", guest)
 
 
-def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpus: IntArray) -> None:
+def _check_gangs(grants: Placements, snapshot: Snapshot, granted_gpus: IntArray) -> None:
     """A gang runs whole, on as many servers as it may, with the cores and memory its owner insists on."""
-    grants, jobs = plan.grants, snapshot.jobs
+    jobs, granted = snapshot.jobs, granted_gpus > 0
     _need(bool((grants.num_gpus > 0).all()), "empty seat")
     elastic = jobs.min_gpus < jobs.max_gpus
     whole = (granted_gpus == jobs.num_gpus) | (
@@ -78,8 +95,8 @@ def _check_gangs(plan: Plan, snapshot: Snapshot, granted: BoolArray, granted_gpu
         _need(not short.any(), f"job gets fewer {name} than it insists on", jobs.job_id[short][:5])
 
 
-def _check_everyone_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
-    """Every job is granted or waits, never both, and who waits has a reason with numbers."""
+def _check_every_job_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
+    """Every job is granted or waits, never both, and a job that waits has a reason with numbers."""
     num_jobs = len(snapshot.jobs)
     times = np.bincount(plan.waiting.job, minlength=num_jobs)
     _need(bool((times + granted == 1).all()), "a job has no answer, or two")
@@ -122,12 +139,12 @@ def _gpus_of(placements: Placements, num_jobs: int) -> IntArray:
     return np.bincount(placements.job, weights=placements.num_gpus, minlength=num_jobs).astype(np.int64)
 
 
-def _check_queues(plan: Plan, snapshot: Snapshot, granted_gpus: IntArray) -> None:
+def _check_queues(snapshot: Snapshot, granted_gpus: IntArray, riding: Mapping[int, int]) -> None:
     """No queue gets more than it may hold; one that held more already does not grow."""
     jobs, tree = snapshot.jobs, queue_tree(snapshot.queues)
     before = subtree_sums(tree, jobs.queue, _gpus_of(snapshot.held, len(jobs)))
     own_gpus = granted_gpus.copy()
-    own_gpus[list(plan.riding)] = 0  # a guest uses nobody's quota
+    own_gpus[list(riding)] = 0  # a guest uses no quota
     after = subtree_sums(tree, jobs.queue, own_gpus)
     over = (after > np.array(tree.cap, dtype=np.int64)) & (after > before)
     _need(not over.any(), "a queue gets more than it may hold", snapshot.queues.queue_id[over][:5])

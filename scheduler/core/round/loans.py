@@ -1,10 +1,9 @@
-"""GPUs that shares leave free, lent to jobs without a share.
+"""Lend GPUs that shares leave free to jobs without a share.
 
-The policy gives numbers of GPUs; which servers have so many together is found later. What stays free because a share
-finds no place, or one for a part of it, jobs that got none may use meanwhile: each its least, those that run already
-first and where they are, then the others in the order of the policy. Nobody grows by a loan, so that shares stay as
-they are, and it gives no right: the policy is asked as if the borrower waited, and when a share fits on what the
-borrower has, it leaves. A job that may not be stopped keeps what it once got.
+A share policy gives numbers of GPUs, and a share may fit on no servers, or only in part. Jobs without a share use what
+stays free: each gets its least number, running jobs first and where they are, then the others in the order of the
+policy. A loan gives no right: the policy is asked as if the borrower waited, and the borrower leaves when a share fits
+on its GPUs. A job that may not be stopped keeps them.
 """
 
 from collections.abc import Callable
@@ -20,11 +19,11 @@ from scheduler.core.round.elastic import Shared, reseat_on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loans:
-    """Who got seats without a share; jobs are rows of the JobTable.
+    """Jobs that got seats without a share, rows of the JobTable.
 
     Attributes:
-        at_home: Those that go on where they run, some of them with fewer GPUs.
-        elsewhere: Those that begin.
+        at_home: Jobs that go on where they run, some of them with fewer GPUs.
+        elsewhere: Jobs that start.
     """
 
     at_home: frozenset[int] = frozenset()
@@ -38,8 +37,8 @@ def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board,
         shared: The shares.
         config: How the round decides.
         tree: The queues.
-        board: Who sits where, after everybody with a share had a turn.
-        claiming: (n,) jobs that had one, seated or not.
+        board: Which job sits where, after all jobs with a share are seated.
+        claiming: (n,) jobs with a share, seated or not.
     """
     snapshot = shared.snapshot
     if not shared.unshared.any():
@@ -53,17 +52,17 @@ def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board,
         left = {row: board.leave(row) for row in leaving}
         lent += reseat.lend([row for row in rows if row not in board.seats], shared.home, may)
         for row, seats in left.items():
-            if reseat.is_free(row, seats):  # nobody took its place
+            if reseat.is_free(row, seats):  # no borrower took its place
                 board.sit(row, seats)
     stays = frozenset(row for row in lent if is_inside(board.seats[row], shared.home.get(row, ())))
     return Loans(at_home=stays, elsewhere=frozenset(lent) - stays)
 
 
 def _within_limits(snapshot: Snapshot, tree: QueueTree, board: Board, claiming: BoolArray) -> Callable[[int], bool]:
-    """Return whether the queues of a job, and the limit of its owner, allow it beside those who sit or claim."""
+    """Return a test whether the queues of a job, and the limit of its owner, allow it beside the other jobs."""
     jobs, queues = snapshot.jobs, snapshot.queues
     limits: list[int] = queues.user_max_gpus[jobs.queue].tolist()
-    who: list[tuple[int, int]] = [*zip(jobs.queue.tolist(), jobs.owner.tolist(), strict=True)]
+    owner: list[tuple[int, int]] = [*zip(jobs.queue.tolist(), jobs.owner.tolist(), strict=True)]
 
     def may(row: int) -> bool:
         gpus = board.num_gpus[row]
@@ -71,7 +70,7 @@ def _within_limits(snapshot: Snapshot, tree: QueueTree, board: Board, claiming: 
             return False
         if not limits[row]:
             return True
-        mates = [other for other in range(len(jobs)) if who[other] == who[row]]
+        mates = [other for other in range(len(jobs)) if owner[other] == owner[row]]
         return (
             gpus + sum(board.num_gpus[mate] for mate in mates if claiming[mate] or mate in board.seats) <= limits[row]
         )

@@ -1,4 +1,8 @@
-"""One round: who runs, where, with how much, who has to stop, and why everybody else waits."""
+"""One round: which jobs run, on which GPUs, with which cores and memory, which are preempted, and why the others wait.
+
+The only place where scheduling is decided; live rounds, replays, previews and forecasts all call ``plan_round``. Every
+plan is checked by ``invariants.check``; tests/oracle holds it against a slow and simple second implementation.
+"""
 
 import gc
 from collections.abc import Iterator, Set
@@ -7,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
 from scheduler.core.model.plan import Evidence, Plan, Preemptions, PreemptRule, plan_digest
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import NO_ROW, BoolArray, Placements, Snapshot, in_server_order
@@ -20,12 +23,12 @@ from scheduler.core.round.capabilities import repacks
 from scheduler.core.round.claim_order import Line
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.elastic import Shared, explained, with_shares
-from scheduler.core.round.feasibility import shapes_of
 from scheduler.core.round.home_swaps import sent_home
 from scheduler.core.round.introspection_loop import introspect
 from scheduler.core.round.invariants import check
 from scheduler.core.round.loans import Loans, lend
-from scheduler.core.round.seat_jobs import Chosen, choose
+from scheduler.core.round.round_state import RoundState, job_demands, round_state
+from scheduler.core.round.seat_jobs import seat_jobs
 from scheduler.core.round.user_limits import Beyond, beyond_limits, with_limits_told
 from scheduler.core.round.wait_reasons import explain
 
@@ -44,9 +47,9 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Keep the collector from going through a plan again and again while it is made, a tenth of the time of a round.
+    """Switch Python's garbage collector off while a plan is made, which saves a tenth of the time of a round.
 
-    Nothing is lost: what a round leaves is not in cycles, so counting references frees it.
+    Nothing leaks: a round leaves no reference cycles, so reference counting frees all of it.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -64,29 +67,39 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     shared = with_shares(ordered, config, tree)
     ordered = shared.snapshot
     jobs, mechanism = ordered.jobs, config.mechanism
-    needs = needs_of(jobs, ordered.servers, trims=mechanism.trims, insists=mechanism.insists)
-    shapes = shapes_of(jobs, ordered.servers, needs, config.locality.kinds(jobs, ordered.now_s))
-    shapes = replace(shapes, possible=shapes.possible & ~shared.unshared)
+    demands = job_demands(jobs, ordered.servers, config, now_s=ordered.now_s)
+    shapes = replace(demands.shapes, possible=demands.shapes.possible & ~shared.unshared)
     beyond: dict[int, Beyond] = {}
     if ordered.queues.user_max_gpus.any():
         beyond = beyond_limits(jobs, ordered.queues, shared.order, shapes.possible)
         shapes.possible[list(beyond)] = False
-    chosen = choose(ordered, config, needs, shapes, tree, shared.order)
-    line, selection = chosen.line, chosen.selection
-    loans = lend(shared, config, tree, chosen.board, shapes.possible)
+    state = round_state(ordered, config, tree, demands, order=shared.order)
+    board, seated = state.board, state.seated
+    line, selection = seat_jobs(
+        ordered,
+        config,
+        state,
+        rows=np.arange(len(jobs)),
+        order=shared.order,
+        possible=shapes.possible,
+        seated=seated,
+    )
+    loans = lend(shared, config, tree, board, shapes.possible)
     repacked = _free_to_move(ordered, config) if repacks(mechanism) else np.zeros(len(jobs), dtype=np.bool_)
-    kept = set(np.flatnonzero(chosen.seated).tolist()) - selection.displaced.keys() | loans.at_home
-    draft = _draft(ordered, chosen, loans, needs, repacked)
+    kept = set(np.flatnonzero(seated).tolist()) - selection.displaced.keys() | loans.at_home
+    draft = _draft(ordered, state, line, selection, loans, repacked)
     if isinstance(config.locality, Binds):
         draft = sent_home(draft, draft.seats.keys() - kept, config.locality)
+    # Twin: QueueRounds._granted, which keeps cores and memory of all servers from round to round. Building those here
+    # would cost every live round; tests/property/test_simulator_queue_rounds.py holds both to the same grants.
     grants = mechanism.grant(draft)
     moved = _moved(grants, draft, kept) if repacked.any() else frozenset()
     waiting = explain(
-        ordered, line=line, shapes=shapes, tree=tree, selection=selection, board=chosen.board, needs=needs
+        ordered, line=line, shapes=shapes, tree=tree, selection=selection, board=board, needs=demands.needs
     )
     waiting = with_limits_told(explained(waiting, shared, tree), beyond, jobs, ordered.queues)
     grants = grants.on_servers(server_row)
-    preemptions = _preemptions(shared, line, selection, chosen.seated, kept, moved)
+    preemptions = _preemptions(shared, line, selection, seated, kept, moved)
     kept -= moved
     resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept)
     lent = loans.at_home | loans.elsewhere | (kept & set(np.flatnonzero(shared.still_lent).tolist()))
@@ -109,21 +122,25 @@ def _free_to_move(snapshot: Snapshot, config: SchedulerConfig) -> BoolArray:
     return ~jobs.running | (jobs.preemptible & old & config.preempt)
 
 
-def _draft(snapshot: Snapshot, chosen: Chosen, loans: Loans, needs: Needs, repacked: BoolArray) -> Draft:
-    board = chosen.board
+def _draft(
+    snapshot: Snapshot, state: RoundState, line: Line, selection: Selection, loans: Loans, repacked: BoolArray
+) -> Draft:
+    board = state.board
     runs = board.server[: len(snapshot.jobs)] != NO_ROW
-    order = chosen.line.order
-    seats = Seated(board, order[runs[order]])
+    seats = Seated(board, line.order[runs[line.order]])
     free_to_move = np.flatnonzero(repacked & runs).tolist()
-    movable = frozenset(
-        row for row in (*chosen.selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1
-    )
+    movable = frozenset(row for row in (*selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1)
     room = list(board.space.free)
     for row in movable:
         server, gpus = seats[row][0]
         room[server] += gpus
     return Draft(
-        jobs=snapshot.jobs, servers=snapshot.servers, needs=needs, seats=seats, movable=movable, room=tuple(room)
+        jobs=snapshot.jobs,
+        servers=snapshot.servers,
+        needs=state.demands.needs,
+        seats=seats,
+        movable=movable,
+        room=tuple(room),
     )
 
 
@@ -136,6 +153,7 @@ def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
 def _preemptions(
     shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
 ) -> Preemptions:
+    # Twin of the rules for jobs of fixed size: _stopped in simulator/incremental/queue_rounds.py.
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
     shares = line.admission.shares.tolist()

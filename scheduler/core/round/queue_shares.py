@@ -1,7 +1,7 @@
-"""How many GPUs each queue may share out beside jobs that keep theirs, and which of those keep them no longer.
+"""Decide how many GPUs each queue may share out beside jobs that may not be stopped, and which of those must leave.
 
-Everything here is in whole GPUs. ``kept`` are the GPUs of jobs that may not be stopped; a queue may hold more of them
-than its part.
+Used by ``elastic.py`` under share policies. Everything is in whole GPUs. ``kept`` are the GPUs of jobs that may not be
+stopped; a queue may hold more of them than its part.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ def whole_gpus(tree: QueueTree, demand: IntArray, capacity_gpus: int) -> IntArra
 
 
 def _guaranteed_gpus(tree: QueueTree, demand: IntArray, capacity_gpus: int) -> IntArray:
-    """Return (k,) whole GPUs that nobody may borrow from the jobs of each queue itself.
+    """Return (k,) whole GPUs that other queues may not borrow from the jobs of each queue itself.
 
-    What a queue leaves of its quota is there for its siblings before anybody else, so only roots are held to theirs.
+    What a queue leaves of its quota goes to its siblings before other queues, so only roots are held to their quota.
     """
     roots = tree.children[NO_ROW]
     cap = [min(most, tree.quota[row]) if row in roots else most for row, most in enumerate(tree.cap)]
@@ -42,7 +42,7 @@ def _guaranteed_gpus(tree: QueueTree, demand: IntArray, capacity_gpus: int) -> I
 def beside_kept(tree: QueueTree, gpus: IntArray, kept: IntArray, guaranteed: IntArray, capacity_gpus: int) -> IntArray:
     """Return (k,) GPUs of the parts ``gpus`` that queues may give beside the kept ones, so that no limit is passed.
 
-    Where a queue keeps more than its part, others get less: first whoever is furthest over what it is guaranteed.
+    Where a queue keeps more than its part, others get less: first the queue furthest over its guarantee.
     """
     rest: IntArray = np.maximum(0, gpus - kept)
     if not kept.any():
@@ -84,7 +84,7 @@ def room_on_path(tree: QueueTree, used: IntArray, capacity_gpus: int) -> IntArra
 
 
 def pressing(tree: QueueTree, jobs: JobTable, wants: BoolArray, kept: IntArray, capacity_gpus: int) -> IntArray:
-    """Return (k,) GPUs that each queue is guaranteed for jobs it keeps and for those that want more and can use it.
+    """Return (k,) GPUs that each queue is guaranteed, for jobs that keep theirs and jobs that want and can use more.
 
     A gang that is wider than what its queues have left of their quota takes nothing back: it could not run on it.
     """
@@ -101,9 +101,9 @@ def pressing(tree: QueueTree, jobs: JobTable, wants: BoolArray, kept: IntArray, 
 def taken_back(
     tree: QueueTree, jobs: JobTable, keeps: BoolArray, held: IntArray, guaranteed: IntArray, capacity_gpus: int
 ) -> BoolArray:
-    """Return (n,) jobs that would keep their GPUs, but borrow what another queue needs to get what it is guaranteed.
+    """Return (n,) jobs that may not be stopped by the order, but borrow GPUs that are guaranteed to another queue.
 
-    Those that are not preemptible after all others. Always from the queue that is then furthest over what it is
+    Jobs that are not preemptible leave last. They are always taken from the queue that is then furthest over what it is
     guaranteed; inside it the job that loses the least work, then the newest placement.
 
     Args:
@@ -111,7 +111,7 @@ def taken_back(
         jobs: The jobs.
         keeps: (n,) jobs that keep their GPUs.
         held: (n,) GPUs of each job.
-        guaranteed: (k,) GPUs that nobody may borrow from each queue.
+        guaranteed: (k,) GPUs that other queues may not borrow from each queue.
         capacity_gpus: GPUs of all servers.
     """
     taken = np.zeros_like(keeps)

@@ -1,78 +1,34 @@
-"""Who runs and where: admission, order and selection put together."""
+"""Admission, order and seats of one round: which jobs start where, which leave, which are refused.
 
-from dataclasses import dataclass, replace
+Live rounds and replays of many queues both call ``seat_jobs``; tests/property/test_plan_properties.py and the oracle
+of tests/oracle hold what it decides.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.model.cpu_memory_bounds import Needs
-from scheduler.core.model.queue_tree import QueueTree, limiting, subtree_sums
+from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, Snapshot
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.kept_placements import can_stay
-from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.packing.selection import Demands, Selection
+from scheduler.core.packing.selection import Selection
 from scheduler.core.packing.walk import Walk
 from scheduler.core.round.claim_order import Line, line_up
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.core.round.feasibility import Shapes, gangs_of
+from scheduler.core.round.round_state import RoundState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The jobs that run.
-
-    Attributes:
-        line: The order of the round.
-        selection: Who begins where, who leaves, who was refused.
-        board: Who sits where after that.
-        seated: (n,) running jobs that could have kept their servers.
-    """
-
-    line: Line
-    selection: Selection
-    board: Board
-    seated: BoolArray
-
-
-def choose(
-    snapshot: Snapshot, config: SchedulerConfig, needs: Needs, shapes: Shapes, tree: QueueTree, order: IntArray
-) -> Chosen:
-    """Return who runs. Servers are ascending by id; ``order`` are job rows in the order of the policy."""
-    jobs = snapshot.jobs
-    seated = can_stay(snapshot, needs, order)
-    board = Board(
-        jobs=jobs,
-        servers=snapshot.servers,
-        needs=needs,
-        tree=tree,
-        held=snapshot.held.at(seated[snapshot.held.job]),
-        releasing=snapshot.releasing,
-        by_size=isinstance(config.locality, LooksAtSizes),
-    )
-    demands = Demands(
-        rows=np.arange(len(jobs)),
-        shape=shapes.shape.tolist(),
-        gangs=gangs_of(jobs, shapes),
-        limits=limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus)),
-    )
-    line, selection = attempts(
-        snapshot, config, tree, board=board, demands=demands, order=order, possible=shapes.possible, seated=seated
-    )
-    return Chosen(line=line, selection=selection, board=board, seated=seated)
-
-
-def attempts(
+def seat_jobs(
     snapshot: Snapshot,
     config: SchedulerConfig,
-    tree: QueueTree,
+    state: RoundState,
     *,
-    board: Board,
-    demands: Demands,
+    rows: IntArray,
     order: IntArray,
     possible: BoolArray,
     seated: BoolArray,
 ) -> tuple[Line, Selection]:
-    """Line the jobs up and seat them on the board.
+    """Line the jobs up and seat them on the board of the state.
 
     Jobs that a quota covers but no servers can hold would keep the quota from jobs of the same queue that do fit.
     Where that leaves a queue below its quota beside borrowers, the choice is made once more without them.
@@ -80,13 +36,13 @@ def attempts(
     Args:
         snapshot: What the round looks at; of the placements, what the policy looks at.
         config: How it decides.
-        tree: The queues.
-        board: Who sits where.
-        demands: What the jobs ask for.
-        order: (n,) job rows in the order of the policy.
+        state: What the jobs ask for, and where running ones sit; its board is changed.
+        rows: (n,) row of the board of each job of the snapshot, ascending.
+        order: (n,) job rows of the snapshot in the order of the policy.
         possible: (n,) jobs that could run at all.
         seated: (n,) running jobs that could keep their servers.
     """
+    tree, board, demands = state.tree, state.board, state.walk_demands(rows, snapshot.jobs)
     line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated)
     walk = Walk(board, demands, line.claims, tree, config.locality)
     first = walk.select()

@@ -1,8 +1,8 @@
-"""How many GPUs one user may hold in a queue: who has to wait for that reason.
+"""Decide which jobs wait because their owner may not hold more GPUs in a queue.
 
-What a user's jobs hold counts first; those that wait follow in the order of the policy, and one that is too wide for
-what is left is stepped over. A job that waits for room keeps its claim on the limit, so that the user's own smaller
-jobs do not starve it. Nothing is ever stopped because of a limit: who holds more since it was lowered goes on.
+A user's running jobs count first, then waiting ones in the order of the policy; a job too wide for what is left is
+skipped. A job that waits for room keeps its claim on the limit, so that the user's own smaller jobs do not starve it.
+No job is stopped because of a limit: when a limit is lowered, running jobs go on.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Beyond:
 
     Attributes:
         limit_gpus: What its owner may hold in its queue.
-        held_gpus: What the owner's jobs hold there, or are before it in the order for.
+        held_gpus: GPUs that the owner's jobs hold there, with those of waiting jobs ahead of it.
     """
 
     limit_gpus: int
@@ -35,27 +35,27 @@ def beyond_limits(jobs: JobTable, queues: QueueTable, order: IntArray, possible:
         possible: (n,) jobs that could run at all; the others claim nothing.
     """
     limits: list[int] = queues.user_max_gpus[jobs.queue].tolist()
-    who: list[tuple[int, int]] = list(zip(jobs.queue.tolist(), jobs.owner.tolist(), strict=True))
+    owner: list[tuple[int, int]] = list(zip(jobs.queue.tolist(), jobs.owner.tolist(), strict=True))
     gpus: list[int] = jobs.num_gpus.tolist()
     runs: list[bool] = jobs.running.tolist()
     used: dict[tuple[int, int], int] = {}
     for row, running in enumerate(runs):
         if running and limits[row]:
-            used[who[row]] = used.get(who[row], 0) + gpus[row]
+            used[owner[row]] = used.get(owner[row], 0) + gpus[row]
     beyond: dict[int, Beyond] = {}
     for row in order[possible[order]].tolist():
         if runs[row] or not limits[row]:
             continue
-        held = used.get(who[row], 0)
+        held = used.get(owner[row], 0)
         if held + gpus[row] > limits[row]:
             beyond[row] = Beyond(limit_gpus=limits[row], held_gpus=held)
         else:
-            used[who[row]] = held + gpus[row]
+            used[owner[row]] = held + gpus[row]
     return beyond
 
 
 def with_limits_told(waiting: Waits, beyond: Mapping[int, Beyond], jobs: JobTable, queues: QueueTable) -> Waits:
-    """Return the waiting jobs with the limit as the reason of those that are beyond it."""
+    """Return the waiting jobs, with the limit as the reason of those beyond it."""
     if not beyond:
         return waiting
     causes: dict[int, Cause] = {}

@@ -1,4 +1,4 @@
-"""Why each job without GPUs waits: the binding constraint and its numbers."""
+"""Why each job without GPUs waits: the constraint that binds and its numbers. Read by pages, events and the API."""
 
 from functools import cached_property
 from typing import cast
@@ -50,7 +50,7 @@ class _Causes:
         self._held: list[int] = subtree_sums(tree, jobs.queue[granted], jobs.num_gpus[granted]).tolist()
         self._no_capacity: dict[int, Cause] = {}
 
-    # Lists of all jobs are made when somebody asks: often everybody who waits does so behind the same others.
+    # Lists of all jobs are made on first use: often all waiting jobs wait behind the same ones and need no list.
 
     @cached_property
     def _gpus(self) -> list[int]:
@@ -81,7 +81,7 @@ class _Causes:
         last_ahead, behind = -1, dict[int, Cause]()
         for row, num_gpus, ahead_gpus, late in zip(*(column.tolist() for column in columns), strict=True):
             if late:
-                # Most jobs that wait do so behind the same others, which one cause for each size says.
+                # Most waiting jobs wait behind the same others: one cause for each size serves them all.
                 full_queue, open_gpus, _, first = refusals[row]
                 if full_queue == NO_ROW and first == NO_ROW and open_gpus < num_gpus:
                     if ahead_gpus != last_ahead:

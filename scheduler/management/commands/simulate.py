@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.operations.failures import RetryRules
 from scheduler.management.simulate_arguments import (
     add_cluster,
@@ -16,17 +17,20 @@ from scheduler.management.simulate_arguments import (
 )
 from scheduler.management.simulation import Request, run_simulation
 from scheduler.simulator.errors import BadInput
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.state.retries import ByRules
 from scheduler.simulator.study.arms import Arm, parse_arms, parse_named_options, parse_options
 from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup
 from scheduler.simulator.study.cluster_file import read_cluster
-from scheduler.simulator.study.study import States, Study, Workload
+from scheduler.simulator.study.study import Study, Workload
 from scheduler.simulator.traces import READERS
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.workloads import GENERATORS
 
-LEFT_OVER, BAD_INPUT, INTERRUPTED = 1, 2, 130
+LEFT_OVER, BAD_INPUT, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130
+# With --check, so many rounds are planned for one that is planned from scratch as well.
+CHECK_EVERY = 10
 SERVERS = {"servers": 16, "gpus": 8, "cpus": 24.0, "memory_gb": 500.0}
 
 EXAMPLES = """
@@ -39,7 +43,8 @@ examples:
   manage.py simulate trace.csv --policy las --policy-option queue_limits_gpu_s=3600,36000
   manage.py simulate "generate:philly?jobs=2000&load=1.1" --policy srtf --seeds 5
 
-exit status: 0 all jobs finished, 1 jobs were left over, 2 an argument or the trace cannot be used.
+exit status: 0 all jobs finished, 1 jobs were left over, 2 an argument or the trace cannot be used,
+3 --check found a defect.
 More: docs/simulator.md
 """
 
@@ -49,7 +54,7 @@ class Formatter(RawDescriptionHelpFormatter):
 
 
 class Command(BaseCommand):
-    """Parses, calls ``run_simulation``, maps errors to exit codes. Touches no database."""
+    """Parse the arguments, call ``run_simulation``, map errors to exit codes. Touches no database."""
 
     help = (
         "Replay the jobs of TRACE through the scheduler on a cluster of your choice, and say\nhow long they would have "
@@ -91,6 +96,10 @@ class Command(BaseCommand):
             reasons = run_simulation(request_of(options), out=self.stdout, notes=self.stderr)
         except (BadInput, TraceError) as error:
             raise CommandError(str(error), returncode=BAD_INPUT) from None
+        except PlanInvariantError as error:
+            if not options["check"]:
+                raise
+            raise CommandError(f"--check: {error}.", returncode=CHECK_FAILED) from None
         except KeyboardInterrupt:
             raise CommandError(_stopped(options["checkpoint"]), returncode=INTERRUPTED) from None
         if reasons:
@@ -144,6 +153,7 @@ def request_of(options: dict[str, Any]) -> Request:
         retries=ByRules(rules=RetryRules()) if options["retries"] == "rules" else None,
         until_s=options["until"],
         keep_reasons=options["reasons"],
+        check_every=CHECK_EVERY if options["check"] else 0,
     )
     states = States(
         save_to=options["checkpoint"], save_every_s=options["save_every_s"], continue_from=options["continue"]
@@ -151,7 +161,15 @@ def request_of(options: dict[str, Any]) -> Request:
     files = {name: options[name] for name in ("json", "records", "series", "placements", "html")}
     seeds = tuple(range(options["seeds"])) if options["seeds"] else options["seed"]
     arms = parse_arms(options["compare"], base) if options["compare"] else [base]
-    return Request(study=study, arms=arms, seeds=seeds, workers=options["workers"], states=states, **files)
+    return Request(
+        study=study,
+        arms=arms,
+        seeds=seeds,
+        workers=options["workers"],
+        states=states,
+        verbose=options["verbose"],
+        **files,
+    )
 
 
 def cluster_of(options: dict[str, Any]) -> Cluster:

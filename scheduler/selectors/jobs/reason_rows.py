@@ -131,7 +131,7 @@ class SimulatedStart(TypedDict):
     sentence: Annotated[str, "The same in words."]
 
 
-class PlannedSeat(TypedDict):
+class PlannedSeatRow(TypedDict):
     """What the next round would give on one server."""
 
     server_id: str
@@ -153,7 +153,7 @@ class JobPreview(TypedDict):
     evidence: Annotated[Json, "The numbers of the reason."]
     position: Annotated[int | None, "Its place in the order of the policy."]
     waiting_jobs: Annotated[int | None, "Of so many that then wait."]
-    placement: Annotated[list[PlannedSeat], "Where it starts; empty when it waits."]
+    placement: Annotated[list[PlannedSeatRow], "Where it starts; empty when it waits."]
     preempts: Annotated[list[PreemptedJob], "Who has to make room for it."]
     estimate: Annotated[SimulatedStart | None, "When; null where it never starts or no server is up."]
 

@@ -17,6 +17,7 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.begun import Begun, jobs_of
 
 # Fewer submissions tell nothing of how many will follow.
@@ -186,16 +187,18 @@ def _starts(
             raise _OutOfTime
 
     outcome = simulate(
-        [*jobs_of(snapshot, left_s), *coming],
-        snapshot.servers,
-        snapshot.queues,
-        config,
-        beat_s=snapshot.round_s,
-        until_s=snapshot.now_s + horizon_s,
-        until_started=of.tolist(),
-        stays=True,
+        Replay(
+            [*jobs_of(snapshot, left_s), *coming],
+            snapshot.servers,
+            snapshot.queues,
+            config,
+            beat_s=snapshot.round_s,
+            until_s=snapshot.now_s + horizon_s,
+            until_started=of.tolist(),
+            keep_stays=True,
+            begun=Begun(snapshot=snapshot, remaining_s=left_s),
+        ),
         progress=stop_in_time,
-        begun=Begun(snapshot=snapshot, remaining_s=left_s),
     )
     assert outcome.stays is not None
     begin_s = np.full(len(snapshot.jobs) + len(coming), np.inf)

@@ -18,6 +18,7 @@ from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, templa
 from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.begun import Begun, jobs_of
 
 # Replays plan a round whenever something changes. Where that takes too long they plan one every so many seconds: from
@@ -178,16 +179,18 @@ def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[
 
     end_s = snapshot.now_s + ask.horizon_s
     outcome = simulate(
-        [*jobs_of(snapshot, left_s), *coming],
-        snapshot.servers,
-        snapshot.queues,
-        ask.config,
-        round_s=ask.round_s,
-        beat_s=snapshot.round_s,
-        until_s=end_s,
-        stays=True,
+        Replay(
+            [*jobs_of(snapshot, left_s), *coming],
+            snapshot.servers,
+            snapshot.queues,
+            ask.config,
+            round_s=ask.round_s,
+            beat_s=snapshot.round_s,
+            until_s=end_s,
+            keep_stays=True,
+            begun=Begun(snapshot=snapshot, remaining_s=left_s),
+        ),
         progress=stop_in_time,
-        begun=Begun(snapshot=snapshot, remaining_s=left_s),
     )
     assert outcome.stays is not None
     records = outcome.records

@@ -1,8 +1,8 @@
-"""The order under a policy with leases, made without a look at those whose lease goes on.
+"""The order under a policy with leases, made without looking at jobs whose lease goes on.
 
-Keys of those who wait are computed one by one: there are few. Running jobs stand by the round in which their leases
-end, and among those of a round by how weak they may be at most, so that few keys are computed when somebody asks for
-the weakest.
+Keys of waiting jobs are computed one by one: there are few. Running jobs are sorted by the round in which their leases
+end, and within a round by an upper bound of their key, so that few keys are computed to find the weakest. Used by
+``MovingOrderRounds``; tests/property/test_simulator_short_rounds.py holds the plans equal.
 """
 
 from bisect import bisect_left, insort
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scheduler.core.model.changes import Changes
 from scheduler.core.model.tables import BoolArray
-from scheduler.core.round.capabilities import Leases
+from scheduler.core.round.capabilities import HoldsLeases
 from scheduler.policies.math import leases
 from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.state.columns import Columns, cells
@@ -18,24 +18,24 @@ from scheduler.simulator.state.world import World
 
 # Times of rounds are sums of floats.
 _DUST_S = 1e-3
-# Bounds hold for so many more active jobs than there were, so that they are seldom made anew.
+# Bounds hold for so many times the active jobs of now, so that they are seldom made anew.
 _ROOM = 1.25
 # How far a bound may be off, as it is computed from other sums than the key.
 _DUST = 1e-9
 
 
-class LeasedOrder:
-    """Who waits, who runs, and when leases end."""
+class LeaseOrder:
+    """Waiting jobs, running jobs, and when leases end."""
 
-    def __init__(self, columns: Columns, policy: Leases, *, cluster_gpus: int, possible: BoolArray) -> None:
-        """Begin with nobody; ``possible`` (n,) are the jobs that could run on empty servers."""
+    def __init__(self, columns: Columns, policy: HoldsLeases, *, cluster_gpus: int, possible: BoolArray) -> None:
+        """Begin with no jobs; ``possible`` (n,) are the jobs that could run on empty servers."""
         self._columns, self._policy, self._cluster_gpus = columns, policy, cluster_gpus
         self._lease_s = policy.lease_s
         self._possible: list[bool] = possible.tolist()
         self._waiting: set[int] = set()
-        self._unplaced: set[int] = set()  # who sits, or sits on other cores, since the last round
-        # By phase (when they took their seats, modulo the length of a lease) those who sit: how weak each may be at
-        # most, strongest first.
+        self._unplaced: set[int] = set()  # jobs that sit, or got other cores, since the last round
+        # By phase (when jobs took their seats, modulo the length of a lease) the jobs that sit, with upper bounds of
+        # their keys, strongest first.
         self._line: dict[float, list[tuple[float, int]]] = {}
         self._phases: list[float] = []
         self._place: dict[int, tuple[float, float]] = {}
@@ -48,12 +48,12 @@ class LeasedOrder:
         self._work_s, self._next_s = cells(columns.work_s), cells(columns.next_s)
 
     def follow(self, world: World) -> None:
-        """Note who arrived and who left, and where those stand who took seats in the last round."""
+        """Take in arrivals and departures, and place the jobs that took seats in the last round."""
         for row in world.released:
             self._unplaced.discard(row)
             self._leave(row)
         self._waiting.update([row for row in world.arrived if self._possible[row]])
-        # So many were active at once since the last round at most.
+        # At most so many jobs were active at once since the last round.
         active = self._columns.num_active + len(world.released)
         if active > self._most_active:
             self._most_active = int(_ROOM * active) + 1
@@ -64,7 +64,7 @@ class LeasedOrder:
         self._unplaced.clear()
 
     def seated(self, changes: Changes) -> None:
-        """Note what a round changed."""
+        """Take in what a round changed."""
         for row in changes.stopped:
             self._leave(row)
             self._waiting.add(row)
@@ -72,12 +72,12 @@ class LeasedOrder:
         self._unplaced.update(changes.started, changes.amended)
 
     def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
-        """Take up a state."""
+        """Go on from a state."""
         self._unplaced = set(seated)
         self._waiting = {row for row in waiting if self._possible[row]}
 
     def waiting(self, world: World) -> list[Key]:
-        """Return those who wait and could run, strongest first: ``_keys`` in one loop, as nobody of them runs."""
+        """Return waiting jobs that could run, strongest first: ``_keys`` in one loop, as none of them runs."""
         columns, now_s, key, cluster_gpus = self._columns, world.now_s, self._policy.key, self._cluster_gpus
         arrivals_s, first_start_s, work_s = self._arrival_s, self._first_start_s, self._work_s
         num_gpus, run_s, joined_active_s = self._num_gpus, self._run_s, self._joined_active_s
@@ -99,12 +99,12 @@ class LeasedOrder:
         keys.sort()
         return keys
 
-    def weakest(self, world: World) -> "Ending":
-        """Return those whose leases end in this round."""
-        return Ending(self, world.now_s, world.round_s)
+    def weakest(self, world: World) -> "EndingLeases":
+        """Return the jobs whose leases end in this round."""
+        return EndingLeases(self, world.now_s, world.round_s)
 
     def drifting(self) -> list[int]:
-        """Return one who waits, if there is one: the keys of all who wait move with time."""
+        """Return one waiting job, if there is one: the keys of all waiting jobs change with time."""
         return [next(iter(self._waiting))] if self._waiting else []
 
     def _leave(self, row: int) -> None:
@@ -139,7 +139,7 @@ class LeasedOrder:
             insort(line, (bound, row))
 
     def _sharers(self, rows: Sequence[int], now_s: float) -> list[float]:
-        """Return how many jobs were active on average since each arrived, as a ``Glimpse`` gives it for many."""
+        """Return how many jobs were active on average since each arrived, as in a ``Glimpse``."""
         columns = self._columns
         active_s = columns.active_s + columns.num_active * (now_s - columns.counted_s)
         at_once = float(max(1, columns.num_active))
@@ -151,7 +151,7 @@ class LeasedOrder:
         return sharers
 
     def _keys(self, rows: list[int], now_s: float) -> list[Key]:
-        """Return the present places of jobs outside a lease."""
+        """Return the present keys of jobs outside a lease."""
         arrivals_s, first_start_s, key = self._arrival_s, self._first_start_s, self._policy.key
         num_gpus, run_s, cluster_gpus = self._num_gpus, self._run_s, self._cluster_gpus
         left = self._columns.remaining_s(rows, now_s)
@@ -166,7 +166,7 @@ class LeasedOrder:
         ]
 
     def ending(self, key: float, now_s: float, round_s: float) -> list[Key]:
-        """Return those whose leases end in this round and who may be as weak as ``key``, in no order."""
+        """Return jobs whose leases end in this round and that may be as weak as ``key``, in no order."""
         held_at_s, lease_s = self._held_at_s, self._lease_s
         rows: list[int] = []
         for phase in self._ending_phases(now_s, round_s):
@@ -175,7 +175,7 @@ class LeasedOrder:
         return self._keys([row for row in rows if leases.ends(now_s - held_at_s[row], lease_s, round_s)], now_s)
 
     def _ending_phases(self, now_s: float, window_s: float) -> list[float]:
-        """Return the phases at which leases ended in the ``window_s`` seconds before now, and maybe others."""
+        """Return all phases at which leases ended in the ``window_s`` seconds before now, and maybe others."""
         phases, lease_s = self._phases, self._lease_s
         if window_s + 2 * _DUST_S >= lease_s:
             return phases
@@ -189,17 +189,17 @@ class LeasedOrder:
         return ending
 
 
-class Ending:
-    """Those whose leases end in one round, as ``WeakestFirst``."""
+class EndingLeases:
+    """Jobs whose leases end in one round; a ``WeakestFirst``."""
 
     __slots__ = ("_asked", "_now_s", "_order", "_round_s")
 
-    def __init__(self, order: LeasedOrder, now_s: float, round_s: float) -> None:
+    def __init__(self, order: LeaseOrder, now_s: float, round_s: float) -> None:
         self._order, self._now_s, self._round_s = order, now_s, round_s
-        self._asked: Key | None = None  # all weaker ones were handed out
+        self._asked: Key | None = None  # all weaker ones were returned
 
     def more(self, key: Key) -> list[Key]:
-        """Return further ones who are weaker than ``key``, weakest first."""
+        """Return further jobs that are weaker than ``key``, weakest first."""
         asked = self._asked
         if asked is not None and asked <= key:
             return []

@@ -1,6 +1,7 @@
-"""A planner for one queue that may hold everything under a policy whose order moves: it is made anew in each round.
+"""A planner for one queue without limits under a policy whose order changes with time.
 
-Seats are kept, no rights have to be asked for, and the walk looks at few jobs (``MovingOrderWalk``). Same plans.
+The order is made anew in each round; seats are kept, admission is not needed, and the walk looks at few jobs. Plans are
+held equal to those of ``plan_round`` by tests/property/test_simulator_short_rounds.py.
 """
 
 import math
@@ -11,58 +12,57 @@ import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
-from scheduler.core.round.capabilities import ChangesBySelf, Leases
-from scheduler.core.round.config import Policy, SchedulerConfig
-from scheduler.core.round.feasibility import Shapes, gangs_of
-from scheduler.simulator.incremental.lease_order import LeasedOrder
+from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases, MayBackfill, Promotes
+from scheduler.core.round.config import Policy, SharePolicy
+from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
+from scheduler.simulator.incremental.lease_order import LeaseOrder
 from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, WeakestFirst
-from scheduler.simulator.incremental.planning import amend_overdue, granted
+from scheduler.simulator.incremental.planner import amend_overdue, granted
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
 from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.incremental.queue_rounds import Glance
 from scheduler.simulator.incremental.single_queue_walk import Moves
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 
-_STRIDE = 16  # running jobs handed out at once; doubles in a round
+_STRIDE = 16  # running jobs returned at once; doubles within a round
 
 
 class Order(Protocol):
-    """Makes the order of a round."""
+    """The order of each round."""
 
     def follow(self, world: World) -> None:
-        """Note who arrived and who left since the last round."""
+        """Take in arrivals and departures since the last round."""
 
     def waiting(self, world: World) -> list[Key]:
-        """Return those who wait and could run, strongest first."""
+        """Return waiting jobs that could run, strongest first."""
 
     def weakest(self, world: World) -> WeakestFirst:
-        """Return the running ones who may have to leave; asked after ``waiting``."""
+        """Return the running jobs that may have to leave; called after ``waiting``."""
 
     def seated(self, changes: Changes) -> None:
-        """Note what the round changed."""
+        """Take in what the round changed."""
 
     def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
-        """Take up a state."""
+        """Go on from a state."""
 
     def drifting(self) -> Sequence[int]:
-        """Return jobs of whom the first to count otherwise does so when the first of all does."""
+        """Return rows among which is a job whose key changes first of all."""
 
 
 class WholeOrder:
-    """The order of everybody, made by columns."""
+    """The order of all active jobs, made from columns."""
 
     def __init__(
         self, columns: Columns, servers: ServerTable, queues: QueueTable, policy: Policy, *, possible: BoolArray
     ) -> None:
-        """Begin with nobody; ``possible`` (n,) are the jobs that could run on empty servers."""
+        """Begin with no jobs; ``possible`` (n,) are the jobs that could run on empty servers."""
         self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
         self._possible = possible
         self._active: IntArray = np.zeros(0, dtype=np.int64)  # rows, ascending
         self._running = Ranked(())
 
     def follow(self, world: World) -> None:
-        """Note who arrived and who left since the last round."""
+        """Take in arrivals and departures since the last round."""
         columns, active = self._columns, self._active
         if world.released:
             active = active[columns.arrived[active] & ~columns.ended[active]]
@@ -73,11 +73,11 @@ class WholeOrder:
         self._active = active
 
     def waiting(self, world: World) -> list[Key]:
-        """Return those who wait and could run, strongest first."""
-        # A glance has all of a snapshot that a policy looks at.
-        glance = cast(Snapshot, Glance(world, self._servers, self._queues, self._active))
-        jobs = glance.jobs
-        keys = self._policy.priority(glance)
+        """Return waiting jobs that could run, strongest first."""
+        # It has all of a snapshot that a policy looks at.
+        snapshot = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, self._active))
+        jobs = snapshot.jobs
+        keys = self._policy.priority(snapshot)
         order = np.lexsort((jobs.arrival_s, jobs.first_start_s, keys))  # by row on ties, as they ascend
         running = jobs.running[order]
         columns = (keys, jobs.first_start_s, jobs.arrival_s, self._active)
@@ -86,23 +86,23 @@ class WholeOrder:
         return list(zip(*(column[waits].tolist() for column in columns), strict=True))
 
     def weakest(self, world: World) -> "Ranked":
-        """Return the running ones who may have to leave."""
+        """Return the running jobs that may have to leave."""
         return self._running
 
     def seated(self, changes: Changes) -> None:
         """Do nothing: the next order is made from the columns."""
 
     def restore(self, seated: Sequence[int], waiting: Sequence[int]) -> None:
-        """Take up a state."""
+        """Go on from a state."""
         self._active = np.array(sorted((*seated, *waiting)), dtype=np.int64)
 
     def drifting(self) -> Sequence[int]:
-        """Return everybody."""
+        """Return all active jobs."""
         return cast(Sequence[int], self._active)
 
 
 class Ranked:
-    """Running jobs as columns of their places, weakest first, as ``WeakestFirst``."""
+    """Running jobs with their keys, weakest first, evaluated lazily; a ``WeakestFirst``."""
 
     __slots__ = ("_at", "_columns", "_stride")
 
@@ -110,7 +110,7 @@ class Ranked:
         self._columns, self._at, self._stride = columns, 0, _STRIDE
 
     def more(self, key: Key) -> list[Key]:
-        """Return the next ones; empty when nobody else is weaker than ``key``."""
+        """Return the next jobs; empty when no other is weaker than ``key``."""
         at, end = self._at, self._at + self._stride
         batch: list[Key] = list(zip(*(column[at:end].tolist() for column in self._columns), strict=True))
         if not batch or batch[0] < key:
@@ -119,41 +119,48 @@ class Ranked:
         return batch
 
 
-class FreshRounds:
-    """Rounds from a new order and seats that are kept.
+def moving_order_rounds(given: PlannerInput) -> "MovingOrderRounds | str":
+    """Return the planner, or why it does not apply."""
+    policy = given.config.policy
+    if isinstance(policy, SharePolicy):
+        return f"{policy.name} chooses how many GPUs each job gets"
+    if why := why_order_is_not_all(given):
+        return why
+    if isinstance(policy, MayBackfill) and not policy.backfill:
+        return "no job may overtake another one that waits"
+    if isinstance(policy, Promotes):
+        return f"{policy.name} promotes jobs that waited long"
+    return MovingOrderRounds(given)
+
+
+class MovingOrderRounds:
+    """Rounds from a new order and kept seats.
 
     Attributes:
         unsettled: As of a ``Planner``.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        config: SchedulerConfig,
-        policy: Policy,
-        ledger: CpuMemoryLedger,
-        shapes: Shapes,
-    ) -> None:
-        """Begin with nobody; ``shapes`` are those of the whole workload."""
+    def __init__(self, given: PlannerInput) -> None:
+        """Begin with no jobs."""
+        config, columns, servers, demands = given.config, given.columns, given.servers, given.demands
+        policy, possible = config.policy, given.demands.shapes.possible
         self.unsettled = False
-        self._columns, self._ledger = columns, ledger
+        self._columns, self._ledger = columns, given.ledger
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
         self._walk = MovingOrderWalk(
             servers,
             config.locality,
-            shape=shapes.shape.tolist(),
-            gangs=gangs_of(columns.look(np.arange(len(columns)), 0.0), shapes),
+            shape=demands.shape,
+            gangs=demands.gangs,
             preemptive=preemptive,
         )
         self._order: Order
-        if isinstance(policy, Leases) and policy.lease_s:
+        if isinstance(policy, HoldsLeases) and policy.lease_s:
             cluster_gpus = int(servers.num_gpus.sum())
-            self._order = LeasedOrder(columns, policy, cluster_gpus=cluster_gpus, possible=shapes.possible)
+            self._order = LeaseOrder(columns, policy, cluster_gpus=cluster_gpus, possible=possible)
         else:
-            self._order = WholeOrder(columns, servers, queues, policy, possible=shapes.possible)
+            self._order = WholeOrder(columns, servers, given.queues, policy, possible=possible)
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
@@ -177,14 +184,14 @@ class FreshRounds:
         return changes
 
     def rests_s(self, world: World) -> float:
-        """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
+        """Return for how long the order stays as it is, seconds; +inf while no job waits or none runs."""
         if self._changes is None or not self._walk.num_waiting or not world.seats:
             return math.inf
         jobs = self._columns.look(np.array(self._order.drifting(), dtype=np.int64), world.now_s)
         return float(self._changes.next_change_s(jobs).min(initial=math.inf))
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._walk.occupy((0.0, 0.0, 0.0, row), at)

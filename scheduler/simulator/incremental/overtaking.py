@@ -1,7 +1,7 @@
-"""When a running job passes another one in the order of its queues: whom a quota covers depends on who comes first.
+"""When a running job next passes another one in the order of its queues, so that no round is skipped that matters.
 
-In one queue nothing follows from it, as running makes nobody weaker. With several, the job that falls behind may be
-covered no longer, and one of another queue may take its place.
+A quota covers jobs in their order. In one queue nothing follows from an overtaking, as running never makes a job
+weaker. With several queues, the job that falls behind may lose its cover, and a job of another queue its GPUs.
 """
 
 import math
@@ -17,22 +17,22 @@ from scheduler.core.round.config import Policy
 from scheduler.simulator.state.world import World
 
 _DUST = 1e-9
-# Of two that are level it takes a while to tell who is ahead.
+# Of two equal jobs it takes a while to tell which is ahead.
 _LOOK_AGAIN_S = 1.0
 
 
 class Overtaking:
-    """Looks ahead for one policy and tree of queues."""
+    """The next overtaking under one policy and tree of queues."""
 
     def __init__(self, policy: Policy, servers: ServerTable, queues: QueueTable) -> None:
         self._policy, self._servers = policy, servers
         root = np.array([path[-1] for path in queue_tree(queues).paths], dtype=np.int64)
-        # Policies that say when they decide otherwise need no help.
+        # Policies that say when their order changes need no help.
         keeps_order = isinstance(policy, ChangesBySelf) or not (isinstance(policy, Steady) and policy.steady)
         self._root: IntArray | None = None if len(queues) < 2 or keeps_order else root
 
     def after_s(self, world: World) -> float:
-        """Return how long nobody passes anybody below the same root, seconds, at least; +inf where nobody ever does."""
+        """Return for how long at least no job passes another below the same root, seconds; +inf for ever."""
         if self._root is None:
             return math.inf
         rows = world.columns.active
@@ -43,14 +43,14 @@ class Overtaking:
         falls = np.subtract(keys, soon, out=np.zeros(len(keys)), where=np.isfinite(keys))
         if not falls.any():
             return math.inf
-        # Whoever still begins is slower than that for a while.
+        # A job that still starts up is slower than that for a while.
         begins = world.columns.ready_s[rows] > world.now_s
         return _first_meeting_s(keys, np.where(begins, 0.0, falls), falls, self._root[jobs.queue])
 
     def _keys(self, remaining_s: FloatArray, rows: IntArray, world: World) -> FloatArray:
         """Return the keys of the policy with other times left."""
         jobs = world.columns.look(rows, world.now_s)
-        jobs.__dict__["remaining_s"] = remaining_s  # a Glimpse keeps what was looked at there
+        jobs.__dict__["remaining_s"] = remaining_s  # a Glimpse caches its columns there
         glance = SimpleNamespace(now_s=world.now_s, jobs=jobs, servers=self._servers)
         return self._policy.priority(cast(Snapshot, glance))  # all that a key of a job alone can depend on
 

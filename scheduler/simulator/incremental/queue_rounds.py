@@ -1,9 +1,7 @@
-"""A planner for any tree of queues that keeps who sits where from round to round. Same plans, a tenth of the work.
+"""A planner for any tree of queues that keeps the board from round to round. A tenth of the work of ``plan_round``.
 
-The order, the admission and the walk are those of ``plan_round``; what jobs ask for is numbered once for the whole
-workload, the board stays as the last round left it, and nobody asks for reasons. It serves policies that order jobs,
-localities that treat a gang the same at all times, and mechanisms under which a server's cores and memory depend on
-what sits there alone.
+Order, admission and walk are those of ``plan_round`` (``seat_jobs``); the ``RoundState`` is made once for the whole
+workload, and no reasons of waiting are found. tests/property/test_simulator_queue_rounds.py holds the plans equal.
 """
 
 import math
@@ -12,101 +10,66 @@ from typing import cast
 import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
-from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
 from scheduler.core.model.plan import PreemptRule
-from scheduler.core.model.queue_tree import limiting, queue_tree, subtree_sums
-from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.board import Board
-from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import IntArray, Snapshot
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.packing.selection import Demands, Selection
-from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer, Promotes
+from scheduler.core.packing.selection import Selection
+from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.core.round.claim_order import policy_order
-from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
-from scheduler.core.round.feasibility import Shapes, gangs_of, shapes_of
-from scheduler.core.round.seat_jobs import attempts
+from scheduler.core.round.config import Policy, SharePolicy
+from scheduler.core.round.round_state import round_state
+from scheduler.core.round.seat_jobs import seat_jobs
+from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.overtaking import Overtaking
-from scheduler.simulator.incremental.planning import amend_overdue, held_of, promote, renumbered, until_rights_change_s
-from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_cores_bind
 from scheduler.simulator.state.world import World
 
 
-def queue_rounds(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "QueueRounds | None":
-    """Return the planner, or None where the configuration needs whole rounds."""
-    policy, locality, mechanism = config.policy, config.locality, config.mechanism
-    if isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection:
-        return None
-    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
-        return None
-    jobs = columns.look(np.arange(len(columns)), 0.0)
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    ledger = mechanism.ledger(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
-    if needs.tight or ledger is None:
-        return None
-    return QueueRounds(columns, servers, queues, config, policy, jobs, needs, ledger)
-
-
-class Glance:
-    """A snapshot whose placements are gathered when a policy looks at them."""
-
-    def __init__(self, world: World, servers: ServerTable, queues: QueueTable, rows: IntArray) -> None:
-        self.now_s, self.round_s, self.servers, self.queues = world.now_s, world.round_s, servers, queues
-        self.jobs: JobTable = world.columns.look(rows, world.now_s)
-        self._world = world
-
-    @property
-    def held(self) -> Placements:
-        """Return who holds what."""
-        held = held_of(self._world.seats)
-        return renumbered(held, np.searchsorted(self.jobs.job_id, held.job))
+def queue_rounds(given: PlannerInput) -> "QueueRounds | str":
+    """Return the planner, or why it does not apply."""
+    policy = given.config.policy
+    if isinstance(policy, SharePolicy):
+        return f"{policy.name} chooses how many GPUs each job gets"
+    return why_cores_bind(given) or QueueRounds(given, policy)
 
 
 class QueueRounds:
-    """Rounds on a board that is kept. Rows of the board are those of the workload.
+    """Rounds on one board. Its rows are those of the workload.
 
     Attributes:
         unsettled: As of a ``Planner``.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        config: SchedulerConfig,
-        policy: Policy,
-        jobs: JobTable,
-        needs: Needs,
-        ledger: CpuMemoryLedger,
-    ) -> None:
+    def __init__(self, given: PlannerInput, policy: Policy) -> None:
+        servers, queues, demands = given.servers, given.queues, given.demands
         self.unsettled = False
-        self._columns, self._servers, self._queues = columns, servers, queues
-        self._config, self._policy, self._ledger = config, policy, ledger
-        # Asking an object whether it keeps a protocol takes as long as a walk.
+        self._columns, self._servers, self._queues = given.columns, servers, queues
+        self._config, self._ledger = given.config, given.ledger
+        # isinstance with a protocol takes as long as a walk, so it is asked once.
         self._promotes = policy if isinstance(policy, Promotes) else None
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         self._tree = queue_tree(queues)
         self._overtaking = Overtaking(policy, servers, queues)
-        shapes: Shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
-        self._possible, self._shape, self._gangs = shapes.possible, shapes.shape.tolist(), gangs_of(jobs, shapes)
-        none = Placements.none()
-        self._board = Board(jobs=jobs, servers=servers, needs=needs, tree=self._tree, held=none, releasing=none)
-        self._somebody_waits = False
+        self._possible, self._shape, self._gangs = demands.shapes.possible, demands.shape, demands.gangs
+        empty = Snapshot(now_s=0.0, jobs=given.jobs, servers=servers, queues=queues)
+        every = np.arange(len(given.jobs))
+        self._state = round_state(empty, given.config, self._tree, demands, order=every)
+        self._board = self._state.board
+        self._jobs_wait = False
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
         """Return what the round changes."""
         policy, columns = self._promotes, self._columns
-        if policy is not None and (self._somebody_waits or world.arrived):
+        if policy is not None and (self._jobs_wait or world.arrived):
             rows = columns.active
             promote(columns, rows[policy.promoted(columns.look(rows, world.now_s))], world.now_s)
         for row in world.released:
             self._board.leave(row)
             self._ledger.leave(row)
-        changes = None if self._somebody_waits else self._lone_claim(world)
+        changes = None if self._jobs_wait else self._lone_claim(world)
         world.arrived.clear()
         world.released.clear()
         if changes is None:
@@ -118,9 +81,9 @@ class QueueRounds:
         return changes
 
     def _lone_claim(self, world: World) -> Changes | None:
-        """Return what a round changes before which nobody waited; None when it takes more to tell.
+        """Return the changes of a round before which no job waited; None when it takes a whole walk.
 
-        Nobody can stand in the way of a lone claim that the caps of its queues allow and free GPUs serve.
+        No job stands in the way of a single claim that the caps of its queues allow and free GPUs serve.
         """
         board = self._board
         claims = [row for row in world.arrived if row not in board.seats and not world.columns.ended[row]]
@@ -139,26 +102,20 @@ class QueueRounds:
         return self._granted(seats, set(seats), Changes())
 
     def _whole(self, world: World, rows: IntArray) -> Changes:
-        """Line everybody up and walk over the claims."""
-        glance = cast(Snapshot, Glance(world, self._servers, self._queues, rows))  # it has all that is looked at
-        jobs, tree = glance.jobs, self._tree
-        demands = Demands(
-            rows=rows,
-            shape=self._shape,
-            gangs=self._gangs,
-            limits=limiting(tree, subtree_sums(tree, jobs.queue, jobs.num_gpus)),
-        )
-        line, selection = attempts(
-            glance,
+        """Order all jobs and walk over their claims."""
+        # It has all of a snapshot that is looked at.
+        snapshot = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, rows))
+        jobs = snapshot.jobs
+        line, selection = seat_jobs(
+            snapshot,
             self._config,
-            tree,
-            board=self._board,
-            demands=demands,
-            order=policy_order(glance, self._config),
+            self._state,
+            rows=rows,
+            order=policy_order(snapshot, self._config),
             possible=self._possible[rows],
             seated=jobs.running,
         )
-        self._somebody_waits = bool(selection.refusals)
+        self._jobs_wait = bool(selection.refusals)
         number: list[int] = rows.tolist()
         changes = Changes(stopped=_stopped(selection, line.position, number))
         for row in changes.stopped:
@@ -167,7 +124,8 @@ class QueueRounds:
         return self._granted(started, {number[job] for job in selection.on_free}, changes)
 
     def _granted(self, started: dict[int, Seats], on_free: set[int], changes: Changes) -> Changes:
-        """Return the changes with the cores and memory of those who start and of their neighbours."""
+        """Return the changes with the cores and memory of jobs that start and of their neighbours."""
+        # Twin: mechanism.grant in plan_round; tests/property/test_simulator_queue_rounds.py holds both equal.
         board = self._board
         for row, seats in started.items():
             if len(seats) > 1:  # as they will be read from what is held
@@ -185,9 +143,9 @@ class QueueRounds:
         return changes
 
     def rests_s(self, world: World) -> float:
-        """Return for how long the order stays as it is, seconds; +inf while nobody waits or nobody runs."""
+        """Return for how long the order stays as it is, seconds; +inf while no job waits or none runs."""
         config = self._config
-        if not self._somebody_waits or not world.seats:
+        if not self._jobs_wait or not world.seats:
             return math.inf
         rests_s = self._overtaking.after_s(world)
         if self._changes is None and not (config.min_run_s or config.reclaim_after_s):
@@ -199,17 +157,18 @@ class QueueRounds:
         return rests_s
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._board.sit(row, at)
         grants = self._ledger.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
-        self._somebody_waits = True  # it takes a round to tell
+        self._jobs_wait = True  # maybe; the next round finds out
 
 
 def _stopped(selection: Selection, position: IntArray, number: list[int]) -> dict[int, tuple[str, int]]:
-    """Return who leaves, in the order of the policy, by which rule and for whom."""
+    """Return the jobs that leave, in the order of the policy, with the rule and the job that takes their GPUs."""
+    # Twin: _preemptions in core/round/plan_round.py, which also knows share policies and finds evidence.
     stopped = {}
     place: dict[int, int] = {job: position.item(job) for job in selection.displaced}
     for job in sorted(place, key=place.__getitem__):

@@ -1,68 +1,56 @@
-"""Which planner a replay gets, and one that holds two against each other."""
+"""Choose how the rounds of a replay are planned: the fastest planner that gives the plans of ``plan_round``.
 
-from scheduler.core.model.changes import Changes
-from scheduler.core.model.errors import PlanInvariantError
+Each incremental planner says why it does not apply; where none does, every round is planned from scratch.
+"""
+
+from collections.abc import Callable
+
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.incremental.planning import Planner, WholeRounds
+from scheduler.simulator.incremental.moving_order_rounds import moving_order_rounds
+from scheduler.simulator.incremental.planner import Planner
+from scheduler.simulator.incremental.planner_input import PlannerInput, planner_input
 from scheduler.simulator.incremental.queue_rounds import queue_rounds
-from scheduler.simulator.incremental.share_rounds import short_shares
-from scheduler.simulator.incremental.single_queue_rounds import short_rounds
+from scheduler.simulator.incremental.share_rounds import share_rounds
+from scheduler.simulator.incremental.single_queue_rounds import single_queue_rounds
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.state.columns import Columns
-from scheduler.simulator.state.world import World
+
+# By name, the fastest first: the planner, and what a round of it looks at.
+_PLANNERS: dict[str, tuple[Callable[[PlannerInput], Planner | str], str]] = {
+    "single-queue rounds": (single_queue_rounds, "a round looks only at what changed since the round before"),
+    "moving-order rounds": (moving_order_rounds, "jobs keep their GPUs, and the order is made anew in each round"),
+    "share rounds": (share_rounds, "a round touches only jobs whose number of GPUs changes"),
+    "queue rounds": (queue_rounds, "jobs keep their GPUs; admission and order are made anew in each round"),
+}
 
 
-class Compared:
-    """Rounds from what changed, each of them planned from scratch as well."""
-
-    def __init__(self, short: Planner, whole: WholeRounds) -> None:
-        self._short, self._whole = short, whole
-
-    @property
-    def unsettled(self) -> bool:
-        """Return whether the next round may change something although nothing arrives or ends before it."""
-        return self._short.unsettled
-
-    def plan(self, world: World) -> Changes:
-        """Return what the round changes.
-
-        Raises:
-            PlanInvariantError: If the two plans differ, which is a defect.
-        """
-        changes, expected = self._short.plan(world), self._whole.plan(world)
-        if changes != expected:
-            raise PlanInvariantError(f"a short round at {world.now_s} s gives {changes}, a whole one {expected}")
-        return changes
-
-    def rests_s(self, world: World) -> float:
-        """Return for how long nothing changes by itself, seconds."""
-        return self._short.rests_s(world)
-
-    def restore(self, world: World) -> None:
-        """Take up a state."""
-        self._short.restore(world)
-
-
-def planner_of(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig, *, whole: WholeRounds,
-    interrupted: bool, compared: bool,
-) -> Planner:  # fmt: skip
-    """Return what makes rounds from what changed, or ``whole`` where that cannot be done.
+def replay_plan(
+    config: SchedulerConfig,
+    workload: Columns,
+    servers: ServerTable,
+    queues: QueueTable,
+    *,
+    interrupted: bool = False,
+    whole: WholeRounds | None = None,
+) -> tuple[Planner, str]:
+    """Return the planner of a replay, and why it was chosen: a line for it, and one for each faster one.
 
     Args:
-        columns, servers, queues, config: As of the replay.
-        whole: Makes rounds from scratch.
-        interrupted: Whether the state is saved or taken up, which shares made from what changed do not stand.
-        compared: Whether every planned round is planned from scratch as well.
+        config: How rounds decide.
+        workload: The jobs.
+        servers, queues: The cluster.
+        interrupted: Whether the replay is saved, or begins in the middle.
+        whole: What plans rounds from scratch; None to make it here.
     """
-    if queues.user_max_gpus.any():
-        return whole
-    what = (columns, servers, queues, config)
-    short: Planner | None = short_rounds(*what)
-    if short is None and not interrupted:
-        short = short_shares(*what)
-    if short is None:
-        short = queue_rounds(*what)
-    if short is None:
-        return whole
-    return Compared(short, whole) if compared else short
+    whole = whole or WholeRounds(servers, queues, config)
+    given = planner_input(config, workload, servers, queues, interrupted=interrupted)
+    if isinstance(given, str):
+        return whole, f"every round is planned from scratch: {given}"
+    refused: list[str] = []
+    for name, (build, what) in _PLANNERS.items():
+        found = build(given)
+        if not isinstance(found, str):
+            return found, "\n".join([f"{name}: {what}", *refused])
+        refused.append(f"  not {name}: {found}")
+    return whole, "\n".join(["every round is planned from scratch", *refused])

@@ -1,7 +1,7 @@
-"""When running jobs pass the services at which their policy counts them otherwise.
+"""When running jobs reach the attained services at which their key changes (``StepsByService``).
 
-Keys with the same whole part are a *tier*. Many steps are inside a tier and few lead to another, so running jobs stand
-in the order by their tiers, and what key they have inside is asked where it makes a difference.
+Keys with the same whole part are a *tier*. Most steps stay inside a tier, so running jobs are sorted by tier, and keys
+inside a tier are computed only where they make a difference. Used by ``SingleQueueRounds``.
 """
 
 import math
@@ -17,7 +17,7 @@ _EARLY_S = 1.0
 _TOGETHER_S = 1e-3
 
 
-class Steps:
+class ServiceSteps:
     """Running jobs by the time at which each reaches its next tier.
 
     Attributes:
@@ -25,7 +25,7 @@ class Steps:
     """
 
     def __init__(self, columns: Columns, services_gpu_s: FloatArray, keys: FloatArray) -> None:
-        """Begin with nobody; services and keys are those of ``StepsByService``."""
+        """Begin with no jobs; services and keys are those of ``StepsByService``."""
         self._services: list[float] = services_gpu_s.tolist()
         self._keys: list[float] = keys.tolist()
         tiers = [math.floor(key) for key in self._keys]
@@ -48,7 +48,7 @@ class Steps:
         self._next_s: dict[int, float] = {}
 
     def sit(self, row: int, now_s: float) -> float:
-        """Let a job begin or go on; return its present key."""
+        """Take in a job that starts or goes on; return its present key."""
         attained_gpu_s = self._attained(row, now_s)
         step = bisect_right(self._services, attained_gpu_s)
         turn = self._turn[step]
@@ -71,7 +71,7 @@ class Steps:
         return [self._keys[bisect_right(self._services, self._attained(row, now_s))] for row in rows]
 
     def leave(self, row: int) -> None:
-        """Note that a job left its seats."""
+        """Take in that a job left its seats."""
         self._next_s.pop(row, None)
         self._inside.discard(row)
 
@@ -104,7 +104,7 @@ class Steps:
         while queue and next_s.get(queue[0][1]) != queue[0][0]:
             heappop(queue)
         if queue:
-            # Sums of the past may be off by a little, so all who get there together are asked.
+            # Float sums may be off by a little, so all jobs that get there together are looked at.
             latest_s, at = queue[0][0] + _TOGETHER_S, [0]
             while at:
                 place = at.pop()

@@ -1,7 +1,7 @@
-"""A planner for policies that choose shares; it touches only jobs whose share changes. Same plans, less work.
+"""A planner for share policies in one queue without limits: it touches only jobs whose number of GPUs changes.
 
-It serves one queue that may hold everything, jobs that insist on no cores or memory, localities that treat all gangs
-of a size alike, and mechanisms under which every GPU brings its share; ``plan_round`` serves everything else.
+It needs jobs that insist on no cores or memory, a locality that treats jobs of a size alike, and a mechanism under
+which every GPU brings its share of cores and memory. tests/property/test_simulator_shares.py holds plans equal.
 """
 
 import math
@@ -11,16 +11,13 @@ from typing import Any, cast
 import numpy as np
 
 from scheduler.core.model.changes import Changes
-from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.plan import PreemptRule
-from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import (
     DEFAULT_ROUND_S,
     NO_ROW,
     IntArray,
     JobTable,
     Placements,
-    QueueTable,
     ServerTable,
     Snapshot,
 )
@@ -28,43 +25,45 @@ from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import ElasticSeats, is_inside, shrunk
 from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
-from scheduler.core.packing.locality import LooksAtSizes
-from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
-from scheduler.core.round.config import SchedulerConfig, SharePolicy
-from scheduler.simulator.state.columns import Columns
+from scheduler.core.round.capabilities import ChangesBySelf
+from scheduler.core.round.config import SharePolicy
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_queues_bind
 from scheduler.simulator.state.world import World
 
 _NO_SHARE = (str(PreemptRule.NO_SHARE), NO_ROW)
 
 
-def short_shares(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "ShortShares | None":
-    """Return the planner, or None where the configuration needs whole rounds."""
-    policy, locality, mechanism = config.policy, config.locality, config.mechanism
-    if not isinstance(policy, SharePolicy) or isinstance(locality, ChangesBySelf | LooksAtSizes):
-        return None
-    if config.introspection or config.min_run_s or not config.preempt or not isinstance(mechanism, GrantsByServer):
-        return None
-    capacity = int(servers.num_gpus.sum())
-    if len(queues) != 1 or queue_tree(queues).cap[0] < capacity or queues.quota_gpus[0]:
-        return None
-    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
-        return None
-    jobs = columns.look(np.arange(len(columns)), 0.0)
-    if jobs.min_cpus.any() or jobs.min_memory_bytes.any() or locality.kinds(jobs, 0.0):
-        return None
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    ledger = mechanism.ledger(jobs, servers, needs)
+def share_rounds(given: PlannerInput) -> "ShareRounds | str":
+    """Return the planner, or why it does not apply."""
+    config, servers, jobs, policy = given.config, given.servers, given.jobs, given.config.policy
+    if not isinstance(policy, SharePolicy):
+        return f"{policy.name} orders jobs of fixed size"
+    if given.interrupted:
+        return "shares made from what changed are not part of a saved state"
+    if config.min_run_s:
+        return f"jobs may not be stopped in their first {config.min_run_s:g} s"
+    if not config.preempt:
+        return "no job may be stopped"
+    if why := why_queues_bind(given):
+        return why
+    if jobs.min_cpus.any() or jobs.min_memory_bytes.any():
+        return "jobs insist on cores or memory"
+    if config.locality.kinds(jobs, 0.0):
+        return f"{config.locality.name} treats jobs of the same size differently"
+    if not isinstance(given.ledger, ProportionalLedger):
+        return f"under {config.mechanism.name} cores and memory depend on the other jobs of the server"
     widest = np.sort(servers.num_gpus)[::-1].cumsum()  # on 1, 2, 3 ... servers
     most_servers = np.where(jobs.max_servers == 0, len(servers), np.minimum(jobs.max_servers, len(servers)))
-    if not isinstance(ledger, ProportionalLedger) or (jobs.max_gpus > widest[most_servers - 1]).any():
-        return None
-    return ShortShares(columns, servers, queues, config, policy, jobs, ledger)
+    if (jobs.max_gpus > widest[most_servers - 1]).any():
+        return "a job may ask for more GPUs than its servers have"
+    return ShareRounds(given, policy, given.ledger)
 
 
 class _Floor:
-    """Who sits where; as much of a ``Board`` as resizing asks for, kept from round to round."""
+    """Which job sits where: the part of a ``Board`` that resizing uses, kept from round to round.
+
+    Twin of ``Board`` in core/packing, without queues, cores and memory; held equal by test_simulator_shares.py.
+    """
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
         gpus = servers.num_gpus.tolist()
@@ -90,27 +89,19 @@ class _Floor:
         return True
 
 
-class ShortShares:
-    """Rounds from the shares that changed."""
+class ShareRounds:
+    """Rounds planned from the shares that changed."""
 
-    def __init__(
-        self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        config: SchedulerConfig,
-        policy: SharePolicy,
-        jobs: JobTable,
-        ledger: ProportionalLedger,
-    ) -> None:
+    def __init__(self, given: PlannerInput, policy: SharePolicy, ledger: ProportionalLedger) -> None:
+        servers, jobs = given.servers, given.jobs
         self.unsettled, self._round_s = False, DEFAULT_ROUND_S
         self._drifts = not isinstance(policy, ChangesBySelf)
-        self._columns, self._servers, self._queues, self._policy = columns, servers, queues, policy
+        self._columns, self._servers, self._queues, self._policy = given.columns, servers, given.queues, policy
         self._ledger, self._capacity = ledger, int(servers.num_gpus.sum())
         self._floor = _Floor(servers, jobs.num_gpus.tolist())
         self._reseat = ElasticSeats(
             self._floor,
-            config.locality,
+            given.config.locality,
             num_gpus=self._floor.num_gpus,
             min_gpus=jobs.min_gpus.tolist(),
             max_servers=jobs.max_servers.tolist(),
@@ -132,7 +123,7 @@ class ShortShares:
             return changes
         jobs = columns.look(rows, now_s)
         held = columns.held_gpus[rows].astype(np.int64)
-        is_lent = bool(columns.lent.any())  # rarely, so the columns for it are not even gathered
+        is_lent = bool(columns.lent.any())  # rarely: otherwise its columns are not gathered
         shares = self._shares(jobs, held, now_s, is_lent=is_lent)
         rises = (held > 0) & (shares == 0)
         if is_lent:
@@ -150,15 +141,15 @@ class ShortShares:
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
         grants = self._ledger.sit(seats, (), floor.space.free)
         changes.started = {row: grant for row, grant in sorted(grants.items()) if grant != before[row]}
-        # A policy that does not say when it changes is asked in every round.
+        # A policy that does not say when its shares change is called in every round.
         self.unsettled = bool(changes.started or changes.stopped) or (self._drifts and bool(world.seats))
         return changes
 
     def _shares(self, jobs: JobTable, held: IntArray, now_s: float, *, is_lent: bool) -> IntArray:
-        """Return the shares; the policy is told that those who live on a loan wait and have never run."""
+        """Return the shares; to the policy, jobs on lent GPUs wait and have never run."""
         if is_lent:
             lent = jobs.lent
-            asked: Any = self._columns.look(jobs.job_id, now_s)  # a glimpse keeps what it is told
+            asked: Any = self._columns.look(jobs.job_id, now_s)  # a Glimpse keeps what is assigned
             for name in ("executed_s", "waited_s", "rate"):
                 getattr(asked, name)  # gathered while they still run
             asked.running, asked.held_at_s = jobs.running & ~lent, np.where(lent, np.inf, jobs.held_at_s)
@@ -170,7 +161,7 @@ class ShortShares:
     def _resize(
         self, jobs: JobTable, shares: IntArray, held: IntArray, home: dict[int, Seats], now_s: float
     ) -> tuple[list[int], set[int]]:
-        """Shrink, grow and start jobs; return those that were tried, and those that go on from ``home``."""
+        """Shrink, grow and start jobs; return the jobs tried, and those that go on where they are in ``home``."""
         floor, reseat, rows = self._floor, self._reseat, jobs.job_id
         tried: list[int] = []
         less, more = (shares < held) & (shares > 0), shares > held
@@ -194,13 +185,13 @@ class ShortShares:
     def _order(self, jobs: JobTable, which: IntArray, shares: IntArray, held: IntArray, now_s: float) -> IntArray:
         """Return some of the rows of the table in the order of the policy."""
         asked = self._columns.look(jobs.job_id, now_s)
-        cast(Any, asked).num_gpus = np.where(shares > 0, shares, jobs.min_gpus)  # a glimpse keeps what it is told
+        cast(Any, asked).num_gpus = np.where(shares > 0, shares, jobs.min_gpus)  # a Glimpse keeps what is assigned
         keys = self._policy.priority(self._snapshot(asked, held, now_s))
         by = (jobs.job_id, jobs.arrival_s, jobs.first_start_s, keys)
         return which[np.lexsort([column[which] for column in by])]
 
     def _snapshot(self, jobs: JobTable, held: IntArray, now_s: float) -> Snapshot:
-        """Return what policies look at; of the placements that is who holds how many GPUs."""
+        """Return what policies look at; of the placements only how many GPUs each job holds."""
         running = np.flatnonzero(held)
         nothing = np.zeros(len(running))
         return Snapshot(
@@ -219,7 +210,7 @@ class ShortShares:
         )
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats."""
+        """Go on from a state: ``world`` has the seats."""
         for row, grant in world.seats.items():
             self._floor.sit(row, tuple((server, gpus) for server, gpus, _, _ in grant))
 

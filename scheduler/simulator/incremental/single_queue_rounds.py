@@ -1,7 +1,6 @@
-"""A planner that looks only at what happened since the round before. Same plans, a hundredth of the work.
+"""A planner for one queue without limits under a steady order: it looks only at jobs that arrived, ended or moved.
 
-It serves one queue that may hold everything, and mechanisms under which a server's cores and memory depend on what sits
-there alone. Policies whose line is not steady get a round for which the order is made anew (``FreshRounds``).
+About a hundredth of the work of ``plan_round``; tests/property/test_simulator_short_rounds.py holds the plans equal.
 """
 
 import math
@@ -10,112 +9,92 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
-from scheduler.core.model.cpu_memory_bounds import needs_of
-from scheduler.core.model.queue_tree import queue_tree
-from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, ServerTable, Snapshot
-from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
-from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, Snapshot
 from scheduler.core.round.capabilities import (
     ByRemaining,
     ChangesBySelf,
     FillsGroups,
-    GrantsByServer,
     MayBackfill,
-    Promotes,
     Steady,
     StepsByService,
 )
-from scheduler.core.round.config import Policy, SchedulerConfig, SharePolicy
-from scheduler.core.round.feasibility import gangs_of, shapes_of
+from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.group_filling_walk import GroupFillingWalk
-from scheduler.simulator.incremental.moving_order_rounds import FreshRounds
-from scheduler.simulator.incremental.planning import amend_overdue, granted
+from scheduler.simulator.incremental.planner import amend_overdue, granted
+from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
 from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.incremental.service_steps import Steps
+from scheduler.simulator.incremental.service_steps import ServiceSteps
 from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
-from scheduler.simulator.state.columns import Columns, cells
+from scheduler.simulator.state.columns import cells
 from scheduler.simulator.state.world import World
 
-# So many rows are looked at one by one sooner than as columns.
+# Up to so many rows, a loop is faster than columns.
 _FEW_ROWS = 64
 
 
-def short_rounds(
-    columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig
-) -> "ShortRounds | FreshRounds | None":
-    """Return the planner, or None where the configuration needs whole rounds."""
-    policy, locality, mechanism = config.policy, config.locality, config.mechanism
+def single_queue_rounds(given: PlannerInput) -> "SingleQueueRounds | str":
+    """Return the planner, or why it does not apply."""
+    config, columns, policy = given.config, given.columns, given.config.policy
     if isinstance(policy, SharePolicy):
-        return None
-    if isinstance(locality, ChangesBySelf | LooksAtSizes) or config.introspection or config.min_run_s:
-        return None
-    capacity = int(servers.num_gpus.sum())
-    if len(queues) != 1 or queue_tree(queues).cap[0] < capacity or queues.quota_gpus[0]:
-        return None
-    if not len(columns) or not len(servers) or (np.diff(servers.server_id) <= 0).any():
-        return None
-    jobs = columns.look(np.arange(len(columns)), 0.0)
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
-    ledger = mechanism.ledger(jobs, servers, needs) if isinstance(mechanism, GrantsByServer) else None
-    if needs.tight or ledger is None:
-        return None
-    preemptive = policy.preemptive and config.preempt
-    if preemptive and not columns.preemptible.all():
-        return None
-    shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, 0.0))
-    snapshot = Snapshot(now_s=0.0, jobs=jobs, servers=servers, queues=queues)
+        return f"{policy.name} chooses how many GPUs each job gets"
+    if why := why_order_is_not_all(given):
+        return why
+    demands, preemptive = given.demands, policy.preemptive and config.preempt
+    snapshot = Snapshot(now_s=0.0, jobs=given.jobs, servers=given.servers, queues=given.queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
     if filling is not None and not preemptive and filling.sums_are_exact():
         walk: SingleQueueWalk = GroupFillingWalk(
-            servers,
+            given.servers,
             config.locality,
-            shape=shapes.shape.tolist(),
-            gangs=gangs_of(jobs, shapes),
-            possible=shapes.possible.tolist(),
+            shape=demands.shape,
+            gangs=demands.gangs,
+            possible=demands.shapes.possible.tolist(),
             filling=filling,
         )
-        # Those who can never run count for those behind them.
-        return ShortRounds(columns, servers, queues, policy, ledger, walk, lines_up=np.ones(len(jobs), dtype=np.bool_))
-    in_line = isinstance(policy, MayBackfill) and not policy.backfill
-    by_itself = isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService)
-    if by_itself or not (isinstance(policy, Steady) and policy.steady):
-        if in_line or isinstance(policy, Promotes):
-            return None
-        return FreshRounds(columns, servers, queues, config, policy, ledger, shapes)
+        # Jobs that can never run still count for the jobs behind them in their group.
+        return SingleQueueRounds(given, walk, lines_up=np.ones(len(columns), dtype=np.bool_))
+    if why := why_order_moves(policy):
+        return why
     steps = None
     if preemptive and isinstance(policy, StepsByService):
-        steps = Steps(columns, *policy.service_steps())
+        steps = ServiceSteps(columns, *policy.service_steps())
     walk = SingleQueueWalk(
-        servers,
+        given.servers,
         config.locality,
-        shape=shapes.shape.tolist(),
-        gangs=gangs_of(jobs, shapes),
+        shape=demands.shape,
+        gangs=demands.gangs,
         preemptive=preemptive,
         ceilings=steps.ceilings if steps else None,
-        in_line=in_line,
+        in_line=isinstance(policy, MayBackfill) and not policy.backfill,
     )
-    return ShortRounds(columns, servers, queues, policy, ledger, walk, lines_up=shapes.possible, steps=steps)
+    return SingleQueueRounds(given, walk, lines_up=demands.shapes.possible, steps=steps)
 
 
-class ShortRounds:
-    """Rounds from what changed."""
+def why_order_moves(policy: Policy) -> str:
+    """Return why jobs may pass each other while nothing happens to them; empty where they cannot."""
+    if not (isinstance(policy, Steady) and policy.steady):
+        return f"what places a job in the order of {policy.name} changes while it waits or runs"
+    if isinstance(policy, ChangesBySelf) and not isinstance(policy, StepsByService):
+        return f"the order of {policy.name} changes with time"
+    return ""
+
+
+class SingleQueueRounds:
+    """Rounds planned from what changed since the round before."""
 
     def __init__(
         self,
-        columns: Columns,
-        servers: ServerTable,
-        queues: QueueTable,
-        policy: Policy,
-        ledger: CpuMemoryLedger,
+        given: PlannerInput,
         walk: SingleQueueWalk,
         *,
         lines_up: BoolArray,
-        steps: Steps | None = None,
+        steps: ServiceSteps | None = None,
     ) -> None:
-        """Begin with nobody; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
-        self._columns, self._policy, self._ledger, self._walk, self._steps = columns, policy, ledger, walk, steps
+        """Begin with no jobs; ``lines_up`` (n,) are the jobs that stand in line while they wait."""
+        columns, policy = given.columns, given.config.policy
+        self._columns, self._policy, self._ledger, self._walk, self._steps = columns, policy, given.ledger, walk, steps
         self._by_remaining = isinstance(policy, ByRemaining) and policy.by_remaining
-        self._servers, self._queues, self._now_s = servers, queues, 0.0
+        self._servers, self._queues, self._now_s = given.servers, given.queues, 0.0
         self._lines_up: list[bool] = lines_up.tolist()
         self._first_key: list[float] = self._keys(np.arange(len(columns))).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
@@ -131,7 +110,7 @@ class ShortRounds:
         """Return what the round changes."""
         walk, now_s = self._walk, world.now_s
         self._now_s = now_s
-        was_empty = not walk.num_waiting  # while nobody waits it is not looked at how the order changes
+        was_empty = not walk.num_waiting  # while no job waits, changes of the order are not followed
         for row in world.released:
             walk.release(row)
             self._ledger.leave(row)
@@ -158,7 +137,7 @@ class ShortRounds:
         if self._overdue:
             amend_overdue(changes, self._overdue, world)
             self._overdue = {}
-        self._change_at_s = -math.inf  # until it is asked for
+        self._change_at_s = -math.inf  # until rests_s() is called
         return changes
 
     def _key(self, row: int) -> Key:
@@ -167,7 +146,7 @@ class ShortRounds:
         return key, first_start_s, self._arrival_s[row], row
 
     def restore(self, world: World) -> None:
-        """Take up a state: ``world`` has the seats, and those who wait as arrived."""
+        """Go on from a state: ``world`` has the seats, and waiting jobs as arrived."""
         self._now_s = world.now_s
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
@@ -179,7 +158,7 @@ class ShortRounds:
                 self._steps.sit(row, world.now_s)
 
     def rests_s(self, world: World) -> float:
-        """Return for how long the order stays as it is, seconds; +inf while it does not matter."""
+        """Return for how long the order stays as it is, seconds; +inf while it makes no difference."""
         self._change_at_s = math.inf
         if not self._steps or not self._walk.num_waiting:
             return math.inf

@@ -1,159 +1,127 @@
-"""Replays a workload through the decision that rules the live cluster. Deterministic."""
+"""Replay a workload, round after round, through the same decisions as the live cluster. Deterministic."""
 
 import gc
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from scheduler.core.model.tables import QueueTable, ServerTable
-from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.incremental.planning import DUST_S, Planner, WholeRounds
-from scheduler.simulator.incremental.replay_plan import planner_of
-from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.incremental.checked_rounds import CheckedRounds
+from scheduler.simulator.incremental.planner import DUST_S, Planner
+from scheduler.simulator.incremental.replay_plan import replay_plan
+from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.replay.records import records_of
-from scheduler.simulator.replay.saving import Setting, load, save, setting_of
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import Setting, States, load, save, setting_of
 from scheduler.simulator.state.begun import Begun
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.tally import Tally
 from scheduler.simulator.state.waits import WaitTimes
-from scheduler.simulator.state.world import Costs, Retries, World
+from scheduler.simulator.state.world import World
 
-# Rounds planned between two calls of ``progress``, or looks at the clock.
+# Planned rounds between two calls of ``progress``, or two checks whether to save.
 _PROGRESS_EVERY = 256
 
 
 def simulate(
-    jobs: Sequence[SimJob],
-    servers: ServerTable,
-    queues: QueueTable,
-    config: SchedulerConfig,
-    *,
-    round_s: float | None = None,
-    beat_s: float | None = None,
-    restart_s: float = 0.0,
-    resume_s: float | None = None,
-    checkpoint_s: float = math.inf,
-    costs: Costs | None = None,
-    retries: Retries | None = None,
-    until_s: float = math.inf,
-    until_started: Iterable[int] = (),
-    skip: bool = True,
-    series: bool = False,
-    stays: bool = False,
-    reasons: bool = False,
-    check: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    save_to: Path | None = None,
-    save_every_s: float = math.inf,
-    continue_from: Path | None = None,
-    begun: Begun | None = None,
+    replay: Replay, *, states: States | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Outcome:
     """Return what happens to the jobs. Jobs that nothing will ever start are left over: their end is +inf.
 
     Args:
-        jobs: The workload.
-        servers: The cluster.
-        queues: Its queues.
-        config: How rounds decide.
-        round_s: Seconds between rounds, counted from 0; None for a round whenever something changes.
-        beat_s: Where ``round_s`` is None: seconds between the rounds that come without an arrival or an end, as on a
-            live cluster; what changes by itself is seen then. None for at once. Introspection says itself when.
-        restart_s: Seconds without progress that every start after a job's first costs.
-        resume_s: The same on the servers from which the scheduler took the job last, where its state still is; None for
-            no difference.
-        checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last. A job that is
-            preempted saves its state first.
-        costs: What starts and resizes cost instead of ``restart_s``.
-        retries: What happens after a failed attempt; without it the job joins the line again at once.
-        until_s: The replay stops here at the latest.
-        until_started: Rows of jobs; it stops when the last of them has been given its place; empty for no such stop.
-        skip: Whether rounds that cannot change anything are left out, and the others are made from what changed where
-            that can be done. Without it every round is planned from scratch. The outcome is the same.
-        series: Whether the cluster over time is noted.
-        stays: Whether it is noted who was where.
-        reasons: Whether it is noted how long each job waited for which reason; every planned round is planned from
-            scratch then, so it takes much longer. The outcome is the same otherwise.
-        check: Whether every planned round is planned from scratch as well, and compared.
-        progress: Called now and then with the number of jobs done and of all jobs.
-        save_to: Where the state at the end is written, to go on from there.
-        save_every_s: Seconds of CPU time after which it is written before the end too.
-        continue_from: A state that was saved with the same workload, cluster and configuration. Series and stays begin
-            there.
+        replay: The jobs, the cluster, and how it is run.
+        states: Files with the state of the replay, to interrupt it and go on. After going on, series and stays begin at
+            the interruption.
+        progress: Called every few hundred rounds with the number of jobs done and of all jobs.
 
     Raises:
-        ValueError: If a state is to be saved or taken up that a file does not hold: what introspection tries, or where
-            suspended jobs may resume quickly.
-        UnusableStateError: If ``continue_from`` cannot be read, or is the state of another replay.
+        ValueError: If the replay cannot be interrupted because a file does not hold all of its state: what
+            introspection tries, or where suspended jobs may resume quickly.
+        UnusableStateError: If the state to go on from cannot be read, or is that of another replay.
         PlanInvariantError: If a plan breaks a safety rule, or two that must be the same differ: a defect.
     """
-    if (save_to or continue_from) and (config.introspection or resume_s is not None):
+    states = states or States()
+    interrupted = bool(states.save_to or states.continue_from)
+    if interrupted and (replay.config.introspection or replay.resume_s is not None):
         raise ValueError("a replay with introspection or resume_s cannot be interrupted")
     cpu_s = time.process_time()
-    columns = Columns(jobs)
-    if begun:
-        begun.fill(columns)
-    tally = Tally(
-        servers,
-        columns.queue,
-        num_queues=len(queues),
-        wants_series=series,
-        wants_stays=stays,
-        wants_reasons=reasons,
-    )
-    world = World(
-        jobs,
-        tally=tally,
-        columns=columns,
-        restart_s=restart_s,
-        resume_s=resume_s,
-        checkpoint_s=checkpoint_s,
-        costs=costs,
-        retries=retries,
-        round_s=beat_s if round_s is None else round_s,
-    )
-    whole = WholeRounds(servers, queues, config)
-    planner: Planner = whole
-    if skip:
-        interrupted = bool(save_to or continue_from or begun)
-        planner = planner_of(
-            columns, servers, queues, config, whole=whole, interrupted=interrupted, compared=reasons or check
-        )
-    noted = (tally.waits, whole) if tally.waits else None
-    beat_s = None if config.introspection else beat_s
-    replay = _Replay(world, planner, round_s=round_s, beat_s=beat_s, skip=skip, noted=noted)
-    states = _States(save_to, save_every_s, {})
-    if save_to or continue_from:
-        how = (round_s, restart_s, checkpoint_s, costs, retries, reasons)
-        states.setting = setting_of(jobs, columns, servers, queues, config, how)
-    if continue_from:
-        replay.restore(continue_from, states.setting)
-    if begun:
-        replay.begin(begun, tally)
+    world, tally = _world(replay)
+    columns = world.columns
+    whole = WholeRounds(replay.servers, replay.queues, replay.config)
+    planner, why = _planner(replay, columns, whole, interrupted=interrupted or replay.begun is not None)
+    loop = _RoundLoop(replay, world, planner, waits=(tally.waits, whole) if tally.waits else None)
+    saver = _Saver(states, setting_of(replay, columns) if interrupted else {})
+    if states.continue_from:
+        loop.restore(states.continue_from, saver.setting)
+    if replay.begun:
+        loop.begin(replay.begun, tally)
     with _workload_not_collected():
-        replay.run(until_s, set(until_started), progress, states)
-    num_gpus = int(servers.num_gpus.sum())
+        loop.run(progress, saver)
+    num_gpus = int(replay.servers.num_gpus.sum())
     return Outcome(
         records=records_of(columns, world.now_s, num_gpus=num_gpus, waits=tally.waits),
         series=tally.series(),
         stays=tally.stays(world.seats, world.now_s),
         num_gpus=num_gpus,
-        rounds=_rounds(columns, round_s, replay.planned),
-        planned=replay.planned,
-        plan_hash=replay.digest.hex(),
+        rounds=_rounds(columns, replay.round_s, loop.planned),
+        planned=loop.planned,
+        plan_hash=loop.digest.hex(),
         cpu_s=time.process_time() - cpu_s,
+        planner=why,
+        checked=loop.planned - loop.planned_before if planner is whole or isinstance(planner, CheckedRounds) else 0,
+        compared=planner.compared if isinstance(planner, CheckedRounds) else 0,
     )
+
+
+def _planner(replay: Replay, columns: Columns, whole: WholeRounds, *, interrupted: bool) -> tuple[Planner, str]:
+    """Return what plans the rounds, and why."""
+    if not replay.incremental:
+        return whole, "every round is planned from scratch: the replay asks for it"
+    planner, why = replay_plan(
+        replay.config, columns, replay.servers, replay.queues, interrupted=interrupted, whole=whole
+    )
+    every = 1 if replay.keep_reasons else replay.check_every
+    if planner is not whole and every:
+        planner = CheckedRounds(planner, whole, replay.servers, replay.queues, every=every)
+    return planner, why
+
+
+def _world(replay: Replay) -> tuple[World, Tally]:
+    """Return the simulated cluster before the first round, and what records it."""
+    columns = Columns(replay.jobs)
+    if replay.begun:
+        replay.begun.fill(columns)
+    tally = Tally(
+        replay.servers,
+        columns.queue,
+        num_queues=len(replay.queues),
+        wants_series=replay.keep_series,
+        wants_stays=replay.keep_stays,
+        wants_reasons=replay.keep_reasons,
+    )
+    world = World(
+        replay.jobs,
+        tally=tally,
+        columns=columns,
+        restart_s=replay.restart_s,
+        resume_s=replay.resume_s,
+        checkpoint_s=replay.checkpoint_s,
+        costs=replay.costs,
+        retries=replay.retries,
+        round_s=replay.beat_s if replay.round_s is None else replay.round_s,
+    )
+    return world, tally
 
 
 @contextmanager
 def _workload_not_collected() -> Iterator[None]:
-    """Keep the collector from going through the whole workload now and then, a tenth of the time of a replay.
+    """Keep Python's garbage collector from scanning the whole workload, a tenth of the time of a replay.
 
-    What is young is still collected, so cycles that a library leaves in a round are freed.
+    Young objects are still collected, so cycles that a library leaves in a round are freed.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(50_000, 10, 2**31 - 1)
@@ -163,15 +131,15 @@ def _workload_not_collected() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-class _States:
-    """Where the state of a replay is written, and when."""
+class _Saver:
+    """Decides when the state of a replay is written before its end."""
 
-    def __init__(self, path: Path | None, every_s: float, setting: Setting) -> None:
-        self.path, self.setting = path, setting
-        self._every_s, self._saved_s = every_s, time.process_time()
+    def __init__(self, states: States, setting: Setting) -> None:
+        self.path, self.setting = states.save_to, setting
+        self._every_s, self._saved_s = states.save_every_s, time.process_time()
 
     def due(self) -> bool:
-        """Return whether it is time to write it before the end; it is not due again for a while."""
+        """Return whether to write the state now; after True it is not due again for a while."""
         if self.path is None:
             return False
         now_s = time.process_time()
@@ -181,62 +149,55 @@ class _States:
         return True
 
 
-class _Replay:
+class _RoundLoop:
     """The loop over the rounds.
 
     Attributes:
         planned: Rounds planned so far.
+        planned_before: Those of them that were planned before the state was saved from which the replay goes on.
         digest: Digest over all changes so far.
     """
 
     def __init__(
-        self,
-        world: World,
-        planner: Planner,
-        *,
-        round_s: float | None,
-        beat_s: float | None,
-        skip: bool,
-        noted: tuple[WaitTimes, WholeRounds] | None,
+        self, replay: Replay, world: World, planner: Planner, *, waits: tuple[WaitTimes, WholeRounds] | None
     ) -> None:
-        self._world, self._planner, self._skip = world, planner, skip
-        self._round_s, self._beat_s = round_s, beat_s
-        self._noted = noted
-        self.planned = 0
+        self._world, self._planner, self._skips = world, planner, replay.incremental
+        self._round_s = replay.round_s
+        self._beat_s = None if replay.config.introspection else replay.beat_s
+        self._until_s, self._until_started = replay.until_s, set(replay.until_started)
+        self._waits = waits
+        self.planned = self.planned_before = 0
         self.digest = b""
-        self._round_at_s = _on_grid(world.now_s, round_s)
+        self._round_at_s = _on_grid(world.now_s, self._round_s)
 
-    def _save(self, states: _States) -> None:
-        if states.path:
+    def _save(self, saver: _Saver) -> None:
+        if saver.path:
             save(
-                states.path,
+                saver.path,
                 self._world,
-                setting=states.setting,
-                waits=self._noted[0] if self._noted else None,
+                setting=saver.setting,
+                waits=self._waits[0] if self._waits else None,
                 round_at_s=self._round_at_s,
                 planned=self.planned,
                 digest=self.digest,
             )
 
     def restore(self, path: Path, setting: Setting) -> None:
-        """Take up the state of a file."""
-        waits = self._noted[0] if self._noted else None
+        """Go on from the state of a file."""
+        waits = self._waits[0] if self._waits else None
         self._round_at_s, self.planned, self.digest = load(path, self._world, setting=setting, waits=waits)
+        self.planned_before = self.planned
         self._planner.restore(self._world)
 
     def begin(self, begun: Begun, tally: Tally) -> None:
-        """Take up the state of a cluster; the first round is now."""
+        """Go on from the state of a cluster; the first round is now."""
         begun.seat(self._world, tally)
         self._round_at_s = self._world.now_s
         self._planner.restore(self._world)
 
-    def run(
-        self, until_s: float, pending: set[int], progress: Callable[[int, int], None] | None, states: _States
-    ) -> None:
-        """Plan round after round until nothing is left, nothing will change any more, ``until_s`` has come, or all
-        rows of ``pending`` have started.
-        """
-        world, planner = self._world, self._planner
+    def run(self, progress: Callable[[int, int], None] | None, saver: _Saver) -> None:
+        """Plan round after round until no job is left, nothing can change any more, or the replay is to stop."""
+        world, planner, until_s, pending = self._world, self._planner, self._until_s, self._until_started
         while self._round_at_s <= until_s and self._round_at_s < math.inf:
             world.advance(self._round_at_s)
             changes = planner.plan(world)
@@ -249,20 +210,20 @@ class _Replay:
                     pending.difference_update(changes.started)
                     if not pending:
                         return
-            if self._noted:
-                waits, whole = self._noted
+            if self._waits:
+                waits, whole = self._waits
                 waits.planned(whole.waiting, world.now_s)
             self._round_at_s = self._next_round_s()
             if self.planned % _PROGRESS_EVERY == 0:
                 if progress:
                     progress(int(world.columns.ended.sum()), len(world.columns))
-                if states.due():
-                    self._save(states)
+                if saver.due():
+                    self._save(saver)
         last_end_s = world.next_end_s()
-        while last_end_s <= until_s and last_end_s < math.inf:  # nobody waits for what these leave
+        while last_end_s <= until_s and last_end_s < math.inf:  # no job waits for the GPUs of these
             world.advance(last_end_s)
             last_end_s = world.next_end_s()
-        self._save(states)
+        self._save(saver)
         if progress:
             progress(int(world.columns.ended.sum()), len(world.columns))
 
@@ -273,7 +234,7 @@ class _Replay:
             rests_s = self._planner.rests_s(world)
             by_itself_s = world.now_s + (max(rests_s, DUST_S) if rests_s > 0 else rests_s)
             return min(event_s, by_itself_s if self._beat_s is None else _beat(by_itself_s, world.now_s, self._beat_s))
-        if not self._skip:
+        if not self._skips:
             if not world.columns.num_active:
                 return _on_grid(world.next_arrival_s(), round_s)
             if event_s == math.inf and not self._planner.unsettled and self._planner.rests_s(world) == math.inf:

@@ -1,4 +1,4 @@
-"""From the state of a replay to its records."""
+"""Make the records of an outcome, one row a job, from the state at the end of a replay."""
 
 import numpy as np
 

@@ -1,18 +1,18 @@
-"""Writes the state of a replay to a file and takes it up again: interrupted or not, the outcome is the same."""
+"""Save the state of a replay to a file and load it: interrupted or not, the outcome is the same."""
 
 import hashlib
 import json
+import math
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
 
 from scheduler.core.model.changes import placements
-from scheduler.core.model.tables import Placements, QueueTable, ServerTable
-from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.jobs import SimJob
+from scheduler.core.model.tables import Placements
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.waits import WaitTimes
 from scheduler.simulator.state.world import World
@@ -30,24 +30,39 @@ _GIVEN = (
 _HELD = ("job", "server", "num_gpus", "cpus", "memory_bytes")
 
 
-# Digests by what they are of.
+# Digests by the part of a replay that they cover.
 Setting = Mapping[str, str]
 
 
 class UnusableStateError(ValueError):
-    """A file is no state of a replay, or one of another replay."""
+    """A file does not hold the state of a replay, or that of another replay."""
 
 
-def setting_of(
-    jobs: Sequence[SimJob], columns: Columns, servers: ServerTable, queues: QueueTable, config: SchedulerConfig,
-    how: Iterable[object],
-) -> Setting:  # fmt: skip
-    """Return digests of all that decides what happens; ``how`` are the other parameters of the replay."""
-    failures = [(row, failure) for row, job in enumerate(jobs) for failure in job.failures]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class States:
+    """Files with the state of a replay.
+
+    Attributes:
+        save_to: File to which the state is written, at the end and every ``save_every_s`` seconds of CPU time; None for
+            none.
+        continue_from: File with the state to go on from; None to begin before the first arrival.
+    """
+
+    save_to: Path | None = None
+    save_every_s: float = math.inf
+    continue_from: Path | None = None
+
+
+def setting_of(replay: Replay, columns: Columns) -> Setting:
+    """Return digests of all that decides what happens: a state is good for a replay with the same ones."""
+    failures = [(row, failure) for row, job in enumerate(replay.jobs) for failure in job.failures]
+    costs = (replay.round_s, replay.restart_s, replay.checkpoint_s, replay.costs, replay.retries)
     return {
         "workload": _digest([*(getattr(columns, name) for name in _GIVEN), columns.profiles, failures]),
-        "cluster": _digest([getattr(table, field.name) for table in (servers, queues) for field in fields(table)]),
-        "configuration": _digest([config, *how]),
+        "cluster": _digest(
+            [getattr(table, field.name) for table in (replay.servers, replay.queues) for field in fields(table)]
+        ),
+        "configuration": _digest([replay.config, *costs, replay.keep_reasons]),
     }
 
 

@@ -108,6 +108,9 @@ class Outcome:
         planned: Rounds that had to be planned.
         plan_hash: Digest over all changes that the plans made; equal histories give equal ones, skipping or not.
         cpu_s: CPU time of the replay, seconds.
+        planner: How rounds were planned, and why, in a few lines.
+        checked: Rounds of this replay that were held against the safety rules, each a defect if it broke one.
+        compared: Those of them planned from what changed that were planned from scratch as well, and found equal.
     """
 
     records: Records
@@ -118,6 +121,9 @@ class Outcome:
     planned: int
     plan_hash: str
     cpu_s: float
+    planner: str = ""
+    checked: int = 0
+    compared: int = 0
 
 
 class Summary(TypedDict):

@@ -1,4 +1,4 @@
-"""Replays several arms, and several seeds, in as many processes as there are cores; the results are those of one."""
+"""Replay several arms and seeds in as many processes as there are cores; results do not depend on their number."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ Tell = Callable[[Result], None]
 
 @dataclass(slots=True)
 class _Worker:
-    """What a process keeps between runs: the workload of the last seed."""
+    """State of a process between runs: the workload of the last seed."""
 
     study: Study
     seed: int
@@ -153,7 +153,7 @@ def _begin(study: Study, seed: int, first: Prepared) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is gone, killed or not: nobody waits for what it replays."""
+    """End this process when its parent is gone, killed or not: no process reads its results."""
     parent = parent_process()
     if parent is not None:
         parent.join()

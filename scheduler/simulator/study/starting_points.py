@@ -1,4 +1,4 @@
-"""Where a scenario starts, as plain JSON data that every run of it reads: jobs, servers, queues.
+"""The starting point of a what-if scenario as JSON, which every run of it reads: jobs, servers, queues.
 
 The jobs come from a generator, from a trace file, from the history of a cluster, or they are those of a snapshot, in
 the middle of what they do. A variant and a seed make a workload of it.
@@ -97,7 +97,7 @@ def ready(base: Mapping[str, Any], variant: Variant, *, seed: int) -> Readied:
     if base.get("queues"):
         queues, names = _queues(base["queues"])
     elif len(trace.queues) == 1 and not variant.quotas:
-        queues, names = cut.queues_of([0]), trace.queues  # a quota against nobody would only hold its own jobs up
+        queues, names = cut.queues_of([0]), trace.queues  # in a lone queue a quota would only keep its own jobs waiting
     else:
         queues, names = cut.queue_table(trace, cluster_gpus=int(servers.num_gpus.sum())), trace.queues
     trace = replace(trace, jobs=at_rate(trace.jobs, variant.load))

@@ -1,15 +1,21 @@
-"""What is simulated: a trace cut and stretched, on a cluster, with its queues; and the replay of one arm over it."""
+"""A study: a trace, cut and stretched, on a cluster with queues; and the replay of one arm on it.
+
+``manage.py simulate`` and library users build a ``Study``, ``prepare`` reads it, ``replay`` makes a ``Replay`` of it
+for each arm.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.speeds.profiles import assign_profiles, synergy_profiles
 from scheduler.simulator.state.outcome import Outcome, Summary
@@ -47,7 +53,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """All that the arms have in common.
+    """What all arms have in common; nothing of it is read yet.
 
     Attributes:
         workload: The jobs.
@@ -59,10 +65,11 @@ class Study:
         restart_s: Seconds that every start after a job's first costs.
         checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last.
         costs: What starts and resizes cost instead of ``restart_s``.
-        retries: What happens after a failed attempt; without it the job joins the line again at once.
+        retries: What happens after a failed attempt; without it the job is queued again at once.
         until_s: The replay stops here at the latest.
-        keep_series, keep_stays: Whether outcomes hold the cluster over time, and who was where.
+        keep_series, keep_stays: Whether outcomes hold the cluster over time, and which job was where and when.
         keep_reasons: Whether records hold how long each job waited for which reason.
+        check_every: As of a ``Replay``: 0 for no checks.
     """
 
     workload: Workload
@@ -78,20 +85,7 @@ class Study:
     keep_series: bool = False
     keep_stays: bool = False
     keep_reasons: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class States:
-    """Where a replay writes how far it is, and goes on from.
-
-    Attributes:
-        save_to: File for the state, at the end and every ``save_every_s`` seconds of CPU time; None for none.
-        continue_from: File with the state to begin with; None to begin before the first arrival.
-    """
-
-    save_to: Path | None = None
-    save_every_s: float = math.inf
-    continue_from: Path | None = None
+    check_every: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +108,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one arm gave with one seed."""
+    """The outcome of one arm with one seed."""
 
     arm: Arm
     seed: int
@@ -190,10 +184,10 @@ def replay(
 
     Raises:
         BadInput: If the arm cannot be built.
-        UnusableStateError: If the state to begin with is none, or one of another replay.
+        UnusableStateError: If the state to go on from cannot be read, or is that of another replay.
+        PlanInvariantError: If a plan breaks a safety rule, or a check finds two plans that differ: a defect.
     """
-    states = states or States()
-    outcome = simulate(
+    task = Replay(
         prepared.trace.jobs,
         prepared.servers,
         prepared.queues,
@@ -204,14 +198,15 @@ def replay(
         costs=study.costs,
         retries=study.retries,
         until_s=study.until_s,
-        series=study.keep_series,
-        stays=study.keep_stays,
-        reasons=study.keep_reasons,
-        progress=progress,
-        save_to=states.save_to,
-        save_every_s=states.save_every_s,
-        continue_from=states.continue_from,
+        keep_series=study.keep_series,
+        keep_stays=study.keep_stays,
+        keep_reasons=study.keep_reasons,
+        check_every=study.check_every,
     )
+    try:
+        outcome = simulate(task, states=states, progress=progress)
+    except PlanInvariantError as error:
+        raise PlanInvariantError(f"{arm.name}: {error}") from error
     return Result(arm=arm, seed=seed, outcome=outcome, summary=summarize(outcome))
 
 
@@ -227,7 +222,7 @@ def _queued(study: Study, trace: Trace, cluster_gpus: int) -> tuple[Trace, Queue
     if study.queues_of_trace:
         return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
     trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
-    return trace, cut.queues_of([0]), ("all",)  # it borrows everything from nobody
+    return trace, cut.queues_of([0]), ("all",)  # without a quota it borrows all GPUs
 
 
 def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:

@@ -13,12 +13,12 @@ from scheduler.core.model.plan import Preemption, WaitReason
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
-from scheduler.core.round.hypothetical import Said, Seat, could_run, most_gpus, said_of, with_job
+from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
-from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeat, PreemptedJob, SimulatedStart, SizedJob
+from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeatRow, PreemptedJob, SimulatedStart, SizedJob
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, access_of
@@ -169,7 +169,7 @@ def _starts(asked: _Asked, said: Said) -> JobPreview:
     }
 
 
-def _starts_words(asked: _Asked, placement: Sequence[PlannedSeat], num_preempted: int) -> str:
+def _starts_words(asked: _Asked, placement: Sequence[PlannedSeatRow], num_preempted: int) -> str:
     where = " and ".join(f"{_gpus(seat['num_gpus'])} of {seat['server']}" for seat in placement)
     text = f"It starts with the next round on {where}"
     if num_preempted:
@@ -178,7 +178,7 @@ def _starts_words(asked: _Asked, placement: Sequence[PlannedSeat], num_preempted
     return f"{text}.{smoke}"
 
 
-def _placed(present: Present, seat: Seat) -> PlannedSeat:
+def _placed(present: Present, seat: PlannedSeat) -> PlannedSeatRow:
     server_pk = present.live.server_pks[seat.server]
     return {
         "server_id": server_pk,

@@ -17,6 +17,7 @@ from typing import Any
 
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.report.figures import figures_of, figures_to_json
 from scheduler.simulator.report.narrowed import narrowed
@@ -65,17 +66,19 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     told.say({"done": 0, "total": len(jobs)})
     loaded_s = time.process_time()
     outcome = simulate(
-        jobs,
-        prepared.servers,
-        prepared.queues,
-        variant.arm.config(),
-        round_s=base.get("round_s"),
-        beat_s=base.get("beat_s"),
-        restart_s=base.get("restart_s", 0.0),
-        series=True,
-        stays=True,
+        Replay(
+            jobs,
+            prepared.servers,
+            prepared.queues,
+            variant.arm.config(),
+            round_s=base.get("round_s"),
+            beat_s=base.get("beat_s"),
+            restart_s=base.get("restart_s", 0.0),
+            keep_series=True,
+            keep_stays=True,
+            begun=readied.begun,
+        ),
         progress=told.progress,
-        begun=readied.begun,
     )
     simulated_s = time.process_time()
     result = Result(arm=variant.arm, seed=int(task["seed"]), outcome=outcome, summary=summarize(outcome))

@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from django.core.management import CommandError
+from django.core.management import CommandError, call_command
 
+from scheduler.core.model.changes import Changes
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
 from scheduler.simulator.state.outcome import Summary
 from tests.support.live.simulations import BUSY, ROOT, figures, simulate, stable
 
@@ -121,6 +124,51 @@ def test_jobs_left_over_end_with_one_and_say_why() -> None:
         simulate(*cut, "--reasons")
 
     assert caught.value.returncode == 1
+
+
+def told(*arguments: str) -> str:
+    """Run the command and return what it said beside its table."""
+    notes = StringIO()
+    call_command("simulate", *arguments, stdout=StringIO(), stderr=notes)
+    return notes.getvalue()
+
+
+def test_verbose_says_once_for_each_arm_how_rounds_are_planned() -> None:
+    """The planner, and for each faster one why it does not apply."""
+    lines = told(*BUSY, "--compare", "fifo,ftf,srtf+opt", "--seeds", "2", "--workers", "1", "--verbose").splitlines()
+
+    assert lines == [
+        "fifo:consolidate+proportional: single-queue rounds: a round looks only at what changed since the round before",
+        "ftf:consolidate+proportional: moving-order rounds: jobs keep their GPUs, and the order is made anew in each "
+        "round",
+        "  not single-queue rounds: what places a job in the order of ftf changes while it waits or runs",
+        "srtf:consolidate+opt: every round is planned from scratch: opt gives cores and memory over all servers at "
+        "once",
+    ]
+
+
+def test_check_says_what_was_checked() -> None:
+    """Rounds and comparisons of each replay; the figures are those of a replay without checks."""
+    arms = (*BUSY, "--compare", "srtf,srtf+opt", "--workers", "2")
+    first, second = told(*arms, "--check").splitlines()
+
+    assert re.fullmatch(
+        r"srtf:\S+, seed 0: \d+ rounds keep the safety rules; \d+ of them were planned from scratch as well, "
+        r"without a difference\.",
+        first,
+    )
+    assert re.fullmatch(r"srtf:\S+, seed 0: \d+ rounds keep the safety rules; all were planned from scratch\.", second)
+    assert stable(figures(*BUSY, "--policy", "srtf", "--check")) == stable(figures(*BUSY, "--policy", "srtf"))
+
+
+def test_check_ends_at_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planner that starts no job is found out: status 3, with the arm, the time and the job."""
+    monkeypatch.setattr(SingleQueueRounds, "plan", lambda *_: Changes())
+    says = r"--check: las:\S+: the incremental round at .* s differs .*: job 0 starts with nothing, from scratch "
+    with pytest.raises(CommandError, match=says) as caught:
+        simulate(*BUSY, "--policy", "las", "--check")
+
+    assert caught.value.returncode == 3
 
 
 def test_seconds_by_reason_add_up_to_the_wait(tmp_path: Path) -> None:

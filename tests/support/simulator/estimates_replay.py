@@ -18,10 +18,11 @@ from scheduler.core.operations.start_calibration import LATE_FRAC, bound_s, leve
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import Ended
-from scheduler.simulator.incremental.planning import held_of, renumbered
+from scheduler.simulator.incremental.planner import held_of, renumbered
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
-from scheduler.simulator.replay.saving import load
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States, load
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.tally import Tally
 from scheduler.simulator.state.world import World
@@ -92,7 +93,7 @@ def state_at(
         tell_every: One job in so many tells how much of it is left; 0 for none.
     """
     before = path if path.exists() else None
-    simulate(jobs, SERVERS, QUEUES, config, until_s=at_s, save_to=path, continue_from=before)
+    simulate(Replay(jobs, SERVERS, QUEUES, config, until_s=at_s), states=States(save_to=path, continue_from=before))
     columns = Columns(jobs)
     tally = Tally(SERVERS, columns.queue, num_queues=1, wants_series=False, wants_stays=False)
     world = World(jobs, tally=tally, columns=columns)
@@ -145,7 +146,7 @@ def waits_of(jobs: Sequence[SimJob], config: SchedulerConfig) -> list[Wait]:
         jobs: The workload.
         config: How rounds decide.
     """
-    stays = simulate(jobs, SERVERS, QUEUES, config, stays=True).stays
+    stays = simulate(Replay(jobs, SERVERS, QUEUES, config, keep_stays=True)).stays
     assert stays is not None
     left_s = {row: job.arrival_s for row, job in enumerate(jobs)}
     waits = []

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from scheduler.choices import build_config
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Outcome
 from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
 
@@ -31,4 +32,4 @@ def replay(
     """Return what happens on servers with so many GPUs each, cores and memory by share."""
     tables = snapshot_of([], [server(gpus) for gpus in servers], list(queues))
     config = build_config(policy=policy, policy_options=options, mechanism="proportional")
-    return simulate(jobs, tables.servers, tables.queues, config, round_s=round_s)
+    return simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=round_s))

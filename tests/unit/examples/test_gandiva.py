@@ -5,6 +5,7 @@ import pytest
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from tests.support.live.turns import introspective
 from tests.support.simulator.strategies import ServerRow, snapshot_of
 
@@ -18,7 +19,7 @@ def test_a_switch_costs_its_part_of_a_quantum(switch_s: float, lost_percent: flo
     jobs = [SimJob(arrival_s=0.0, num_gpus=1, run_s=4 * HOUR_S)] * 2
 
     outcome = simulate(
-        jobs, cluster.servers, cluster.queues, introspective(Slicing()), restart_s=30.0, resume_s=switch_s
+        Replay(jobs, cluster.servers, cluster.queues, introspective(Slicing()), restart_s=30.0, resume_s=switch_s)
     )
 
     lost_s = outcome.records.end_s.max() - 8 * HOUR_S

@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.choices import build_config
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.traces import read_trace
 from tests.support.simulator.strategies import ServerRow, snapshot_of
@@ -29,7 +30,7 @@ def replay(trace: str, policy: str, mechanism: str, *, by_speed_up: bool = False
         mechanism_options=options,
     )
     jobs = read_trace(Path(f"fixtures/traces/synergy_{trace}.csv")).jobs
-    return simulate(jobs, CLUSTER.servers, CLUSTER.queues, config, round_s=300.0, skip=False).records
+    return simulate(Replay(jobs, CLUSTER.servers, CLUSTER.queues, config, round_s=300.0, incremental=False)).records
 
 
 def makespan_h(records: Records) -> float:

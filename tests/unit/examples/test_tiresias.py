@@ -17,6 +17,7 @@ from scheduler.core.model.tables import FloatArray, Snapshot
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Outcome
 from tests.support.simulator.replays import job, server
 from tests.support.simulator.strategies import QueueRow, snapshot_of
@@ -39,7 +40,7 @@ def replay_trace(config: SchedulerConfig, *, servers: int = 4) -> Outcome:
         rows = list(csv.DictReader(file))
     jobs = [job(int(row["num_gpu"]), float(row["duration"]), arrival_s=float(row["submit_time"])) for row in rows]
     tables = snapshot_of([], [server(4)] * servers, [QueueRow()])
-    return simulate(jobs, tables.servers, tables.queues, config)
+    return simulate(Replay(jobs, tables.servers, tables.queues, config))
 
 
 def figures(outcome: Outcome) -> tuple[float, float, float]:

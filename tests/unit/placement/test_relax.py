@@ -18,6 +18,7 @@ from scheduler.core.round.plan_round import plan_round
 from scheduler.placement.relax import ANYWHERE, FEWEST, RACK, TWICE, Relax
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from tests.support.simulator.spaces import counts, gang_of, space_of
 from tests.support.simulator.strategies import JobRow, ServerRow, job_table, snapshot_of
 
@@ -113,7 +114,7 @@ def test_a_replay_plans_again_when_a_level_is_reached() -> None:
     jobs = [SimJob(arrival_s=0.0, num_gpus=5, run_s=10_000.0) for _ in range(3)]
     jobs.append(SimJob(arrival_s=1.0, num_gpus=6, run_s=100.0))
 
-    outcome = simulate(jobs, tables.servers, tables.queues, config)
+    outcome = simulate(Replay(jobs, tables.servers, tables.queues, config))
 
     assert outcome.records.first_start_s[3] == pytest.approx(811.0)
 
@@ -139,7 +140,7 @@ def test_philly_example_4() -> None:
 
     def times_h(locality: str) -> tuple[float, float]:
         config = build_config(policy="fifo", locality=locality, mechanism="proportional")
-        records = simulate([*others, wide], servers.servers, servers.queues, config).records
+        records = simulate(Replay([*others, wide], servers.servers, servers.queues, config)).records
         return float(records.queueing_s[8]) / 3600, float(records.jct_s[8] - records.queueing_s[8]) / 3600
 
     assert times_h("any") == pytest.approx((0.0, 15.29), abs=0.01)
@@ -148,6 +149,6 @@ def test_philly_example_4() -> None:
     patient = build_config(
         policy="fifo", locality="relax", locality_options={"tries_per_level": 100}, mechanism="proportional"
     )
-    records = simulate([*others, wide], servers.servers, servers.queues, patient).records
+    records = simulate(Replay([*others, wide], servers.servers, servers.queues, patient)).records
     assert (records.queueing_s[8] + 1.0) / 3600 == pytest.approx(5.0)
     assert records.end_s[8] == pytest.approx(15 * 3600.0)

@@ -20,9 +20,11 @@ from scheduler.management.simulate_arguments import choices_text
 from scheduler.mechanisms import MECHANISMS
 from scheduler.placement import LOCALITIES
 from scheduler.policies import POLICIES
-from scheduler.simulator.incremental.single_queue_rounds import ShortRounds, short_rounds
+from scheduler.simulator.incremental.replay_plan import replay_plan
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.study.arms import Arm, parse_arms
 from tests.support.oracle.cases import Case
@@ -109,10 +111,23 @@ jobs = st.lists(
 def test_it_replays_on_the_fast_path(jobs: list[SimJob], mechanism: str) -> None:
     """``steady`` is all it says: rounds are made from what changed, and give the plans of ``plan_round``."""
     tables = snapshot_of([], [ServerRow(), ServerRow(num_gpus=4)], [QueueRow()])
-    what = (tables.servers, tables.queues, build_config(policy="smallest-first", mechanism=mechanism))
+    config = build_config(policy="smallest-first", mechanism=mechanism)
 
-    assert isinstance(short_rounds(Columns(jobs), *what), ShortRounds)
-    fast, whole = (simulate(jobs, *what, round_s=60.0, skip=skip) for skip in (True, False))
+    planner, why = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
+    assert isinstance(planner, SingleQueueRounds), why
+    fast, whole = (
+        simulate(
+            Replay(
+                jobs=jobs,
+                servers=tables.servers,
+                queues=tables.queues,
+                config=config,
+                round_s=60.0,
+                incremental=incremental,
+            )
+        )
+        for incremental in (True, False)
+    )
     assert fast.plan_hash == whole.plan_hash
     assert fast.records.end_s.tolist() == whole.records.end_s.tolist()
 

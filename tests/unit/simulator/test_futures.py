@@ -1,5 +1,6 @@
 """Estimates of starts hold on a replayed workload: what really happens lies where they say."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.forecasts.futures import Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import LEAST_ENDED, Ended, RunTimes
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.traces import open_trace
 from tests.support.simulator.estimates_replay import (
@@ -37,7 +39,7 @@ def test_nine_in_ten_starts_come_by_the_time_that_was_said(policy: str, tmp_path
         for job in open_trace("generate:philly?jobs=700&gpus=32&load=1.0&seed=5").jobs
     ]
     config = build_config(policy=policy, mechanism="proportional")
-    truth = simulate(jobs, SERVERS, QUEUES, config, stays=True)
+    truth = simulate(Replay(jobs, SERVERS, QUEUES, config, keep_stays=True))
     assert truth.stays is not None
     last_s = jobs[-1].arrival_s
     by_p50: list[bool] = []
@@ -145,9 +147,9 @@ def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: 
 
     short = [seen(none, None), seen(ended, lately)]
 
-    def whole(*given: Any, until_started: list[int], **named: Any) -> Outcome:
-        assert until_started
-        return simulate(*given, **named)
+    def whole(task: Replay, *, progress: Callable[[int, int], None]) -> Outcome:
+        assert task.until_started
+        return simulate(replace(task, until_started=()), progress=progress)
 
     monkeypatch.setattr("scheduler.simulator.forecasts.futures.simulate", whole)
 

@@ -12,6 +12,7 @@ from scheduler.introspection.packing import Packing
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Outcome
 from tests.support.live.turns import introspective
 from tests.support.simulator.strategies import ServerRow, snapshot_of
@@ -35,15 +36,17 @@ def _run(
     skip: bool = True,
 ) -> Outcome:
     return simulate(
-        jobs,
-        *_cluster(*gpus),
-        config,
-        round_s=round_s,
-        restart_s=30.0,
-        resume_s=resume_s,
-        until_s=until_s,
-        series=True,
-        skip=skip,
+        Replay(
+            jobs,
+            *_cluster(*gpus),
+            config,
+            round_s=round_s,
+            restart_s=30.0,
+            resume_s=resume_s,
+            until_s=until_s,
+            keep_series=True,
+            incremental=skip,
+        )
     )
 
 

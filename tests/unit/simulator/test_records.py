@@ -11,6 +11,7 @@ from scheduler.placement.consolidate import Consolidate
 from scheduler.policies.maxmin import Maxmin
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 
 CURVE = Profile(scaling=((1.0, 1.0), (2.0, 1.8), (4.0, 3.0), (8.0, 4.0)))
 
@@ -33,7 +34,7 @@ def _rho(jobs: list[SimJob]) -> FloatArray:
         max_gpus=np.array([8]),
     )
     config = SchedulerConfig(policy=Maxmin(), locality=Consolidate(), mechanism=Proportional())
-    return simulate(jobs, server, queue, config).records.rho
+    return simulate(Replay(jobs, server, queue, config)).records.rho
 
 
 @pytest.mark.parametrize("profile", [CURVE, Profile()])

@@ -3,22 +3,27 @@
 import csv
 import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scheduler.choices import build_config
+from scheduler.core.model.changes import Changes
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, parse_profile
 from scheduler.core.operations.failures import RetryRules
+from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
 from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
-from scheduler.simulator.replay.saving import UnusableStateError
+from scheduler.simulator.replay.replay import Replay
+from scheduler.simulator.replay.saving import States, UnusableStateError
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.retries import ByRules
+from scheduler.simulator.state.world import World
 from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
 
 PROFILES = {
@@ -42,7 +47,7 @@ def run(
     """Replay a workload on one queue."""
     tables = snapshot_of([], servers, [QueueRow()])
     config = build_config(policy=policy, policy_options=options, mechanism=mechanism)
-    return simulate(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=restart_s)
+    return simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=restart_s))
 
 
 def _gpus(count: int) -> ServerRow:
@@ -127,7 +132,9 @@ def test_an_order_that_always_moves_is_looked_at_on_every_beat_only() -> None:
     """On a live cluster nobody looks between two beats unless something arrives or ends."""
     tables = snapshot_of([], [_gpus(1)], [QueueRow()])
     jobs = [_job(0.0, 1, 20_000.0), _job(10.0, 1, 20_000.0)]
-    outcome = simulate(jobs, tables.servers, tables.queues, build_config(policy="ftf"), beat_s=300.0, stays=True)
+    outcome = simulate(
+        Replay(jobs, tables.servers, tables.queues, build_config(policy="ftf"), beat_s=300.0, keep_stays=True)
+    )
 
     assert np.isfinite(outcome.records.end_s).all()
     assert outcome.planned <= 40_000 / 300 + 5
@@ -151,7 +158,7 @@ def test_a_moment_missed_by_dust_ends_no_replay(*, skip: bool) -> None:
     tables = snapshot_of([], [_gpus(8)], [QueueRow(quota_gpus=7)])
     config = build_config(policy="las", policy_options={"queue_limits_gpu_s": [200.0], "promote_after": 2.0})
 
-    outcome = simulate(jobs, tables.servers, tables.queues, config, skip=skip)
+    outcome = simulate(Replay(jobs, tables.servers, tables.queues, config, incremental=skip))
 
     assert np.isfinite(outcome.records.end_s).all()
 
@@ -213,8 +220,8 @@ def test_reasons_of_waiting_add_up_and_change_nothing(policy: str, round_s: floa
     tables = snapshot_of([], [_gpus(4)] * 2, [QueueRow()])
     what = (_busy(), tables.servers, tables.queues, build_config(policy=policy, mechanism="proportional"))
     retries = ByRules(rules=RetryRules())
-    bare = simulate(*what, round_s=round_s, retries=retries)
-    told = simulate(*what, round_s=round_s, retries=retries, reasons=True)
+    bare = simulate(Replay(*what, round_s=round_s, retries=retries))
+    told = simulate(Replay(*what, round_s=round_s, retries=retries, keep_reasons=True))
     records = told.records
 
     assert (told.plan_hash, told.planned, told.rounds) == (bare.plan_hash, bare.planned, bare.rounds)
@@ -243,7 +250,7 @@ def run_told(jobs: list[SimJob], servers: list[ServerRow]) -> Outcome:
     """Replay under fifo with the reasons of waiting."""
     tables = snapshot_of([], servers, [QueueRow()])
     config = build_config(policy="fifo", mechanism="proportional")
-    return simulate(jobs, tables.servers, tables.queues, config, reasons=True)
+    return simulate(Replay(jobs, tables.servers, tables.queues, config, keep_reasons=True))
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "maxmin"])
@@ -253,7 +260,7 @@ def test_every_round_can_be_checked(policy: str, mechanism: str) -> None:
     tables = snapshot_of([], [_gpus(4)] * 2, [QueueRow()])
     what = (_busy(), tables.servers, tables.queues, build_config(policy=policy, mechanism=mechanism))
 
-    checked, bare = (simulate(*what, round_s=60.0, check=check) for check in (True, False))
+    checked, bare = (simulate(Replay(*what, round_s=60.0, check_every=every)) for every in (1, 0))
 
     assert (checked.plan_hash, checked.planned) == (bare.plan_hash, bare.planned)
 
@@ -264,9 +271,27 @@ def test_a_short_round_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) ->
     what = (_busy(), tables.servers, tables.queues, build_config(policy="srtf", mechanism="proportional"))
     monkeypatch.setattr(SingleQueueWalk, "wait", lambda *_: None)
 
-    assert not np.isfinite(simulate(*what).records.end_s).any()
-    with pytest.raises(PlanInvariantError, match="a short round at"):
-        simulate(*what, check=True)
+    assert not np.isfinite(simulate(Replay(*what)).records.end_s).any()
+    with pytest.raises(PlanInvariantError, match="differs from a round from scratch: job 0 starts with"):
+        simulate(Replay(*what, check_every=1))
+
+
+def test_a_round_that_breaks_a_safety_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds between two comparisons are held against the rules, too."""
+    tables = snapshot_of([], [_gpus(4)], [QueueRow()])
+    what = (_busy(), tables.servers, tables.queues, build_config(policy="srtf", mechanism="proportional"))
+    plan, rounds = SingleQueueRounds.plan, count()
+
+    def half_a_gang(planner: SingleQueueRounds, world: World) -> Changes:
+        changes = plan(planner, world)
+        if next(rounds):
+            changes.started = dict.fromkeys(changes.started, ((0, 1, 0.0, 0.0),))
+        return changes
+
+    monkeypatch.setattr(SingleQueueRounds, "plan", half_a_gang)
+
+    with pytest.raises(PlanInvariantError, match="gang is not whole"):
+        simulate(Replay(*what, check_every=1_000))
 
 
 def test_a_state_is_taken_up_by_the_same_replay_only(tmp_path: Path) -> None:
@@ -277,14 +302,16 @@ def test_a_state_is_taken_up_by_the_same_replay_only(tmp_path: Path) -> None:
     other = build_config(policy="las", mechanism="proportional", policy_options={"promote_after": 4})
     path, text = tmp_path / "state", tmp_path / "text"
     text.write_text("no state")
-    whole = simulate(jobs, tables.servers, tables.queues, config, round_s=60.0, reasons=True)
+    whole = simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=60.0, keep_reasons=True))
     simulate(
-        jobs, tables.servers, tables.queues, config, round_s=60.0, reasons=True, until_s=400.0, save_to=path
-    )  # fmt: skip
+        Replay(jobs, tables.servers, tables.queues, config, round_s=60.0, keep_reasons=True, until_s=400.0),
+        states=States(save_to=path),
+    )
 
     def go_on(jobs=jobs, tables=tables, config=config, round_s=60.0, reasons=True, path=path) -> Outcome:  # type: ignore[no-untyped-def]  # one default each
         return simulate(
-            jobs, tables.servers, tables.queues, config, round_s=round_s, reasons=reasons, continue_from=path
+            Replay(jobs, tables.servers, tables.queues, config, round_s=round_s, keep_reasons=reasons),
+            states=States(continue_from=path),
         )
 
     continued = go_on()

@@ -6,6 +6,7 @@ import pytest
 from scheduler.core.operations.failures import PHILLY, RetryRules
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.retries import ByRules
 from tests.support.live.turns import introspective
@@ -19,7 +20,7 @@ UNLUCKY = SimJob(arrival_s=0.0, num_gpus=1, run_s=3_600.0, failures=(Failure(aft
 def _run(jobs: list[SimJob], rules: RetryRules) -> Outcome:
     tables = snapshot_of([], [ServerRow(num_gpus=8)])
     return simulate(
-        jobs, tables.servers, tables.queues, introspective(), checkpoint_s=1e9, retries=ByRules(rules=rules)
+        Replay(jobs, tables.servers, tables.queues, introspective(), checkpoint_s=1e9, retries=ByRules(rules=rules))
     )
 
 

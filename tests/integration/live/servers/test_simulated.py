@@ -13,6 +13,7 @@ from scheduler.models.job import AttemptState
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from tests.support.live.world import World
 
 ROUND_S = 10
@@ -103,7 +104,7 @@ def test_simulator_and_live_engine_make_the_same_history(world: World, policy: s
     tables = snapshot_read(cluster_row(), at=world.clock.now()).tables
     jobs = sorted(_workload(seed), key=lambda job: job.arrival_s)
     config = build_config(policy=policy, policy_options=options, mechanism=mechanism)
-    simulated = simulate(jobs, tables.servers, tables.queues, config, round_s=float(ROUND_S))
+    simulated = simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=float(ROUND_S)))
     lived = _live(world, jobs)
 
     records = simulated.records

@@ -10,7 +10,7 @@ from scheduler.core.round.capabilities import StepsByService
 from scheduler.core.round.config import Policy
 from scheduler.policies.gittins import Gittins
 from scheduler.policies.las import Las
-from scheduler.simulator.incremental.service_steps import Steps
+from scheduler.simulator.incremental.service_steps import ServiceSteps
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.state.columns import Columns
 from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
@@ -41,7 +41,7 @@ def test_steps_say_what_keys_say(policy: Policy) -> None:
 def test_the_next_step_is_when_the_policy_says(policy: StepsByService) -> None:
     """Jobs on different GPUs that began at different times: the first step is the least of all, to the second."""
     columns = Columns([SimJob(arrival_s=0.0, num_gpus=gpus, run_s=1e6) for gpus in (1, 3, 4, 7)])
-    steps = Steps(columns, *policy.service_steps())
+    steps = ServiceSteps(columns, *policy.service_steps())
     for row, begin_s in enumerate((0.0, 10.3, 11.0, 61.7)):
         columns.settle(row, begin_s)
         columns.set_rate(row, gpus=float(columns.num_gpus[row]), rate=1.0)
@@ -56,7 +56,7 @@ def test_the_next_step_is_when_the_policy_says(policy: StepsByService) -> None:
 def test_who_left_reaches_nothing() -> None:
     """A job that left its seats is not told of, and does not count for the next step."""
     columns = Columns([SimJob(arrival_s=0.0, num_gpus=1, run_s=1e6)])
-    steps = Steps(columns, *Las().service_steps())
+    steps = ServiceSteps(columns, *Las().service_steps())
     steps.sit(0, 0.0)
     steps.leave(0)
 

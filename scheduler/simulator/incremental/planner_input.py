@@ -1,0 +1,106 @@
+"""What the incremental planners are built from, and the conditions that several of them share.
+
+A condition that does not hold is told as a clause that completes "... does not apply: ", for ``replay_plan``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.core.model.queue_tree import queue_tree
+from scheduler.core.model.tables import JobTable, QueueTable, ServerTable
+from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
+from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
+from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.round_state import JobDemands, job_demands
+from scheduler.simulator.state.columns import Columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerInput:
+    """A workload on a cluster, with what is computed once for all of its jobs.
+
+    Attributes:
+        config: How rounds decide.
+        columns: The workload.
+        servers, queues: The cluster.
+        jobs: The whole workload as a table; its rows are those of ``columns``.
+        demands: What the jobs ask for.
+        ledger: The cores and memory that servers give, kept from round to round.
+        interrupted: Whether the replay is saved, or begins in the middle.
+    """
+
+    config: SchedulerConfig
+    columns: Columns
+    servers: ServerTable
+    queues: QueueTable
+    jobs: JobTable
+    demands: JobDemands
+    ledger: CpuMemoryLedger
+    interrupted: bool
+
+
+def planner_input(
+    config: SchedulerConfig, columns: Columns, servers: ServerTable, queues: QueueTable, *, interrupted: bool = False
+) -> PlannerInput | str:
+    """Return what incremental planners are built from, or why there can be none."""
+    locality, mechanism = config.locality, config.mechanism
+    if queues.user_max_gpus.any():
+        return "a queue limits the GPUs of each user"
+    if config.introspection:
+        return "introspection tries changes on running jobs"
+    if isinstance(locality, ChangesBySelf):
+        return f"the servers that {locality.name} accepts change while a job waits"
+    if isinstance(locality, LooksAtSizes):
+        return f"{locality.name} looks at the sizes of all jobs on a server"
+    if not len(columns) or not len(servers):
+        return "there are no jobs or no servers"
+    if (np.diff(servers.server_id) <= 0).any():
+        return "servers are not in the order of their ids"
+    if not isinstance(mechanism, GrantsByServer):
+        return f"{mechanism.name} gives cores and memory over all servers at once"
+    jobs = columns.look(np.arange(len(columns)), 0.0)
+    demands = job_demands(jobs, servers, config, now_s=0.0)
+    ledger = mechanism.ledger(jobs, servers, demands.needs)
+    if ledger is None:
+        return f"{mechanism.name} with these options gives cores and memory over all servers at once"
+    return PlannerInput(
+        config=config,
+        columns=columns,
+        servers=servers,
+        queues=queues,
+        jobs=jobs,
+        demands=demands,
+        ledger=ledger,
+        interrupted=interrupted,
+    )
+
+
+def why_queues_bind(given: PlannerInput) -> str:
+    """Return why queues may keep a job from free GPUs; empty where one queue may hold all GPUs."""
+    queues, capacity = given.queues, int(given.servers.num_gpus.sum())
+    if len(queues) != 1:
+        return f"there are {len(queues)} queues"
+    if queue_tree(queues).cap[0] < capacity:
+        return "the queue may not hold all GPUs"
+    if queues.quota_gpus[0]:
+        return "the queue has a quota"
+    return ""
+
+
+def why_cores_bind(given: PlannerInput) -> str:
+    """Return why cores or memory may run out before GPUs; empty where they cannot."""
+    if given.demands.needs.tight:
+        return "jobs insist on cores or memory that may run out before the GPUs"
+    return ""
+
+
+def why_order_is_not_all(given: PlannerInput) -> str:
+    """Return why a job may be kept from GPUs by something else than the order; empty where the order alone decides."""
+    config, policy = given.config, given.config.policy
+    if config.min_run_s:
+        return f"jobs may not be stopped in their first {config.min_run_s:g} s"
+    if policy.preemptive and config.preempt and not given.columns.preemptible.all():
+        return "some jobs may not be stopped"
+    return why_queues_bind(given) or why_cores_bind(given)
