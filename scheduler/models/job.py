@@ -144,7 +144,7 @@ class Attempt(models.Model):
     num_gpus = models.PositiveIntegerField()
     is_lent = models.BooleanField(
         default=False
-    )  # the newest round lent it its GPUs, see ``scheduler.core.round.loans``
+    )  # the newest round lent it its GPUs, see ``scheduler.core.round.shares.loans``
     epoch = models.PositiveBigIntegerField()
     round_number = models.PositiveBigIntegerField()
     # What the agent is asked for: run | park | preempt | suspend | cancel. The last three are never taken back.

@@ -17,11 +17,11 @@ from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import CommittedGpus
-from scheduler.core.packing.displaceable_rows import DisplaceableRows
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import FreeGpus, with_fits
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.preemption_room import PreemptionRoom
+from scheduler.core.packing.preemption.displaceable_rows import DisplaceableRows
+from scheduler.core.packing.preemption.room import PreemptionRoom
 from scheduler.core.packing.seating import Seating
 from scheduler.core.packing.selection import Demands, Refusal, Selection
 

@@ -22,13 +22,13 @@ from scheduler.core.round.avoided_servers import with_avoided
 from scheduler.core.round.capabilities import repacks
 from scheduler.core.round.claim_order import Line
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.core.round.elastic import Shared, explained, with_shares
 from scheduler.core.round.home_swaps import sent_home
 from scheduler.core.round.introspection_loop import introspect
 from scheduler.core.round.invariants import check
-from scheduler.core.round.loans import Loans, lend
 from scheduler.core.round.round_state import RoundState, job_demands, round_state
 from scheduler.core.round.seat_jobs import seat_jobs
+from scheduler.core.round.shares.elastic import Shared, explained, with_shares
+from scheduler.core.round.shares.loans import Loans, lend
 from scheduler.core.round.user_limits import Beyond, beyond_limits, with_limits_told
 from scheduler.core.round.wait_reasons import explain
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.spec.units import parse_size_bytes
-from scheduler.live.rounds.job_row import JobQueryRow
+from scheduler.live.attempts.job_row import JobQueryRow
 from scheduler.live.servers.lost import attempt_ask
 from scheduler.models import Attempt
 from scheduler.models.job import AttemptKind

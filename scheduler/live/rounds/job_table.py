@@ -17,10 +17,10 @@ from django.db.models import Q
 from scheduler.core.model.lifecycle import PLANNABLE, JobState
 from scheduler.core.model.profile import Profile as Curves
 from scheduler.core.model.tables import NO_ROW, JobTable, OptionalColumns, optional_columns
+from scheduler.live.attempts.job_row import COLUMNS, JobQueryRow
 from scheduler.live.attempts.retry import BACKOFF_MOST_S
 from scheduler.live.observed.smoke import smoke_sized
 from scheduler.live.rounds.demand import UNKNOWN, curves_read, job_demand
-from scheduler.live.rounds.job_row import COLUMNS, JobQueryRow
 from scheduler.models import Job, Lease, LeaseGpu
 
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
@@ -42,7 +42,7 @@ class HeldLease:
     num_gpus: int
     cpus: float
     memory_bytes: int
-    is_lent: bool  # its job has no share, see ``scheduler.core.round.loans``
+    is_lent: bool  # its job has no share, see ``scheduler.core.round.shares.loans``
     is_whole: bool  # all its GPUs are healthy and its server is up
 
 

@@ -12,7 +12,7 @@ from scheduler.core.model.changes import Changes
 from scheduler.core.model.tables import BoolArray
 from scheduler.core.round.capabilities import HoldsLeases
 from scheduler.policies.math import leases
-from scheduler.simulator.incremental.preemption_candidates import Key
+from scheduler.simulator.incremental.walks.preemption_candidates import Key
 from scheduler.simulator.state.columns import Columns, cells
 from scheduler.simulator.state.world import World
 

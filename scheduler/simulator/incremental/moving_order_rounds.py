@@ -16,11 +16,11 @@ from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases, MayBac
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.lease_order import LeaseOrder
-from scheduler.simulator.incremental.moving_order_walk import MovingOrderWalk, WeakestFirst
 from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
-from scheduler.simulator.incremental.preemption_candidates import Key
-from scheduler.simulator.incremental.single_queue_walk import Moves
+from scheduler.simulator.incremental.walks.moving_order_walk import MovingOrderWalk, WeakestFirst
+from scheduler.simulator.incremental.walks.preemption_candidates import Key
+from scheduler.simulator.incremental.walks.single_queue_walk import Moves
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 

@@ -14,7 +14,7 @@ from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.tables import IntArray, JobTable, Placements, seat_order
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.incremental.single_queue_walk import Moves, SingleQueueWalk
+from scheduler.simulator.incremental.walks.single_queue_walk import Moves, SingleQueueWalk
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.world import World
 

@@ -19,12 +19,12 @@ from scheduler.core.round.capabilities import (
     StepsByService,
 )
 from scheduler.core.round.config import Policy, SharePolicy
-from scheduler.simulator.incremental.group_filling_walk import GroupFillingWalk
 from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
-from scheduler.simulator.incremental.preemption_candidates import Key
 from scheduler.simulator.incremental.service_steps import ServiceSteps
-from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
+from scheduler.simulator.incremental.walks.group_filling_walk import GroupFillingWalk
+from scheduler.simulator.incremental.walks.preemption_candidates import Key
+from scheduler.simulator.incremental.walks.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.state.columns import cells
 from scheduler.simulator.state.world import World
 

@@ -17,8 +17,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.spec.spec import JobSpec
+from scheduler.live.attempts.job_row import COLUMNS, JobQueryRow
 from scheduler.live.observed.smoke import smoke_sized
-from scheduler.live.rounds.job_row import COLUMNS, JobQueryRow
 from scheduler.live.rounds.job_table import table_of
 from scheduler.live.rounds.run_round import with_promotions
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import psutil
 
-from scheduler.ports import Ports, SystemClock
+from agents.protocol.clock import SystemClock
+from scheduler.ports import Ports
 from scheduler.whatif.scenarios.children import MODULE
 from scheduler.whatif.scenarios.runner import Runner
 from tests.support.live.ports import MemoryTransport, RecordingFrames, SequentialIds

@@ -15,7 +15,7 @@ from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.profile import Profile, parse_profile
 from scheduler.core.operations.failures import RetryRules
 from scheduler.simulator.incremental.single_queue_rounds import SingleQueueRounds
-from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
+from scheduler.simulator.incremental.walks.single_queue_walk import SingleQueueWalk
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay

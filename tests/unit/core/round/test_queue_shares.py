@@ -12,7 +12,7 @@ from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import NO_ROW, Snapshot
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.plan_round import plan_round
-from scheduler.core.round.queue_shares import whole_gpus
+from scheduler.core.round.shares.queue_shares import whole_gpus
 from scheduler.mechanisms.proportional import Proportional
 from scheduler.placement.any import AnyGpus
 from scheduler.policies import POLICIES

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.free_gpus import FreeGpus, Topology
-from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
+from scheduler.simulator.incremental.walks.preemption_candidates import Key, PreemptionCandidates
 
 
 def _weakest_first(candidates: PreemptionCandidates, stronger: Key) -> list[int]:

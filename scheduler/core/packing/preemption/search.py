@@ -14,9 +14,9 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
-from scheduler.core.packing.displaceable_rows import CandidateGroup
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Fits, FreeGpus
+from scheduler.core.packing.preemption.displaceable_rows import CandidateGroup
 from scheduler.core.packing.seating import fewest_victims
 
 # Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such

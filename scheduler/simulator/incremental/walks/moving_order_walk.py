@@ -11,8 +11,8 @@ from typing import Protocol
 from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
-from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
-from scheduler.simulator.incremental.single_queue_walk import SingleQueueWalk
+from scheduler.simulator.incremental.walks.preemption_candidates import Key, PreemptionCandidates
+from scheduler.simulator.incremental.walks.single_queue_walk import SingleQueueWalk
 
 
 class WeakestFirst(Protocol):

@@ -33,7 +33,7 @@ from scheduler.core.round.claim_order import policy_order
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import shapes_of
 from scheduler.core.round.introspection_loop import without_seats
-from scheduler.core.round.queue_shares import (
+from scheduler.core.round.shares.queue_shares import (
     beside_kept,
     by_queue,
     most_on_path,

@@ -17,8 +17,8 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
 from scheduler.core.performance.resources import Filling, rounded_share
-from scheduler.simulator.incremental.preemption_candidates import Key, Keys
-from scheduler.simulator.incremental.single_queue_walk import Moves, SingleQueueWalk
+from scheduler.simulator.incremental.walks.preemption_candidates import Key, Keys
+from scheduler.simulator.incremental.walks.single_queue_walk import Moves, SingleQueueWalk
 
 # Place of a job in the line of its group: (first start or +inf, arrival, row), smallest first.
 _Place = tuple[float, float, int]

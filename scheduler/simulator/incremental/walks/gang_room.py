@@ -10,7 +10,7 @@ from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import FreeGpus
 from scheduler.core.packing.seating import fewest_victims
-from scheduler.simulator.incremental.preemption_candidates import Key, PreemptionCandidates
+from scheduler.simulator.incremental.walks.preemption_candidates import Key, PreemptionCandidates
 
 
 class GangRoom:

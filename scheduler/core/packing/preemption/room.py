@@ -10,11 +10,11 @@ import numpy as np
 from scheduler.core.model.tables import NO_ROW, BoolArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import Part
-from scheduler.core.packing.displaceable_rows import CandidateGroup, DisplaceableRows
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import with_fits
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.preemption_search import PreemptionSearch
+from scheduler.core.packing.preemption.displaceable_rows import CandidateGroup, DisplaceableRows
+from scheduler.core.packing.preemption.search import PreemptionSearch
 from scheduler.core.packing.seating import all_victims, one_gpu
 from scheduler.core.packing.selection import Demands
 

@@ -16,8 +16,8 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.seating import GpuBoard, Seating, all_victims, one_gpu
-from scheduler.simulator.incremental.gang_room import GangRoom
-from scheduler.simulator.incremental.preemption_candidates import Key, Keys, PreemptionCandidates
+from scheduler.simulator.incremental.walks.gang_room import GangRoom
+from scheduler.simulator.incremental.walks.preemption_candidates import Key, Keys, PreemptionCandidates
 
 
 @dataclass(slots=True, kw_only=True)

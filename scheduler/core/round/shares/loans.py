@@ -14,7 +14,7 @@ from scheduler.core.model.tables import BoolArray, Snapshot
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.elastic_seats import is_inside
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.core.round.elastic import Shared, reseat_on
+from scheduler.core.round.shares.elastic import Shared, reseat_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
