@@ -131,7 +131,7 @@ _GANGS = "the gangs users would ask for are half the widest useful ones, which i
 _NOTES = {
     "SRTF": _GANGS + "the paper's trace and speeds are not public, and its largest gain is over all its settings",
     "SRTF, widest gangs": "gangs of the most GPUs a job can use, where the last ones gain little",
-    "Tiresias-L": _GANGS + "two levels, limit 3,250 GPU-seconds as published with Tiresias, nobody is promoted",
+    "Tiresias-L": _GANGS + "two levels, limit 3,250 GPU-seconds as published with Tiresias, no job is promoted",
     "Tiresias-L, widest gangs": "first started, first served in the lower level, with gangs that scale badly",
     "Themis": "single jobs, no placement gains to bid for; rounds of 300 s, leases of 20 min",
     "Optimus": "exact remaining times, as in the paper's comparison; decides at arrivals and ends",

@@ -131,7 +131,7 @@ def _critique() -> list[Row]:
                 "training ends at an epoch drawn evenly",
                 note="the fall is not in what was seen; the forecast says that the training is nearly done"
                 if trainings is drops
-                else "no curve tells when somebody will stop it",
+                else "no curve tells when its user will stop it",
             )
         )
     return told
@@ -242,7 +242,7 @@ def _shares() -> list[Row]:
 _NOTES = {
     "DRF order": "139 % and 63 % better are published for the testbed, nine jobs with parameter servers on 13 servers; "
     "ours are GPUs only, with exact remaining times",
-    "equal shares (DRF of elastic jobs)": "nearest to what the paper calls DRF: tasks one by one to whoever has least",
+    "equal shares (DRF of elastic jobs)": "nearest to what the paper calls DRF: tasks one by one to the job with the least",
     "Tetris order": "by remaining work; with exact lengths and preemption nearly the best order for gangs",
 }
 

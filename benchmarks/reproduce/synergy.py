@@ -75,7 +75,7 @@ def _makespan() -> list[Row]:
             for arm, published, note in (
                 ("proportional", 15.67, "15.25 h in an independent re-simulation of the same trace; 16 h deployed"),
                 ("released", 11.33, "10.97 h in an independent re-simulation; 11.6 h deployed"),
-                ("tune", 11.33, "our default: nobody is moved, which costs some of the gain"),
+                ("tune", 11.33, "our default: no job is moved, which costs some of the gain"),
                 (
                     "opt",
                     11.01,
@@ -105,7 +105,7 @@ def _completion() -> list[Row]:
         "proportional": "3.86 h in an independent re-simulation of the released trace, which therefore is not all that "
         "the published table was made from; 4.81 h deployed",
         "released": "3.20 h in an independent re-simulation; 3.21 h deployed",
-        "tune": "our default: nobody is moved",
+        "tune": "our default: no job is moved",
         "opt": "",
     }
     found = []

@@ -105,7 +105,7 @@ def _table() -> list[Row]:
         float(_run(jobs, _anywhere(policy), servers=15, gpus=4).jct_s.mean()).__round__(1)
         for policy in ("fifo", "srsf", "las", "gittins")
     }
-    figure, setting = "average completion time on 60 GPUs, all four policies", "60 jobs, nobody waits"
+    figure, setting = "average completion time on 60 GPUs, all four policies", "60 jobs, none waits"
     return [*found, *(against(figure, 178.4, seconds, "s", setting=setting) for seconds in sorted(enough))]
 
 
@@ -129,7 +129,7 @@ def _example() -> list[Row]:
             10.0,
             {**history, "queue_limits_gpu_s": [1_000], "quantum_gpu_s": 4},
             None,
-            "the index over remaining service rises with age: nobody is stopped; the published 10.0 needs a drop at 4",
+            "the index over remaining service rises with age: no job is stopped; the published 10.0 needs a drop at 4",
         ),
         ("2D-LAS", "las", 11.7, {"queue_limits_gpu_s": list(range(1, 17))}, 1.0, "levels of one unit"),
     )
@@ -228,7 +228,7 @@ def _compared(jct_h: Mapping[str, FloatArray], wide: IntArray, setting: str, tot
             published="small jobs gain most",
             ours=by_size + " times",
             setting=setting,
-            note="strictly in line, everybody waits behind a wide gang; a narrow job costs few GPU-seconds and stays "
+            note="strictly in line, every job waits behind a wide gang; a narrow job costs few GPU-seconds and stays "
             "in the top level",
         )
     )
@@ -258,7 +258,7 @@ def _placement() -> list[Row]:
     gangs = np.array([job.num_gpus for job in jobs]) > 1
     skewed = np.array([SKEWS[job.model] > _PACK_LIMIT for job in jobs])
     found, packed_waits_h = [], np.zeros(0)
-    for name, limit in (("all consolidated", 0.0), ("by skew", _PACK_LIMIT), ("nobody consolidated", 1.0)):
+    for name, limit in (("all consolidated", 0.0), ("by skew", _PACK_LIMIT), ("no job consolidated", 1.0)):
         config = build_config(
             policy="las", locality="skew", locality_options={"pack_limit": limit}, mechanism="proportional"
         )
@@ -272,11 +272,11 @@ def _placement() -> list[Row]:
             packed_waits_h, note = waits_h, ""
         elif limit == _PACK_LIMIT:
             more = waits_h / packed_waits_h - 1.0
-            note = f"nobody is slowed down, but waits change by {more[0]:+.0%} and {more[1]:+.0%}; one draw of the jobs"
+            note = f"no job is slowed down, but waits change by {more[0]:+.0%} and {more[1]:+.0%}; one draw of the jobs"
         found.append(
             Row(
                 figure=f"2D-LAS, {name}: run time over that on few servers, gangs of large and small skew; waits",
-                published="by skew: fewer wait, nobody is slowed down" if limit == _PACK_LIMIT else "",
+                published="by skew: fewer wait, none is slowed down" if limit == _PACK_LIMIT else "",
                 ours=f"{slower[gangs & skewed].mean():.3f} and {slower[gangs & ~skewed].mean():.3f}; "
                 f"{waits_h[0]:.2f} and {waits_h[1]:.2f} h",
                 setting="1,000 jobs like Philly's of nine models, 60 GPUs, those with 2 GPUs or more",

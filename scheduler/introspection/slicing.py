@@ -29,7 +29,7 @@ _MOVES_AFTER = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slicing:
-    """Jobs take turns: whoever had least time for its weight runs next, for a quantum; policies break ties.
+    """Jobs take turns: the one with the least time for its weight runs next, for a quantum; policies break ties.
 
     Nothing is stopped inside a quantum, and gangs on several servers take their turn on all of them together. A job
     that joins begins where the job with the least time stands, so that a newcomer owes nothing and is owed nothing.

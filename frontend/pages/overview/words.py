@@ -33,7 +33,7 @@ def finding(frame: ClusterFrame, device: DeviceWord) -> tuple[str, str]:
     allocated = f"{number(frame['allocated_gpus'])} of {device.counted(usable)} {verb} allocated"
     return (
         allocated,
-        f"and {counted(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}" if waiting else "and nobody waits",
+        f"and {counted(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}" if waiting else "and no job waits",
     )
 
 

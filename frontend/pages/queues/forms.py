@@ -42,7 +42,7 @@ class QuotaForm(ReasonedForm):
     max_gpus = forms.IntegerField(
         min_value=0, required=False, label="At most", help_text="Borrowing included. Empty: no limit."
     )
-    weight = forms.FloatField(min_value=0.01, help_text="Larger gets more of what nobody has a quota for.")
+    weight = forms.FloatField(min_value=0.01, help_text="Larger gets more of the GPUs that belong to no quota.")
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
 
@@ -68,7 +68,7 @@ class IdleForm(ReasonedForm):
         max_length=20,
         required=False,
         label="Told after",
-        help_text="Such as 30m or 2h of less than 5 % use. Empty: nobody looks.",
+        help_text="Such as 30m or 2h of less than 5 % use. Empty: never checked.",
     )
     action = forms.ChoiceField(
         choices=[

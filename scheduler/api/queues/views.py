@@ -102,7 +102,7 @@ class IdleBody(Body):
         max_value=AFTER_S[1],
         allow_null=True,
         required=False,
-        help_text="How long they may, seconds; null: nobody looks.",
+        help_text="How long they may, seconds; null: never checked.",
     )
     idle_action = serializers.ChoiceField(
         choices=list(IdleAction), required=False, help_text="What follows a grace after it was told."

@@ -13,7 +13,7 @@ from scheduler.selectors.rows import Json, Moment, one_of
 
 
 class AuditRow(TypedDict):
-    """One thing that somebody did."""
+    """One action of a user."""
 
     id: int
     at: Moment

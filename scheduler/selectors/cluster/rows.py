@@ -95,7 +95,7 @@ class ServerFrame(TypedDict):
 
 
 class ClusterFrame(TypedDict):
-    """What everybody may see; the frame of kind `cluster` on the WebSocket has the same shape."""
+    """What every user may see; the frame of kind `cluster` on the WebSocket has the same shape."""
 
     at: Moment
     round: int

@@ -43,7 +43,7 @@ class AttemptRow(TypedDict):
     end_detail: str
     exit_code: int | None
     exit_signal: int | None
-    failure: Annotated[str, one_of(FailureClass, blank=True), "What failed; empty when nothing did or nobody knows."]
+    failure: Annotated[str, one_of(FailureClass, blank=True), "What failed; empty when nothing did or it is unknown."]
     failure_line: Annotated[str, "The line of its output that says so, without secrets."]
     resume_step: Annotated[int | None, "Step of the checkpoint that it continued from."]
     first_step: int | None

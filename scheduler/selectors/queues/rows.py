@@ -23,7 +23,7 @@ class QueueRow(TypedDict):
     may_borrow: Annotated[bool, "Whether it may use idle quota of others."]
     user_max_gpus: Annotated[int | None, "Most GPUs that one user may hold in the queue itself; null: no limit."]
     user_max_queued: Annotated[int | None, "Most jobs of one user that may be queued there; null: no limit."]
-    idle_after_s: Annotated[int | None, "How long its jobs may hold GPUs without using them; null: nobody looks."]
+    idle_after_s: Annotated[int | None, "How long its jobs may hold GPUs without using them; null: never checked."]
     idle_action: Annotated[str, one_of(IdleAction), "What becomes of them then, beside that it is told."]
     version: Annotated[int, "The number in the ETag."]
     role: Annotated[str, one_of(Role), "Yours, here or from above."]
@@ -98,7 +98,7 @@ class LoanRow(TypedDict):
     """From one queue to another."""
 
     lender: Annotated[
-        str, '"another queue" where you may not know; "no queue\'s quota" for GPUs that nobody has a quota for.'
+        str, '"another queue" where you may not know; "no queue\'s quota" for GPUs that belong to no quota.'
     ]
     borrower: str
     is_lent: Annotated[bool, "Whether this queue is the lender."]

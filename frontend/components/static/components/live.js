@@ -122,7 +122,7 @@ const Live = (() => {
     };
   };
 
-  /* Swaps a part only when nobody is in it: no pointer on its rows, no focus, nothing unfolded. */
+  /* Swaps a part only when no user is in it: no pointer on its rows, no focus, nothing unfolded. */
   const busy = (part) =>
     part.matches(":hover") && part.querySelector("table") !== null
     || part.contains(document.activeElement)

@@ -146,7 +146,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@tried(16)
+@tried(27)
 @given(drawn=clusters())
 def test_no_queued_job_is_without_a_reason_and_every_offer_works(drawn: dict[str, Any]) -> None:
     """After real rounds each queued job has a reason from the closed list; every change offered gives it GPUs."""

@@ -25,7 +25,7 @@
     }
     if (usable) text("finding-main", `${Shell.number(frame.allocated_gpus)} of ${Shell.device(usable)} ${usable === 1 ? "is" : "are"} allocated`);
     const waits = frame.waiting_jobs;
-    text("finding-soft", waits ? `and ${Shell.number(waits)}\u00a0${waits === 1 ? "job waits" : "jobs wait"}` : "and nobody waits");
+    text("finding-soft", waits ? `and ${Shell.number(waits)}\u00a0${waits === 1 ? "job waits" : "jobs wait"}` : "and no job waits");
     text("strip-free", Shell.device(frame.free_gpus));
   };
 
