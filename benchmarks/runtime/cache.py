@@ -143,7 +143,7 @@ def _second_job(at: Path) -> Figure:
     second.leave()
     first.leave()
     return Figure(
-        name="items from storage for a second job of the same dataset: its first epoch, then anybody's",
+        name="items from storage for a second job of the same dataset: its first epoch, then any later one",
         target=f"{ITEMS // 2}, then 0",
         value=f"{cold}, then {warm}",
         is_met=(cold, warm, paid) == (ITEMS // 2, 0, ITEMS // 2),
