@@ -147,6 +147,7 @@ def test_verbose_says_once_for_each_arm_how_rounds_are_planned() -> None:
     ]
 
 
+@pytest.mark.usefixtures("processes")
 def test_check_says_what_was_checked() -> None:
     """Rounds and comparisons of each replay; the figures are those of a replay without checks."""
     arms = (*BUSY, "--compare", "srtf,srtf+opt", "--workers", "2")
