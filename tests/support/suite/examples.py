@@ -1,7 +1,7 @@
 """On how many examples a property is tried, and which.
 
-``make test`` tries few. ``make test-all`` sets ``EXAMPLES=full``: many more. Both try the same ones in every run, so that
-a failure comes from the change and not from the draw. ``EXAMPLES=random`` draws others in each run, to look for
+``make test`` tries few. ``make test-all`` sets ``EXAMPLES=full``: many more. Both try the same ones in every run, so
+that a failure comes from the change and not from the draw. ``EXAMPLES=random`` draws others in each run, to look for
 defects that no example shows yet; a failure prints how to repeat it.
 """
 
