@@ -242,7 +242,8 @@ def _shares() -> list[Row]:
 _NOTES = {
     "DRF order": "139 % and 63 % better are published for the testbed, nine jobs with parameter servers on 13 servers; "
     "ours are GPUs only, with exact remaining times",
-    "equal shares (DRF of elastic jobs)": "nearest to what the paper calls DRF: tasks one by one to the job with the least",
+    "equal shares (DRF of elastic jobs)": "nearest to what the paper calls DRF: "
+    "tasks one by one to the job with the least",
     "Tetris order": "by remaining work; with exact lengths and preemption nearly the best order for gangs",
 }
 
