@@ -1,4 +1,4 @@
-"""The vocabulary of the agent's heart: what it is told (events) and what it asks for (commands). Pure data.
+"""Events and commands of the agent's state machine (``agent_core.py``). Pure data.
 
 ``AgentCore.handle(event)`` returns commands; ``executor.py`` carries them out through the ports and brings the outcome
 back as the next event. A crash may fall between any two of them.

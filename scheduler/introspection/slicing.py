@@ -99,7 +99,7 @@ class Slicing:
 
 
 def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:
-    """Return the virtual time at which each job joined, such that newcomers stand where the last in line stands."""
+    """Return the virtual time at which each job joined; newcomers start level with the least virtual time."""
     ran_s = (jobs.executed_s / jobs.weight).tolist()
     known: Mapping[int, float] = dict(zip(before.jobs, before.values, strict=True)) if before else {}
     ids: list[int] = jobs.job_id.tolist()
@@ -145,12 +145,12 @@ def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turns:
-    """Least virtual time first; at the same turn those whose own has just begun, those that wait, those that run, and
-    those that have just stopped.
+    """The policy of a round with time slicing: least virtual time first.
 
-    A job that finds no room beside them at home counts as having had more. After that the servers go round, so that the
-    jobs that stop and those that come for them are of the same servers, and on each of them the order of another
-    policy.
+    Jobs with about the same virtual time go in this order: their quantum has just begun, they wait, they run, they have
+    just stopped. A job that does not fit on its own server beside the jobs before it counts as having had more turns:
+    elsewhere it would cost a launch. Other ties go over the servers in turn, so that jobs that stop and jobs that take
+    their GPUs are of the same server, and on a server by the policy in ``base``.
     """
 
     name: ClassVar[str] = "turns"
