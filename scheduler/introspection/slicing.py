@@ -16,14 +16,13 @@ from scheduler.core.packing.locality import Locality, LooksAtSizes
 from scheduler.core.round.config import Policy, Scene, SharePolicy
 from scheduler.core.round.introspection_loop import SHORT_OF_ROOM
 
-# Jobs of a queue that holds all it may take turns among themselves.
+# Reasons to wait that a turn can end; jobs of a queue that holds all it may take turns among themselves.
 _WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MAX}
 # A round that comes a moment early still ends the quantum.
 _EARLY_S = 1e-6
-# Turns end a moment early or late: jobs whose times differ by less than such a part of a quantum had as many of them. A
-# turn more brings a job that is further behind nearer to the others, and would bring the rest further away.
+# Quanta end a moment early or late: jobs whose virtual times differ by less than this part of a quantum count as level.
 _SAME_TURN = 0.5
-# Quanta that a job is behind others before it takes a GPU of theirs on another server, as moving costs it a launch.
+# A job takes a GPU on another server, which costs it a launch, only when it is so many quanta behind the jobs there.
 _MOVES_AFTER = 1.0
 
 
