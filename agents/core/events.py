@@ -27,7 +27,7 @@ class AttemptOnDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The agent starts. ``attempts`` are those it kept in mind, or every directory when it lost its memory."""
+    """The agent starts. ``attempts`` are those in its kept memory, or every directory when that is lost."""
 
     durable: bytes | None
     attempts: tuple[AttemptOnDisk, ...]
