@@ -29,7 +29,7 @@ django.setup()
 
 from tests.support.rows.notices import Receiver  # noqa: E402  (needs the app registry)
 from tests.support.suite.cost import watch  # noqa: E402
-from tests.support.suite.examples import IS_FULL  # noqa: E402
+from tests.support.suite.examples import PROFILE  # noqa: E402
 from tests.support.suite.order import (  # noqa: E402, F401  (hooks)
     pytest_collection_finish,
     pytest_collection_modifyitems,
@@ -40,7 +40,7 @@ from tests.support.suite.order import (  # noqa: E402, F401  (hooks)
     pytest_xdist_make_scheduler,
 )
 
-hypothesis.settings.load_profile("full" if IS_FULL else "quick")
+hypothesis.settings.load_profile(PROFILE)
 watch()
 # A shell starts what it runs in the background with Ctrl-C ignored, and so would be what the tests press it for.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from itertools import permutations, product
 from random import Random
 
-from benchmarks.reproduce.row import Row, against
-from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s, lru_hit_frac
-from scheduler.simulator.draws import Draws
-from scheduler.simulator.speeds.cache import (
+from benchmarks.models.cache import (
     Cache,
     ItemSource,
     Lru,
@@ -18,6 +15,9 @@ from scheduler.simulator.speeds.cache import (
     misses,
     misses_by_epoch,
 )
+from benchmarks.reproduce.row import Row, against
+from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s, lru_hit_frac
+from scheduler.simulator.draws import Draws
 
 TITLE = "MinIO and CoorDL"
 SOURCE = "Mohan et al., *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021."

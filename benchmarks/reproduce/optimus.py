@@ -9,10 +9,10 @@ from statistics import fmean, median
 
 import numpy as np
 
+from benchmarks.models.speed_fit import SpeedModel, fit_speed
 from benchmarks.reproduce.elastic_cluster import CLUSTER_GPUS, as_wide_as_useful, replay, workload
 from benchmarks.reproduce.row import Row, against
 from scheduler.core.performance.curve_fit import THRESHOLD, WINDOW_EPOCHS, LossCurve, predicted_end
-from scheduler.core.performance.speed_fit import SpeedModel, fit_speed
 from scheduler.core.round.config import Policy
 from scheduler.policies.drf import Drf
 from scheduler.policies.maxmin import Maxmin
@@ -242,8 +242,8 @@ def _shares() -> list[Row]:
 _NOTES = {
     "DRF order": "139 % and 63 % better are published for the testbed, nine jobs with parameter servers on 13 servers; "
     "ours are GPUs only, with exact remaining times",
-    "equal shares (DRF of elastic jobs)": "nearest to what the paper calls DRF: "
-    "tasks one by one to the job with the least",
+    "equal shares (DRF of elastic jobs)": "nearest to what the paper calls DRF: tasks one by one to the job that "
+    "has least",
     "Tetris order": "by remaining work; with exact lengths and preemption nearly the best order for gangs",
 }
 

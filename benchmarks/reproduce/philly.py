@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.models.accuracy import curve, draw_training
 from benchmarks.reproduce.row import Row, against
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.profile import parse_profile, speed
@@ -24,7 +25,6 @@ from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
-from scheduler.simulator.speeds.accuracy import curve, draw_training
 from scheduler.simulator.state.retries import attempts
 from scheduler.simulator.study.cluster import QueueSpec, queue_table
 from scheduler.simulator.workloads import philly_like, philly_quotas

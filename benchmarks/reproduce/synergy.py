@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
+from benchmarks.models.cache import MinIo, Pipeline, epoch_by_items_s
 from benchmarks.reproduce.row import Row, against
 from benchmarks.reproduce.synergy_cluster import HOUR_S, middle, run, workload
 from scheduler.choices import build_config
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.performance.cache_model import Storage, epoch_s
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.simulator.speeds.cache import MinIo, Pipeline, epoch_by_items_s
 from scheduler.simulator.state.outcome import Records
 from scheduler.simulator.traces import read_trace
 

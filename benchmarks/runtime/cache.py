@@ -11,9 +11,9 @@ from pathlib import Path
 
 from agents.files.cache_owners import owner_bytes, sweep
 from agents.runtime.dataset import CachedDataset
+from benchmarks.models.cache import Lru
 from benchmarks.runtime.figure import Figure
 from scheduler.core.performance.cache_model import lru_hit_frac
-from scheduler.simulator.speeds.cache import Lru
 
 TITLE = "Dataset cache (MinIO)"
 ITEM_BYTES = 4096

@@ -12,8 +12,8 @@ from agents.runtime.cache.item_cache import ItemCache
 from agents.runtime.cache.reading import cached_frac
 from agents.runtime.dataset import CachedDataset
 from agents.runtime.errors import EverythingBad, RuntimeMisuse
+from benchmarks.models.cache import Lru, misses
 from scheduler.core.performance.cache_model import lru_hit_frac
-from scheduler.simulator.speeds.cache import Lru, misses
 
 SIZE = 100  # bytes of an item
 

@@ -1,21 +1,24 @@
 """On how many examples a property is tried, and which.
 
-``make test`` tries few, the same in every run. ``make test-all`` sets ``EXAMPLES=full``: many more, others in each
-run, and a failure prints how to repeat it.
+``make test`` tries few. ``make test-all`` sets ``EXAMPLES=full``: many more. Both try the same ones in every run, so
+that a failure comes from the change and not from the draw. ``EXAMPLES=random`` draws others in each run, to look for
+defects that no example shows yet; a failure prints how to repeat it.
 """
 
 import os
 
 from hypothesis import settings
 
-IS_FULL = os.environ.get("EXAMPLES") == "full"
+PROFILE = os.environ.get("EXAMPLES", "quick")
+IS_FULL = PROFILE != "quick"
 # Of the number that a test names.
 _QUICK, _FULL = 0.25, 1.5
 _FEWEST = 3
 
 # No test may fail because the machine is busy.
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=25)
-settings.register_profile("full", deadline=None, database=None, print_blob=True, max_examples=150)
+settings.register_profile("full", deadline=None, derandomize=True, database=None, max_examples=150)
+settings.register_profile("random", deadline=None, database=None, print_blob=True, max_examples=150)
 
 
 def tried(examples: int) -> settings:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.models.accuracy import Training, curve, draw_training
 from scheduler.core.operations.early_stop import epochs_to_within, epochs_until_done, is_done, is_settled, saving
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.speeds.accuracy import Training, curve, draw_training
 
 
 def test_ten_epochs_within_a_thousandth_of_the_best_end_a_training() -> None:

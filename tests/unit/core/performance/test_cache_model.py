@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.models.cache import MinIo, Pipeline, epoch_by_items_s
 from scheduler.core.performance.cache_model import (
     Storage,
     enough_cache_bytes,
@@ -14,7 +15,6 @@ from scheduler.core.performance.cache_model import (
     run_s,
     stalls,
 )
-from scheduler.simulator.speeds.cache import MinIo, Pipeline, epoch_by_items_s
 
 GB = 1e9
 IMAGENET_BYTES = 146 * GB
