@@ -1,4 +1,4 @@
-"""The vocabulary of the agent's heart: what it is told (events) and what it asks for (commands). Pure data.
+"""Events and commands of the agent's state machine (``agent_core.py``). Pure data.
 
 ``AgentCore.handle(event)`` returns commands; ``executor.py`` carries them out through the ports and brings the outcome
 back as the next event. A crash may fall between any two of them.
@@ -27,7 +27,7 @@ class AttemptOnDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The agent starts. ``attempts`` are those it kept in mind, or every directory when it lost its memory."""
+    """The agent starts. ``attempts`` are those in its kept memory, or every directory when that is lost."""
 
     durable: bytes | None
     attempts: tuple[AttemptOnDisk, ...]

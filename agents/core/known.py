@@ -60,7 +60,7 @@ class Known:
         if self.state is None:
             return AttemptReport(attempt_id=self.attempt_id, phase="starting")
         if self.state.report.phase == "ended" and self.stage is not Stage.ENDED:
-            # The supervisor says so; the agent tells it on once the supervisor itself is gone.
+            # Reported as ended only when the supervisor process itself is gone.
             return replace(self.state.report, phase="stopping")
         return self.state.report
 

@@ -113,7 +113,7 @@ def hand_over(dataset: Path, leaving: Path) -> None:
             drop(dataset, leaving, entry.name)
     for entry in os.scandir(leaving):
         Path(entry.path).unlink(missing_ok=True)
-    with suppress(OSError):  # a worker of the job admits its last item
+    with suppress(OSError):  # not empty: a worker of the job has just taken an item in
         leaving.rmdir()
 
 

@@ -20,7 +20,7 @@ WARM_ROOM_BYTES = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpareSupervisor:
-    """A supervisor that has started and waits for an attempt; ``tell_fd`` is where it hears of it."""
+    """A supervisor that has started and waits for an attempt; the attempt is written to ``tell_fd``."""
 
     argv: tuple[str, ...]
     identity: ProcessIdentity

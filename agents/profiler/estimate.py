@@ -11,8 +11,8 @@ from itertools import combinations
 from math import exp, log, sqrt
 from statistics import fmean, median
 
-# So many of the runs of a count are believed to be faster than what it takes alone, as steps are not all alike; without
-# readers, and with them.
+# The quantile of its runs that counts as the speed of a core count: without readers, and with readers that prepare
+# mini-batches. Not the fastest run, since steps are not all alike.
 FASTEST_FRAC, READ_FRAC = 0.1, 0.5
 
 
@@ -33,7 +33,7 @@ Visits = Mapping[int, Sequence[Visit]]
 
 
 def steps_s(visits: Visits, *, frac: float) -> dict[int, float]:
-    """Return by core count the seconds of a step: what a share ``frac`` of its runs is below, at the first visit."""
+    """Return by core count the seconds of a step: the quantile ``frac`` of its runs, the machine's drift removed."""
     slower = _slower_each_s(visits)
     first_s = min((known[0].at_s for known in visits.values()), default=0.0)
     return {

@@ -14,20 +14,20 @@ from agents.profiler.search import next_cores
 DROPPED_STEPS = 5
 # A job is slow at first: memory is claimed, kernels are chosen. That is over after so long.
 WARM_UP_S = 1.5
-# Each count is visited twice, the second time in the opposite order, and twice more until its speed beside all cores is
-# known this well, or it was visited so often: cores of a machine that others use are not equally fast for long. Two
-# visits are alike by chance easily, so they must agree better. Where readers even out what others take and visits are
-# long, two that agree do, and there is one more at most.
+# Each count is visited twice, the second time in the opposite order, and twice more while the error of its speed is
+# above ENOUGH_ERROR, up to MOST_VISITS: cores that other processes use change their speed. Two visits agree by chance
+# more easily, so they have a smaller bound. Visits with readers are longer and even out such changes: two of them need
+# no smaller bound, and there are at most three.
 ENOUGH_ERROR, ENOUGH_ERROR_OF_TWO = 0.02, 0.004
 MOST_VISITS, MOST_VISITS_READ = 8, 3
-# One visit lasts so many steps, fewer when they are long, never fewer than the least; and so long. Short visits meet
-# more of a machine's moods; where readers prepare ahead, they would meet what was prepared at another count.
+# Steps and seconds of one visit. Many short visits see the machine at more moments; with readers a visit is longer,
+# since its first mini-batches were prepared at another core count.
 MOST_STEPS, LEAST_STEPS = 12, 6
 MOST_STEPS_READ = 25
 LEAST_S, ENOUGH_S, TOO_LONG_S = 0.75, 1.5, 15.0
-# The steps of one visit in so many runs at most, each of so many steps at least.
+# A visit is cut into at most RUNS runs of at least RUN_STEPS steps each.
 RUNS, RUN_STEPS = 5, 4
-# Several readers hand over their mini-batches at nearly the same moment; a run has so many of these moments.
+# Several readers hand over their mini-batches at nearly the same moment; a run covers so many of these moments.
 HANDOVERS = 16
 
 Cores = Sequence[int]

@@ -28,7 +28,7 @@ from agents.protocol.profile import Measured
 Wanted = Literal["run", "park", "preempt", "suspend", "cancel"]
 WANTED: tuple[Wanted, ...] = ("run", "park", "preempt", "suspend", "cancel")
 AttemptPhase = Literal["starting", "running", "parked", "stopping", "frozen", "ended"]
-# Begins the version of an agent that has no machine, for demonstrations: see ``simulated.py``.
+# Begins the version of an agent that has no machine, for demonstrations: see ``agents/simulated``.
 SIMULATED = "simulated"
 PHASES: tuple[AttemptPhase, ...] = ("starting", "running", "parked", "stopping", "frozen", "ended")
 

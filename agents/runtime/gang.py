@@ -145,7 +145,7 @@ class Gang:
     def agree(self, wishes: Sequence[bool]) -> list[bool]:
         """Return which of the wishes any rank has, the same in all ranks. One small all-reduce a boundary.
 
-        In the same breath all hear of a switch, see ``is_switch_due``.
+        The same call tells all ranks of a switch, see ``is_switch_due``.
         """
         if self._meeting is None:
             return list(wishes)

@@ -1,4 +1,4 @@
-"""Run every reproduction and writes ``docs/results.md``: ``python -m benchmarks.reproduce [paper ...]``.
+"""Run every reproduction and write ``docs/results.md``: ``python -m benchmarks.reproduce [paper ...]``.
 
 With names only those papers run and the page keeps the others as they were. ``fidelity`` measures this machine, so it
 runs alone and only when it is named.

@@ -1,1 +1,1 @@
-"""Measure what agents do to real processes, and writes ``docs/runtime.md``."""
+"""Measure what agents do to real processes, and write ``docs/runtime.md``."""

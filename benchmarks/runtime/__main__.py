@@ -1,4 +1,4 @@
-"""Measure one part or all of the runtime and writes ``docs/runtime.md``: ``python -m benchmarks.runtime [part ...]``.
+"""Measure one part or all of the runtime and write ``docs/runtime.md``: ``python -m benchmarks.runtime [part ...]``.
 
 A part is a module of this package with ``TITLE`` and ``figures() -> Sequence[Figure]``. With names only those are
 measured; the page keeps the others as they were, from ``benchmarks/results/runtime-<part>.json``.

@@ -16,7 +16,7 @@ def trial_words(data: Json) -> tuple[str, str, str]:
     """Return tone, icon and the end of a sentence that begins with the job.
 
     Args:
-        data: Of an event of kind ``trial``: ``scheduler.live.rounds.trials.Tried`` as JSON.
+        data: Of an event of kind ``trial``: ``scheduler.models.round.TriedChange`` as JSON.
     """
     tone, icon, verdict = VERDICTS.get(data.get("verdict", ""), ("mute", "info", ""))
     done = DONE.get(data.get("kind", ""), str(data.get("kind", "")))

@@ -16,14 +16,13 @@ from scheduler.core.packing.locality import Locality, LooksAtSizes
 from scheduler.core.round.config import Policy, Scene, SharePolicy
 from scheduler.core.round.introspection_loop import SHORT_OF_ROOM
 
-# Jobs of a queue that holds all it may take turns among themselves.
+# Reasons to wait that a turn can end; jobs of a queue that holds all it may take turns among themselves.
 _WAITS_FOR_A_TURN = SHORT_OF_ROOM | {WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_MAX}
 # A round that comes a moment early still ends the quantum.
 _EARLY_S = 1e-6
-# Turns end a moment early or late: jobs whose times differ by less than such a part of a quantum had as many of them. A
-# turn more brings a job that is further behind nearer to the others, and would bring the rest further away.
+# Quanta end a moment early or late: jobs whose virtual times differ by less than this part of a quantum count as level.
 _SAME_TURN = 0.5
-# Quanta that a job is behind others before it takes a GPU of theirs on another server, as moving costs it a launch.
+# A job takes a GPU on another server, which costs it a launch, only when it is so many quanta behind the jobs there.
 _MOVES_AFTER = 1.0
 
 
@@ -99,7 +98,7 @@ class Slicing:
 
 
 def _joined(jobs: JobTable, before: Trial | None) -> tuple[float, ...]:
-    """Return the virtual time at which each job joined, such that newcomers stand where the last in line stands."""
+    """Return the virtual time at which each job joined; newcomers start level with the least virtual time."""
     ran_s = (jobs.executed_s / jobs.weight).tolist()
     known: Mapping[int, float] = dict(zip(before.jobs, before.values, strict=True)) if before else {}
     ids: list[int] = jobs.job_id.tolist()
@@ -145,12 +144,12 @@ def _homes(snapshot: Snapshot, before: Trial | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turns:
-    """Least virtual time first; at the same turn those whose own has just begun, those that wait, those that run, and
-    those that have just stopped.
+    """The policy of a round with time slicing: least virtual time first.
 
-    A job that finds no room beside them at home counts as having had more. After that the servers go round, so that the
-    jobs that stop and those that come for them are of the same servers, and on each of them the order of another
-    policy.
+    Jobs with about the same virtual time go in this order: their quantum has just begun, they wait, they run, they have
+    just stopped. A job that does not fit on its own server beside the jobs before it counts as having had more turns:
+    elsewhere it would cost a launch. Other ties go over the servers in turn, so that jobs that stop and jobs that take
+    their GPUs are of the same server, and on a server by the policy in ``base``.
     """
 
     name: ClassVar[str] = "turns"

@@ -78,7 +78,7 @@ class AfsP:
 
     def _at_end(self, jobs: JobTable, round_s: float) -> BoolArray:
         since_s = jobs.executed_s - self.slices(jobs) * self.slice_s
-        # A slice that ended a whole round ago was dealt with then.
+        # Rounds within ``round_s`` after the end of a slice take it as ended; later ones see the next slice.
         ended: BoolArray = (self.slices(jobs) > 0) & (since_s < min(round_s, self.slice_s / 2) - _DUST_S)
         return ended
 

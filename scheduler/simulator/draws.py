@@ -22,7 +22,7 @@ _QUIETEST_S = 3 * HOUR_S
 
 
 class Draws:
-    """Draws for one purpose: what one purpose draws never shifts what another one does."""
+    """Random numbers of one purpose; drawing more of them never changes those of another purpose."""
 
     def __init__(self, seed: int, purpose: str) -> None:
         self._bits = np.random.Generator(np.random.PCG64([seed, zlib.crc32(purpose.encode())]))

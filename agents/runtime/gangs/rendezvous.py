@@ -34,7 +34,7 @@ class Meeting:
         self.members = Members(version=-1, ids=())
         self._member = member
         store = TCPStore(address, port, is_master=is_leader, wait_for_workers=False, timeout=timedelta(seconds=STILL_S))
-        # Whoever finds the port without the secret reads and writes other keys.
+        # Keys begin with the secret: a process that only found the port reads and writes other keys.
         self._store = PrefixStore(secret, store)
 
     def group_store(self) -> Store:

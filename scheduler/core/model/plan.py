@@ -29,7 +29,7 @@ class WaitReason(StrEnum):
     NEW = "new"  # no round has looked at it yet
     QUEUE_QUOTA = "queue_quota"  # its queue (or a parent) holds its quota and may not borrow now
     QUEUE_MAX = "queue_max"  # its queue holds the most it may ever hold
-    USER_LIMIT = "user_limit"  # its owner holds, or is before it in the order for, all that one user may hold there
+    USER_LIMIT = "user_limit"  # jobs of its owner that run or are ahead of it use up what one user may hold there
     NO_CAPACITY = "no_capacity"  # fewer GPUs are free than it asks for, jobs before it took the rest
     BEHIND_POLICY_ORDER = "behind_policy_order"  # GPUs exist, jobs before it in the order hold them
     FRAGMENTATION = "fragmentation"  # enough GPUs are free, but not on few enough servers
@@ -136,7 +136,7 @@ class Preemption:
         rule: Why.
         by_job: Row of the granted job it makes room for; NO_ROW when its server left the pool, it has no
             share, or it goes on elsewhere because all jobs were placed anew.
-        evidence: Numbers of the rule, such as ``{"queue_held_gpus": 54, "queue_allowed_gpus": 48}``.
+        evidence: Numbers of the rule, such as ``{"queue_held_gpus": 54, "queue_share_gpus": 48}``.
     """
 
     job: int

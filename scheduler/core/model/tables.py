@@ -56,7 +56,7 @@ class JobTable:
         max_gpus: (n,) most GPUs it can use; ``num_gpus`` for a rigid job. Elastic jobs have ``min_gpus < max_gpus``.
         rate: (n,) useful work a second that it reports now, relative to its reference speed; NaN when not known.
         lent: (n,) whether it runs on GPUs that were lent to it (``core/round/shares/loans.py``): it has no share of
-        its own.
+            its own.
         profile: (n,) row in ``profiles``, NO_ROW when nothing is known of it.
         profiles: Speed curves that jobs of the table share.
     """

@@ -1,7 +1,7 @@
 """Detect jobs that hold GPUs without using them, and decide what happens to them.
 
-Its owner is told as soon as its GPUs did nothing for as long as its queue allows. It is stopped only where the queue
-says so, a grace later, and never while it computes on its cores or makes steps.
+The owner of such a job is told as soon as its GPUs did nothing for as long as its queue allows. The job is stopped only
+where the queue says so, a grace later, and never while it computes on its cores or makes steps.
 """
 
 from dataclasses import dataclass

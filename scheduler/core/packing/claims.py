@@ -1,6 +1,6 @@
 """The claims of a round: which jobs ask for GPUs, in which order, and which jobs each may displace.
 
-`claim_order.py` makes them from the policy and the quotas, `Walk` serves them.
+`core/round/claim_order.py` makes them from the policy and the quotas, `Walk` serves them.
 """
 
 from collections.abc import Callable

@@ -15,7 +15,7 @@ from scheduler.core.packing.claims import Part
 
 
 class CommittedGpus:
-    """CommittedGpus GPUs, of all jobs and of the jobs in queues that could be full."""
+    """The committed GPUs of all jobs, and of the jobs in each queue that could be full."""
 
     __slots__ = (
         "_board",

@@ -1,7 +1,8 @@
 """Seats of elastic jobs whose number of GPUs changes: a job that grows takes GPUs near its own where it can.
 
 No job is displaced for another one here. A share that finds no seats is cut: a job that grows keeps at least what it
-has, a job that starts begins with the most that fits. tests/oracle/test_shares.py and test_loans.py check the outcome.
+has, a job that starts begins with the most that fits. Checked by tests/oracle/test_shares.py and
+tests/oracle/test_loans.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

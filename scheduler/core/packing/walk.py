@@ -46,14 +46,14 @@ class Walk:
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
         self._first_waiting: dict[int, int] = {}  # by queue, where no job may overtake another
-        # Displaced jobs whose turn is to come: (turn, job, whether the part counts it as committed then); and of those
-        # whose turn comes among the others, the positions among the displaceable rows.
+        # Displaced jobs that claim seats again: in this part of the walk a heap of (turn, job, whether the part counts
+        # it as committed at its turn); for the second part, their positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True
         self._preemption = self._preemption_in(claims.covered)
-        # Whether the present claim found room by GPUs alone; and by shape that found no free seats: the number of
-        # departures by then, and the same.
+        # Whether the present claim found enough GPUs but not their cores or memory. And for each shape that found no
+        # free seats: the board's departures at that time, and whether it was starved.
         self._starved = False
         self._shut: dict[int, tuple[int, bool]] = {}
 

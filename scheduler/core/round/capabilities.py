@@ -128,7 +128,7 @@ class GrantsByServer(Protocol):
         """Return the incremental equivalent of ``grant``; None where the present options do not allow it.
 
         Its jobs are rows of ``jobs``, a table of all jobs that will ever arrive. Equality is tested in
-        tests/property/test_simulator_short_rounds.py and test_simulator_queue_rounds.py.
+        tests/property/test_simulator_short_rounds.py and tests/property/test_simulator_queue_rounds.py.
         """
 
 

@@ -13,8 +13,8 @@ _DUST_S = 1e-6
 def in_lease(snapshot: Snapshot, lease_s: float) -> BoolArray:
     """Return (n,) running jobs whose lease does not end in this round.
 
-    A lease begins when a job takes its seats, and again whenever one ends and the job keeps them. A lease that ended a
-    whole round ago was dealt with then; where rounds come more often, all of that time see it end.
+    A lease begins when a job takes its seats, and again whenever one ends and the job keeps them. All rounds within
+    ``round_s`` after the end of a lease (at most half a lease) take it as ended; later ones see the next lease.
 
     Args:
         snapshot: The cluster.

@@ -17,7 +17,7 @@ from scheduler.core.round.config import Policy
 from scheduler.simulator.state.world import World
 
 _DUST = 1e-9
-# Of two equal jobs it takes a while to tell which is ahead.
+# Jobs with equal keys are looked at again after so long: which one falls behind shows only then.
 _LOOK_AGAIN_S = 1.0
 
 
@@ -27,7 +27,7 @@ class Overtaking:
     def __init__(self, policy: Policy, servers: ServerTable, queues: QueueTable) -> None:
         self._policy, self._servers = policy, servers
         root = np.array([path[-1] for path in queue_tree(queues).paths], dtype=np.int64)
-        # Policies that say when their order changes need no help.
+        # Policies that say when their order changes need no forecast, and for those that are not steady there is none.
         keeps_order = isinstance(policy, ChangesBySelf) or not (isinstance(policy, Steady) and policy.steady)
         self._root: IntArray | None = None if len(queues) < 2 or keeps_order else root
 
@@ -43,7 +43,7 @@ class Overtaking:
         falls = np.subtract(keys, soon, out=np.zeros(len(keys)), where=np.isfinite(keys))
         if not falls.any():
             return math.inf
-        # A job that still starts up is slower than that for a while.
+        # A job that is still starting makes no progress for a while, so its key may fall more slowly.
         begins = world.columns.ready_s[rows] > world.now_s
         return _first_meeting_s(keys, np.where(begins, 0.0, falls), falls, self._root[jobs.queue])
 

@@ -62,7 +62,8 @@ def share_rounds(given: PlannerInput) -> "ShareRounds | str":
 class _Floor:
     """Which job sits where: the part of a ``Board`` that resizing uses, kept from round to round.
 
-    Twin of ``Board`` in core/packing, without queues, cores and memory; held equal by test_simulator_shares.py.
+    Twin of ``Board`` in core/packing/board.py, without queues, cores and memory. Plans are held equal by
+    tests/property/test_simulator_shares.py.
     """
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:

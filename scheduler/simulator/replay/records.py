@@ -31,7 +31,8 @@ def records_of(columns: Columns, now_s: float, *, num_gpus: int, waits: WaitTime
 
 
 def _rho(columns: Columns, num_gpus: int) -> FloatArray:
-    """Return (n,) finish-time fairness. Source: Mahajan et al., "Themis", NSDI 2020; see ``core.metrics``."""
+    """Return (n,) finish-time fairness. Source: Mahajan et al., "Themis", NSDI 2020; see
+    ``core/operations/metrics.py``."""
     jct_s = columns.end_s - columns.arrival_s
     done = np.isfinite(jct_s) & (jct_s > 0) & (columns.run_s > 0)
     rho = np.full(len(columns), np.nan)

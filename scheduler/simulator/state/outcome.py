@@ -23,7 +23,7 @@ class Records:
         service_gpu_s: (n,) GPU-seconds it held.
         useful_gpu_s: (n,) the work it did and kept, in GPU-seconds at its reference speed.
         rho: (n,) finish-time fairness: completion time over the time on an exclusive share of the cluster, shared by
-            as many jobs as were active on average while it was; NaN when it did not complete.
+            as many jobs as were active on average while it was active; NaN when it did not complete.
         attempts: (n,) starts that ended in a failure, or in completion.
         waited_s: By reason of waiting (values of WaitReason), (n,) seconds, which add up to queueing_s; empty when
             reasons were not asked for.

@@ -1,13 +1,13 @@
 """One round under a policy that chooses shares: the seats of each job, and which jobs run on lent GPUs.
 
-What the policy gives is taken as given (``test_oracle_shares`` holds it against plain loops); here is what becomes of
-it on servers, for one queue whose jobs ask for nothing but GPUs and may all be stopped. A borrower counts as waiting,
-and as never started, when the policy is asked. Then, each time the widest first: a job with too many GPUs gives some up
-where it has the fewest; one with too few takes more; one that begins takes its share, or the most below it that fits;
-and on what is still free sit the jobs that got nothing, on the fewest GPUs they can run on, first those that can stay
-where they are. A borrower that has a share now stays where it is, unless others get more when it does not: then the
-last one in the order begins like them, or the last two, four ... until they get what they would get if all borrowers
-began.
+What the policy gives is taken as given (``tests/oracle/test_shares.py`` holds it against plain loops); here is what
+becomes of it on servers, for one queue whose jobs ask for nothing but GPUs and may all be stopped. A borrower counts as
+waiting, and as never started, when the policy is asked. Then, each time the widest first: a job with too many GPUs
+gives some up where it has the fewest; one with too few takes more; one that begins takes its share, or the most below
+it that fits; and on what is still free sit the jobs that got nothing, on the fewest GPUs they can run on, first those
+that can stay where they are. A borrower that has a share now stays where it is, unless others get more when it does
+not: then the last one in the order begins like them, or the last two, four ... until they get what they would get if
+all borrowers began.
 """
 
 import math

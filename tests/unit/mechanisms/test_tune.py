@@ -1,4 +1,4 @@
-"""Worked examples of Synergy: proportional and tune (synergy.md 5 and 7)."""
+"""Worked examples of Synergy: proportional and tune."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def _run(config: SchedulerConfig, names: list[str], server: ServerRow, *, num_gp
     ],
 )
 def test_the_demand_vector_is_the_least_at_full_speed(name: str, cpus: float, gigabytes: float) -> None:
-    """synergy.md 6: best cores and memory per GPU of the published profiles; a gang needs them once a GPU."""
+    """Synergy: best cores and memory per GPU of the published profiles; a gang needs them once a GPU."""
     one, four = demand(PROFILES[name], num_gpus=1), demand(PROFILES[name], num_gpus=4)
 
     assert (one.cpus, one.memory_bytes / 1e9) == (cpus, gigabytes)
@@ -76,7 +76,7 @@ SERVER_A = ServerRow(num_gpus=4, num_cpus=12, memory_bytes=250e9)
 
 
 def test_example_a_proportional() -> None:
-    """synergy.md 7.A: four jobs at their share run at speed 4.00."""
+    """Synergy: four jobs at their share run at speed 4.00."""
     plan, total = _run(PROPORTIONAL, EXAMPLE_A, SERVER_A)
 
     assert total == 4.0
@@ -84,7 +84,7 @@ def test_example_a_proportional() -> None:
 
 
 def test_example_a_tune_demotes_and_leaves_cores_idle() -> None:
-    """synergy.md 7.A: ResNet18 and MobileNet are demoted to 3 cores, 4 cores stay idle, total 4.00."""
+    """Synergy: ResNet18 and MobileNet are demoted to 3 cores, 4 cores stay idle, total 4.00."""
     plan, total = _run(TUNE, EXAMPLE_A, SERVER_A)
 
     assert total == 4.0
@@ -93,13 +93,13 @@ def test_example_a_tune_demotes_and_leaves_cores_idle() -> None:
 
 @pytest.mark.parametrize(("config", "total"), [(PROPORTIONAL, 8.0), (TUNE, 10.8)], ids=["proportional", "tune"])
 def test_example_b_everybody_at_full_speed(config: SchedulerConfig, total: float) -> None:
-    """synergy.md 7.B: 2 ResNet18, 3 GNMT, 3 LSTM on one server demand exactly its 24 cores."""
+    """Synergy: 2 ResNet18, 3 GNMT, 3 LSTM on one server demand exactly its 24 cores."""
     assert _run(config, ["resnet18"] * 2 + ["gnmt"] * 3 + ["lstm"] * 3, ServerRow())[1] == total
 
 
 @pytest.mark.parametrize("config", [PROPORTIONAL, TUNE], ids=["proportional", "tune"])
 def test_example_c_memory(config: SchedulerConfig) -> None:
-    """synergy.md 7.C: 2-GPU jobs ResNet18, M5, GNMT, LSTM: both mechanisms end at speed 4.00."""
+    """Synergy: 2-GPU jobs ResNet18, M5, GNMT, LSTM: both mechanisms end at speed 4.00."""
     assert _run(config, ["resnet18", "m5", "gnmt", "lstm"], ServerRow(), num_gpus=2)[1] == 4.0
 
 
@@ -143,7 +143,7 @@ def test_numbers_that_the_user_gave_are_never_taken_back() -> None:
 
 
 def test_no_random_set_ever_falls_below_its_share() -> None:
-    """synergy.md 5: whatever fits by GPUs is placed by tune, and no job runs slower than at its share."""
+    """Synergy: whatever fits by GPUs is placed by tune, and no job runs slower than at its share."""
     rng = np.random.default_rng(7)
     names = sorted(PROFILES)
     for _ in range(30):

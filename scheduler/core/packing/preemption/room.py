@@ -75,7 +75,7 @@ class PreemptionRoom:
         return CandidateGroup(rows, may)
 
     def room(self, row: int, scope: int, turn: int) -> tuple[Seats, list[int], bool]:
-        """Find seats for a row whose turn it is among free GPUs and those of rows inside ``scope``.
+        """Find seats for a row at its turn, on free GPUs and on those of rows inside ``scope``.
 
         Returns:
             The seats, empty when there are none; the victims, as positions in ``rows()``; whether a search

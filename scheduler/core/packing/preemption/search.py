@@ -3,8 +3,8 @@
 A search goes through the rows that may be displaced, least important first, and adds up what each server would have
 free without them. The first server with enough is the one whose most important victim is the least important. A search
 is kept for the next gang of the same shape and goes on from there, so that all claims of a part together pass each row
-once. tests/property/test_plan_properties.py and tests/oracle hold the choice of victims right; `gang_room.py` of the
-simulator searches the same way where only GPUs count.
+once. tests/property/test_plan_properties.py and tests/oracle hold the choice of victims right. Twin:
+simulator/incremental/walks/gang_room.py, which searches the same way where only GPUs count.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
 """Search for room for gangs where only GPUs count: which server has enough once preemption candidates have left.
 
-Used in replays of one queue; ``PreemptionSearch`` of the core does the same over columns, with cores and memory.
+Used in replays of one queue. Twin: ``PreemptionSearch`` in core/packing/preemption/search.py, with cores and memory.
 tests/property/test_simulator_short_rounds.py holds the plans of both equal.
 """
 
@@ -47,7 +47,7 @@ class GangRoom:
         self._found: list[int] = []  # servers that had enough when last looked at
 
     def leave(self, row: int, seats: Seats) -> None:
-        """Note that a rival left its seats: look at these servers again."""
+        """Note that a candidate left its seats: look at these servers again."""
         passed = self._passed
         for server, gpus in seats:
             rows = passed.get(server)

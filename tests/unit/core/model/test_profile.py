@@ -53,7 +53,7 @@ def test_scaling_is_linear_between_points_and_flat_beyond(gpus: float, value: fl
 
 
 def test_spreading_hurts_skewed_models() -> None:
-    """tiresias.md 7: VGG16, skew .74, on 4 servers runs at .62; ResNet50, skew .11, at 1."""
+    """Tiresias: VGG16, skew .74, on 4 servers runs at .62; ResNet50, skew .11, at 1."""
     assert locality(Profile(skew=0.74), num_servers=4) == pytest.approx(0.62, abs=0.01)
     assert locality(Profile(skew=0.11), num_servers=4) == 1.0
     assert locality(MODEL, num_servers=1) == 1.0

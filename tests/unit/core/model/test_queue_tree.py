@@ -39,14 +39,14 @@ def _shares(queues: Sequence[QueueRow], demand: list[int], capacity: int) -> lis
     ids=["idle quota is lent", "nothing to lend"],
 )
 def test_idle_quota_is_filled_like_water(demands: tuple[int, ...], shares: list[float]) -> None:
-    """philly.md 7.1: 100 GPUs, quotas 40, 40 and 20."""
+    """Philly: 100 GPUs, quotas 40, 40 and 20."""
     assert _shares(PHILLY, list(demands), 100) == shares
 
 
 @pytest.mark.parametrize(("demands", "held"), [((70, 10, 30), [60, 10, 30]), ((70, 60, 30), [40, 40, 20])])
 @pytest.mark.parametrize("config", [FIFO, SRTF], ids=["fifo", "srtf"])
 def test_a_round_gives_each_queue_its_share(config: object, demands: tuple[int, ...], held: list[int]) -> None:
-    """philly.md 7.1 through a whole round: whatever the order of arrival, queues end at their shares."""
+    """The same through a whole round: whatever the order of arrival, queues end at their shares."""
     jobs = [JobRow(queue=queue, remaining_s=100) for queue, count in enumerate(demands) for _ in range(count)]
     snapshot = snapshot_of(jobs, _servers(100), PHILLY)
 

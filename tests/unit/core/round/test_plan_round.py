@@ -37,7 +37,7 @@ def test_without_servers_everybody_waits_for_one() -> None:
 
 
 def test_small_jobs_fill_what_a_wide_one_cannot_use() -> None:
-    """tiresias.md 5.D: X wants 4, Y 8, Z 2; 6 are free: X and Z run."""
+    """Tiresias: X wants 4, Y 8, Z 2; 6 are free: X and Z run."""
     jobs = [JobRow(num_gpus=gpus, max_servers=0) for gpus in (4, 8, 2)]
 
     plan = plan_round(snapshot_of([*jobs, JobRow(num_gpus=2, seats=((0, 2),))], [_server(8)]), FIFO)
@@ -55,7 +55,7 @@ def test_a_gang_takes_the_best_fit() -> None:
 
 
 def test_a_wide_gang_takes_the_fewest_servers() -> None:
-    """philly.md 7.2, level 1: free 8,6,4,4,3,2,2,1,1,1 and a gang of 16 becomes 8 + 6 + 2, the fours stay whole."""
+    """Philly, level 1: free 8,6,4,4,3,2,2,1,1,1 and a gang of 16 becomes 8 + 6 + 2, the fours stay whole."""
     servers = [_server(gpus) for gpus in (8, 6, 4, 4, 3, 2, 2, 1, 1, 1)]
 
     plan = plan_round(snapshot_of([JobRow(num_gpus=16, max_servers=4)], servers), FIFO)

@@ -81,7 +81,7 @@ const LogText = (() => {
 
   const parse = (raw, style) => leveled(spansOf(raw, style));
 
-  /* A line of the log as an element, like the template jobs/_log_lines.html. */
+  /* A line of the log as an element, like the template jobs/_log.html. */
   const element = ({ level, spans }, { id, label, href, title }) => {
     const item = document.createElement("li");
     item.id = id;
