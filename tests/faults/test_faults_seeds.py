@@ -61,6 +61,7 @@ def test_run_is_repeated_exactly() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.long
 def test_run_does_not_depend_on_the_order_of_sets() -> None:
     """Two processes that hash strings differently repeat the same run."""
