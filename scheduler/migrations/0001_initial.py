@@ -362,7 +362,6 @@ class Migration(migrations.Migration):
                 ("failures", models.PositiveIntegerField(default=0)),
                 ("smoke_due", models.BooleanField(default=False)),
                 ("saved_gpu_s", models.FloatField(null=True)),
-                ("feedback_level", models.PositiveSmallIntegerField(default=0)),
                 ("step", models.PositiveBigIntegerField(null=True)),
                 ("total_steps", models.PositiveBigIntegerField(null=True)),
                 ("loss", models.FloatField(null=True)),

@@ -64,7 +64,6 @@ class Job(models.Model):
     failures = models.PositiveIntegerField(default=0)  # attempts ended by a cause of the job's own
     smoke_due = models.BooleanField(default=False)  # its next attempt is a short one on one GPU
     saved_gpu_s = models.FloatField(null=True)  # GPU-seconds that ending it early left unused
-    feedback_level = models.PositiveSmallIntegerField(default=0)  # level in the multi-level feedback queue
     # Progress as reported by the live attempt; shown, never used for priority.
     step = models.PositiveBigIntegerField(null=True)
     total_steps = models.PositiveBigIntegerField(null=True)
