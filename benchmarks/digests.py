@@ -28,13 +28,12 @@ TRACES: dict[str, tuple[str, ...]] = {
     "gavel_minimize_makespan.trace": ("--servers", "4", "--gpus", "4", "--jobs", "80"),
     "gavel_small_test.trace": ("--servers", "1"),
     "philly_2017-10.csv.gz": ("--servers", "16", "--jobs", "150", "--load", "1.3", "--queues", "trace"),
-    "pollux_double_1.csv": ("--servers", "4", "--gpus", "4", "--jobs", "100"),
+    "pollux_double_1.csv": ("--servers", "8", "--gpus", "4", "--jobs", "100"),
     "pollux_realistic_1.csv": ("--servers", "4", "--gpus", "4", "--jobs", "100"),
-    "pollux_tuned_1.csv": ("--servers", "4", "--gpus", "4", "--jobs", "100"),
+    "pollux_tuned_1.csv": ("--servers", "8", "--gpus", "4", "--jobs", "100"),
     "synergy_dynamic.csv": ("--servers", "2", "--jobs", "60"),
     "synergy_static.csv": ("--servers", "2", "--jobs", "60"),
     "tiresias_60_job.csv": ("--servers", "4", "--gpus", "4"),
-    "tiresias_gpu_time_1000.csv": ("--servers", "8", "--jobs", "150"),
 }
 # Beside the products: ways of deciding that the arms above do not reach.
 MORE = (
