@@ -34,12 +34,15 @@ class Said:
         waiting: Why it would wait; None when it starts.
         num_waiting: Jobs that wait after the round, this one among them.
         preemptions: Running jobs that would have to leave although without it they stay.
+        follows_leavers: Whether jobs that leave, in this round or since an earlier one, still hold something of its
+            servers: it may have to wait for them.
     """
 
     seats: tuple[PlannedSeat, ...]
     waiting: Waiting | None
     num_waiting: int
     preemptions: tuple[Preemption, ...]
+    follows_leavers: bool = False
 
     @property
     def starts(self) -> bool:
@@ -88,11 +91,25 @@ def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: S
     plan = plan_round(snapshot, config)
     seats = seats_of(plan.grants, row)
     waiting = next((entry for entry in plan.waiting if entry.job == row), None)
-    if not plan.preemptions or not seats:
-        return Said(seats=seats, waiting=waiting, num_waiting=len(plan.waiting), preemptions=())
-    leave_anyway = {preemption.job for preemption in plan_round(without, config).preemptions}
-    caused = tuple(preemption for preemption in plan.preemptions if preemption.job not in leave_anyway)
-    return Said(seats=seats, waiting=waiting, num_waiting=len(plan.waiting), preemptions=caused)
+    leave_anyway: set[int] = set()
+    if plan.preemptions and seats:
+        leave_anyway = {preemption.job for preemption in plan_round(without, config).preemptions}
+    caused = tuple(preemption for preemption in plan.preemptions if seats and preemption.job not in leave_anyway)
+    return Said(
+        seats=seats,
+        waiting=waiting,
+        num_waiting=len(plan.waiting),
+        preemptions=caused,
+        follows_leavers=_follows_leavers(snapshot, seats, [preemption.job for preemption in plan.preemptions]),
+    )
+
+
+def _follows_leavers(snapshot: Snapshot, seats: Sequence[PlannedSeat], leaving: Sequence[int]) -> bool:
+    """Return whether jobs that leave, in this round or since an earlier one, hold something on one of the servers."""
+    servers = [seat.server for seat in seats]
+    held, releasing = snapshot.held, snapshot.releasing
+    leave = np.isin(held.job, leaving) & np.isin(held.server, servers)
+    return bool(leave.any() or np.isin(releasing.server, servers).any())
 
 
 def seats_of(grants: Placements, row: int) -> tuple[PlannedSeat, ...]:

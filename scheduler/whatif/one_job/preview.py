@@ -161,19 +161,26 @@ def _starts(asked: _Asked, said: Said) -> JobPreview:
     preempts = [_preempted(asked, preemption) for preemption in said.preemptions]
     return {
         **_blank(asked),
-        "starts": "after_others_leave" if preempts else "now",
-        "sentence": _starts_words(asked, placement, len(preempts)),
+        "starts": "after_others_leave" if preempts or said.follows_leavers else "now",
+        "sentence": _starts_words(
+            asked, placement, made_room_words(len(preempts), follows_leavers=said.follows_leavers)
+        ),
         "placement": placement,
         "preempts": preempts,
         "estimate": {**_ESTIMATE, "known": True, "p50_at": now, "simulated_p90_at": now, "p90_at": now},
     }
 
 
-def _starts_words(asked: _Asked, placement: Sequence[PlannedSeatRow], num_preempted: int) -> str:
-    where = " and ".join(f"{_gpus(seat['num_gpus'])} of {seat['server']}" for seat in placement)
-    text = f"It starts with the next round on {where}"
+def made_room_words(num_preempted: int, *, follows_leavers: bool) -> str:
+    """Return the rest of the sentence that tells when a job starts: after which others; empty for at once."""
     if num_preempted:
-        text += f", once {num_preempted} running {'job has' if num_preempted == 1 else 'jobs have'} made room"
+        return f", once {num_preempted} running {'job has' if num_preempted == 1 else 'jobs have'} made room"
+    return ", once running jobs that leave in any case have made room" if follows_leavers else ""
+
+
+def _starts_words(asked: _Asked, placement: Sequence[PlannedSeatRow], others: str) -> str:
+    where = " and ".join(f"{_gpus(seat['num_gpus'])} of {seat['server']}" for seat in placement)
+    text = f"It starts with the next round on {where}{others}"
     smoke = f" That is a smoke run; its {_gpus(asked.gpus)} follow when it has passed." if asked.is_smoke_due else ""
     return f"{text}.{smoke}"
 

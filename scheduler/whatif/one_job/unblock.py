@@ -20,7 +20,7 @@ from scheduler.selectors.jobs.reason_rows import PreemptedJob, UnblockRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
 from scheduler.whatif.one_job.present import CpuAllowance, present_read, simulate_starts
-from scheduler.whatif.one_job.preview import job_named
+from scheduler.whatif.one_job.preview import job_named, made_room_words
 from scheduler.whatif.one_job.ways import Option, Question, families
 
 MOST_SHOWN = 3
@@ -79,7 +79,7 @@ def _starting(question: Question, option: Option, said: Said) -> UnblockRow:
     preempts: list[PreemptedJob] = [
         {**job_named(pks[preemption.job], access), "rule": preemption.rule.value} for preemption in said.preemptions
     ]
-    others = f", once {len(preempts)} running {'job has' if len(preempts) == 1 else 'jobs have'} made room"
+    others = made_room_words(len(preempts), follows_leavers=said.follows_leavers)
     return {
         "key": option.key,
         "title": option.title,
@@ -87,8 +87,8 @@ def _starting(question: Question, option: Option, said: Said) -> UnblockRow:
         "p50_at": None,
         "sooner_s": None,
         "preempts": preempts,
-        "starts": "after_others_leave" if preempts else "now",
-        "sentence": f"It starts with the next round{others if preempts else ''}.",
+        "starts": "after_others_leave" if others else "now",
+        "sentence": f"It starts with the next round{others}.",
     }
 
 

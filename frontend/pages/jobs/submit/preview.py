@@ -65,7 +65,8 @@ def _finding(request: HttpRequest, found: JobPreview) -> tuple[str, str, str]:
     if found["starts"] == "now":
         return "It would start at once", "ok", "check"
     if found["starts"] == "after_others_leave":
-        return f"It would start when {counted(len(found['preempts']), 'job')} made room", "warn", "arrow-left-right"
+        leavers = counted(len(found["preempts"]), "job") if found["preempts"] else "jobs that leave in any case have"
+        return f"It would start when {leavers} made room", "warn", "arrow-left-right"
     if found["starts"] == "never":
         return "It would never start", "bad", "x"
     p50_at = as_time_or_none(found["estimate"]["p50_at"]) if found["estimate"] else None
