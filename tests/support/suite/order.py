@@ -17,8 +17,8 @@ from tests.support.suite.cost import COSTS, END_TO_END, NEVER_QUICK, cost_of, gu
 
 # Tests here share nothing but what a file imports; some of their files would keep a worker for minutes.
 ON_THEIR_OWN = ("tests/faults/", "tests/oracle/", "tests/property/")
-# Of a worker that computes, below the product.
-NICENESS = 10
+# Of a worker that computes: below the product, but not so far that other work on the machine starves the tests.
+NICENESS = 3
 
 _cost = pytest.StashKey[str]()
 _is_nice = pytest.StashKey[bool]()
