@@ -1,7 +1,7 @@
 """Do two trees decide alike? Digests of replays of every policy, locality and mechanism over the committed traces.
 
-    python -m benchmarks.digests                     # the digests of this tree, as JSON
-    python -m benchmarks.digests --against OTHER     # the same in another checkout, and every difference
+    python -m benchmarks.support.digests                     # the digests of this tree, as JSON
+    python -m benchmarks.support.digests --against OTHER     # the same in another checkout, and every difference
 
 Asks ``manage.py simulate`` alone, so the other checkout may be laid out otherwise. A digest covers which job held which
 GPUs of which server from when to when, and when each job ended. Exit status 1 when any digest differs.
