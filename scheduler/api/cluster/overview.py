@@ -12,8 +12,7 @@ from scheduler.api.http import parameters
 from scheduler.api.http.authentication import signed_in, token_of
 from scheduler.api.http.pagination import whole_list
 from scheduler.api.http.permissions import READ, SIGNED_IN
-from scheduler.api.http.text_ids import with_text_id
-from scheduler.api.http.view import ApiView
+from scheduler.api.http.view import ApiView, with_text_id
 from scheduler.ports import live_ports
 from scheduler.selectors.accounts.rows import MeRow
 from scheduler.selectors.cluster.overview import (

@@ -65,3 +65,8 @@ class ApiView(APIView):
             response[name] = value
         response.headers.setdefault("Cache-Control", "no-store")
         return super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
+
+
+def with_text_id(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row whose id is text, as everywhere in the API, also where the database counts; null stays null."""
+    return {**row, "id": None if row["id"] is None else str(row["id"])}

@@ -7,8 +7,7 @@ from rest_framework.response import Response
 from scheduler.api.http import parameters
 from scheduler.api.http.pagination import PAGE, Order, Page, whole_list
 from scheduler.api.http.permissions import READ
-from scheduler.api.http.text_ids import with_text_id
-from scheduler.api.http.view import ApiView
+from scheduler.api.http.view import ApiView, with_text_id
 from scheduler.api.jobs.history_documents import AttemptPage, BadItemPage, EventPage, PlacementDocument, SeriesDocument
 from scheduler.api.jobs.reason_documents import ExplainDocument
 from scheduler.ports import live_ports

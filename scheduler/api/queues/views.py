@@ -15,8 +15,7 @@ from scheduler.api.http.openapi import MEANING, ProblemDocument
 from scheduler.api.http.pagination import whole_list
 from scheduler.api.http.permissions import ADMIN, READ, WHAT_IF, WRITE_QUEUES
 from scheduler.api.http.preconditions import etag, expected_version, guarded
-from scheduler.api.http.text_ids import with_text_id
-from scheduler.api.http.view import ApiView
+from scheduler.api.http.view import ApiView, with_text_id
 from scheduler.api.queues.documents import ForecastDocument, MembersDocument, QueueDocument, QueuePage
 from scheduler.core.operations.idle import IdleAction
 from scheduler.models import Queue

@@ -49,7 +49,7 @@ def test_example_is_the_one_of_the_recipe(title: str) -> None:
 
 @pytest.mark.parametrize("title", [title for title, line in EXAMPLES.items() if line])
 def test_example_stands_in_no_other_file_of_the_product(title: str) -> None:
-    """Following the list is enough: whoever adds the next one does not miss a place."""
+    """The list of a recipe is complete: its example has lines in no file that the recipe leaves out."""
     line = re.compile(EXAMPLES[title] or "")
     found = {
         str(path.relative_to(BASE_DIR))
