@@ -9,6 +9,8 @@ from django.core.management import call_command
 from scheduler.simulator.state.outcome import Summary
 
 ROOT = Path(__file__).resolve().parents[3]
+TRACE = str(ROOT / "fixtures/traces/tiresias_60_job.csv")
+SMALL = ("--servers", "4", "--gpus", "4", "--cpus", "12", "--memory-gb", "250")
 # Above any default, so that a run with these and a run without differ.
 BUSY = ("generate:synergy?jobs=60&load=1.5&mixed=1", "--servers", "2", "--round-s", "300")
 
