@@ -51,12 +51,12 @@ class Site:
 
 def pages_to_look_at(*, empty: bool) -> list[str]:
     """Return the names of the pages that an admin can read; of an empty cluster those that need nothing."""
-    from tests.integration.pages.test_roles import EXPECTED
     from tests.support.pages.world import tab_names
+    from tests.support.roles.matrix import PAGES
 
     found = []
     for name, pattern in page_patterns().items():
-        status = EXPECTED.get(f"GET {name}", (200,))[-1]
+        status = PAGES.get(f"GET {name}", (200,))[-1]
         is_page = (status == 200 or name in WITHOUT_SIGN_IN) and name not in NO_PAGE
         needs_something = bool(pattern.pattern.converters) or name in NEEDS_A_QUEUE
         if is_page and not (empty and needs_something):

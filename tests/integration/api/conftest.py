@@ -36,8 +36,6 @@ from tests.support.rows.factories import job_make, member_make, queue_make, roun
 from tests.support.rows.notices import webhook_make
 from tests.support.rows.scenarios import scenario_make, trace_file_make
 
-ROLES = ("anonymous", "outsider", "viewer", "member", "lead", "admin")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:

@@ -14,10 +14,10 @@ from django.urls.converters import PathConverter, StringConverter
 
 from clusterweb.middleware import PUBLIC
 from tests.integration.api.conftest import World
-from tests.integration.pages.test_roles import EXPECTED
 from tests.support.pages.forms import Form, forms_of
 from tests.support.pages.routes import page_path, page_patterns
 from tests.support.pages.world import page_arguments, page_paths
+from tests.support.roles.matrix import PAGES
 
 ROOT = Path(__file__).resolve().parents[3]
 ODD = {
@@ -53,7 +53,7 @@ def readable(world: World) -> dict[str, str]:
     return {
         name: path
         for name, path in page_paths(world, "admin").items()
-        if EXPECTED.get(f"GET {name.split()[0]}", (200,))[-1] == 200
+        if PAGES.get(f"GET {name.split()[0]}", (200,))[-1] == 200
     }
 
 
@@ -184,7 +184,7 @@ def test_forms_that_are_too_old_say_so_and_change_nothing(world: World) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(world.users["admin"])
     paths = {name: path for name, path in page_paths(world, "admin").items() if not PUBLIC.match(path)}
-    paths = {name: path for name, path in paths.items() if EXPECTED.get(f"POST {name.split()[0]}", (200,))[-1] != 405}
+    paths = {name: path for name, path in paths.items() if PAGES.get(f"POST {name.split()[0]}", (200,))[-1] != 405}
 
     answers = {name: strict.post(path, {"csrfmiddlewaretoken": "x" * 32}) for name, path in paths.items()}
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import JobState
 from tests.integration.api.conftest import World
 from tests.integration.api.routes import api_routes, call_of
-from tests.integration.pages.test_roles import EXPECTED
 from tests.support.pages.world import page_paths
+from tests.support.roles.matrix import PAGES
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import job_make, member_make, queue_make, round_make, sample_make, server_make
 from tests.support.rows.scenarios import scenario_make, trace_file_make
@@ -43,7 +43,7 @@ def urls(world: World) -> dict[str, str]:
     found = {
         name: path
         for name, path in page_paths(world, "admin").items()
-        if EXPECTED.get(f"GET {name.split()[0]}", (200,))[-1] == 200
+        if PAGES.get(f"GET {name.split()[0]}", (200,))[-1] == 200
     }
     for route in api_routes():
         if route.method == "get" and route.name not in NOT_LISTED:

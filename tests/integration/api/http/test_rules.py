@@ -13,110 +13,11 @@ from django.urls import reverse
 from scheduler.api.http.permissions import DenyUnlessAllowed
 from scheduler.api.http.view import ApiView
 from scheduler.services.cluster.servers import server_drain
-from tests.integration.api.conftest import ROLES, World, spec
+from tests.integration.api.conftest import World, spec
 from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of
+from tests.support.roles.matrix import REST, ROLES
 from tests.support.rows.factories import job_make
 
-# What each role is answered, in the order of ROLES: anonymous, outsider, viewer, member, lead, admin.
-EVERYBODY = (200, 200, 200, 200, 200, 200)
-SIGNED_IN = (401, 200, 200, 200, 200, 200)
-IN_QUEUE = (401, 404, 200, 200, 200, 200)  # what one may not see is not found
-ACTS_ON_JOB = (401, 404, 403, 200, 200, 200)  # the job is the member's
-LEADS = (401, 404, 403, 403, 200, 200)
-ADMINS = (401, 403, 403, 403, 403, 200)
-ASKERS = (401, 403, 403, 403, 200, 200)  # who may ask what-if questions
-OWN_QUESTION = (401, 404, 404, 404, 200, 200)  # the scenario is the lead's
-
-EXPECTED: dict[str, tuple[int, ...]] = {
-    "get-metrics": EVERYBODY,  # the test client calls from this machine
-    "get-api-jobs": SIGNED_IN,
-    "post-api-jobs": (401, 400, 403, 201, 201, 201),  # a queue that one may not see is an unknown queue
-    "post-api-job-import": SIGNED_IN,
-    "post-api-job-actions": SIGNED_IN,  # each job is answered for itself
-    "get-api-job": IN_QUEUE,
-    "post-api-job-cancel": ACTS_ON_JOB,
-    "post-api-job-suspend": ACTS_ON_JOB,
-    "post-api-job-resume": ACTS_ON_JOB,
-    "post-api-job-restore": (401, 404, 403, 409, 409, 409),  # it was not cancelled
-    "post-api-job-reprioritise": ACTS_ON_JOB,
-    "post-api-job-unblock": (401, 404, 403, 200, 200, 200),
-    "get-api-job-events": IN_QUEUE,
-    "get-api-job-attempts": IN_QUEUE,
-    "get-api-job-explain": IN_QUEUE,
-    "get-api-job-series": IN_QUEUE,
-    "get-api-job-placement": IN_QUEUE,
-    "get-api-job-bad-items": IN_QUEUE,
-    "get-api-job-logs": IN_QUEUE,
-    "get-api-job-log-stream": IN_QUEUE,
-    "get-api-queues": SIGNED_IN,
-    "post-api-queues": (401, 403, 403, 403, 403, 201),
-    "get-api-queue": IN_QUEUE,
-    "patch-api-queue": (401, 404, 403, 403, 403, 200),  # the lead leads vision itself, not the queue above it
-    "post-api-queue-forecast": LEADS,
-    "patch-api-queue-limits": LEADS,
-    "patch-api-queue-idle": LEADS,
-    "get-api-queue-usage": IN_QUEUE,
-    "get-api-queue-loans": IN_QUEUE,
-    "get-api-members": IN_QUEUE,
-    "put-api-member": LEADS,
-    "delete-api-member": (401, 404, 403, 403, 204, 204),
-    "get-api-servers": SIGNED_IN,
-    "get-api-server": SIGNED_IN,
-    "post-api-server-drain": ADMINS,
-    "post-api-server-undrain": ADMINS,
-    "get-api-profiles": SIGNED_IN,
-    "get-api-profile": IN_QUEUE,
-    "post-api-profile-measure": ADMINS,
-    "get-api-experiments": SIGNED_IN,
-    "post-api-experiments": (401, 400, 403, 201, 201, 201),
-    "get-api-experiment": IN_QUEUE,
-    "post-api-experiment-cancel": ACTS_ON_JOB,
-    "get-api-templates": SIGNED_IN,
-    "post-api-templates": (401, 404, 403, 201, 201, 201),
-    "delete-api-template": (401, 404, 403, 204, 204, 204),
-    "get-api-rounds": SIGNED_IN,
-    "get-api-round": SIGNED_IN,
-    "get-api-policies": SIGNED_IN,
-    "get-api-settings": SIGNED_IN,
-    "patch-api-settings": ADMINS,
-    "get-api-tokens": SIGNED_IN,
-    "post-api-tokens": (401, 201, 201, 201, 201, 201),
-    "delete-api-token": (401, 204, 204, 204, 204, 204),
-    "get-api-gpu-hours": SIGNED_IN,
-    "get-api-shadow": ADMINS,
-    "patch-api-shadow": ADMINS,
-    "delete-api-shadow": (401, 403, 403, 403, 403, 204),
-    "get-api-shadow-rounds": ADMINS,
-    "get-api-audit": ADMINS,
-    "get-api-users": ADMINS,
-    "post-api-users": (401, 403, 403, 403, 403, 201),
-    "get-api-user": ADMINS,
-    "patch-api-user": ADMINS,
-    "get-api-user-tokens": ADMINS,
-    "delete-api-user-token": (401, 403, 403, 403, 403, 204),
-    "get-api-webhooks": SIGNED_IN,
-    "post-api-webhooks": (401, 400, 403, 403, 201, 201),
-    "get-api-webhook": OWN_QUESTION,  # of vision, for its lead alone
-    "delete-api-webhook": (401, 404, 404, 404, 204, 204),
-    "post-api-webhook-test": (401, 404, 404, 404, 202, 202),
-    "post-api-webhook-secret": OWN_QUESTION,
-    "get-api-webhook-deliveries": OWN_QUESTION,
-    "get-api-scenarios": ASKERS,
-    "post-api-scenarios": (401, 403, 403, 403, 202, 202),
-    "get-api-scenario": OWN_QUESTION,
-    "delete-api-scenario": (401, 404, 404, 404, 204, 204),
-    "post-api-scenario-cancel": OWN_QUESTION,
-    "get-api-scenario-run": OWN_QUESTION,
-    "get-api-trace-files": ASKERS,
-    "post-api-trace-files": (401, 403, 403, 403, 201, 201),
-    "delete-api-trace-file": (401, 404, 404, 404, 204, 204),
-    "get-api-overview": SIGNED_IN,
-    "get-api-events": SIGNED_IN,
-    "get-api-me": SIGNED_IN,
-    "get-api-job-spec-schema": EVERYBODY,
-    "get-api-schema": EVERYBODY,
-    "get-api-docs": EVERYBODY,
-}
 ROUTES = api_routes()
 
 
@@ -149,8 +50,8 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)
 def test_each_role_is_answered_as_the_matrix_says(world: World, route: Route) -> None:
-    """401 for nobody, 403 for too low a role, 404 for what may not be seen; a route without a line here fails."""
-    assert str(route) in EXPECTED, f"{route} has no line in EXPECTED"
+    """401 before signing in, 403 for too low a role, 404 for what may not be seen; a route without a row fails."""
+    assert str(route) in REST, f"{route} has no row in tests/support/roles/matrix.py"
 
     answers = {}
     for role in ROLES:
@@ -159,7 +60,7 @@ def test_each_role_is_answered_as_the_matrix_says(world: World, route: Route) ->
             transaction.set_rollback(True)
 
     assert {role: answer.status_code for role, answer in answers.items()} == dict(
-        zip(ROLES, EXPECTED[str(route)], strict=True)
+        zip(ROLES, REST[str(route)], strict=True)
     ), {role: getattr(answer, "content", b"")[:300] for role, answer in answers.items()}
 
 
@@ -168,7 +69,7 @@ def test_token_with_the_scope_passes_and_any_weaker_one_does_not(world: World, r
     """A token does what its scopes say, whoever holds it."""
     rule = route.view.rules[route.method.upper()]  # type: ignore[attr-defined]  # every view of ours has rules
     weaker = {"jobs:write": "jobs:read", "queues:admin": "jobs:write", "admin": "queues:admin"}.get(rule.scope)
-    passes = EXPECTED[str(route)][ROLES.index("admin")]
+    passes = REST[str(route)][ROLES.index("admin")]
     client = Client(REMOTE_ADDR="192.0.2.7")  # not this machine, or /metrics is open
 
     granted = send(client, world, route, "admin", world.bearer("admin", rule.scope or "jobs:read"))
@@ -189,11 +90,11 @@ def test_every_route_is_a_view_with_rules_or_on_the_short_list_of_plain_ones() -
     assert plain == PLAIN
     assert all(view.permission_classes == [DenyUnlessAllowed] for view in guarded)
     for route in ROUTES:
-        assert str(route) in EXPECTED, (
-            f'add a line "{route}" to EXPECTED: what anonymous, outsider, viewer, member, lead and admin are answered '
+        assert str(route) in REST, (
+            f'add a row with Way("{route}") to tests/support/roles/matrix.py: what each role may '
             "(and to call_of in routes.py what the route needs to be called)"
         )
-    assert {str(route) for route in ROUTES} == set(EXPECTED), "EXPECTED names a route that is no more"
+    assert {str(route) for route in ROUTES} == set(REST), "the matrix names a route that is no more"
 
 
 def test_method_without_a_rule_is_refused_to_admins_too(world: World) -> None:
