@@ -1,20 +1,17 @@
 """The recipe for a policy: one class, one entry in ``POLICIES``, and everything else follows.
 
-The options form, ``GET /api/v1/policies`` and the what-if form are drawn from ``choices()``.
+The options form, ``GET /api/v1/policies`` and the what-if form are drawn from ``choices()``; rounds, pages and REST are
+tried in ``tests/integration/recipes/test_policy.py``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import ClassVar
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config, choices
 from scheduler.core.model.errors import SpecInvalid
-from scheduler.core.model.tables import FloatArray, Snapshot
 from scheduler.core.round.plan_round import plan_round
 from scheduler.management.simulate_arguments import choices_text
 from scheduler.mechanisms import MECHANISMS
@@ -30,29 +27,11 @@ from scheduler.simulator.study.arms import Arm, parse_arms
 from tests.support.oracle.cases import Case
 from tests.support.oracle.order import each
 from tests.support.oracle.orders import order_in
+from tests.support.recipes.smallest_first import SmallestFirst
 from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 from tests.support.suite.examples import tried
 
-
-# What the file policies/smallest_first.py would hold:
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmallestFirst:
-    """Fewest GPUs first; among equals earliest submission first."""
-
-    name: ClassVar[str] = "smallest-first"
-    preemptive: ClassVar[bool] = True
-    steady: ClassVar[bool] = True
-
-    cap_gpus: int = field(
-        default=1_000_000, metadata={"help": "Jobs that ask for more count as this many GPUs.", "minimum": 1}
-    )
-
-    def priority(self, snapshot: Snapshot) -> FloatArray:
-        """Return (n,) GPUs asked for."""
-        return np.minimum(snapshot.jobs.num_gpus, self.cap_gpus).astype(np.float64)
-
-
-# And its test: the plain key of one job, which the oracle compares with ``plan_round`` on random clusters.
+# The plain key of one job, which the oracle compares with ``plan_round`` on random clusters.
 ORDER = each(lambda job, case: (job.num_gpus,), preemptive=True)
 
 
