@@ -18,11 +18,16 @@ from scheduler.policies.math.auction import Bid, award
 from tests.oracle.test_rounds import config_of
 from tests.support.oracle.auction import NOTHING, TiedError, best, kept_part, themis
 from tests.support.oracle.cases import Case, random_case, smallest
+from tests.support.oracle.own_test import in_own_test
 from tests.support.oracle.shares import SHARES as PLAIN
 from tests.support.simulator.strategies import ServerRow
 
 CASES = int(os.environ.get("ORACLE_CASES", "200"))
 SHARES = {**PLAIN, "themis": themis}
+for _name in POLICIES:
+    _shares = None if _name in SHARES else in_own_test(_name, "SHARES")
+    if _shares:
+        SHARES[_name] = _shares
 NAMES = [name for name in POLICIES if name in SHARES]
 
 
@@ -69,7 +74,7 @@ def elastic_case(rng: Random) -> Case:
 
 
 def test_no_share_policy_is_without_an_oracle() -> None:
-    """Whoever adds a share policy says here what it must give."""
+    """A new share policy has its ``SHARES`` in its own test."""
     assert not {name for name, kind in POLICIES.items() if isinstance(kind(), SharePolicy)} - set(SHARES)
 
 

@@ -2,12 +2,11 @@
 
 import math
 from fractions import Fraction
-from importlib import import_module
-from importlib.util import find_spec
 
 from scheduler.policies import POLICIES
 from tests.support.oracle.cases import Case
 from tests.support.oracle.order import Key, Order, each
+from tests.support.oracle.own_test import in_own_test
 from tests.support.simulator.strategies import JobRow
 
 LAS_LIMIT_GPU_S = 3_250.0
@@ -113,7 +112,6 @@ ORDERS: dict[str, Order] = {
     "fifo": each(lambda job, case: (job.arrival_s,), preemptive=False),
     "priority": each(lambda job, case: (-job.priority,), preemptive=False),
     "srtf": each(lambda job, case: (job.remaining_s,), preemptive=True),
-    "srsf": each(lambda job, case: (job.num_gpus * job.remaining_s,), preemptive=True),
     "las": each(lambda job, case: (_las_level(job),), preemptive=True),
     "gittins": each(_gittins, preemptive=True),
     "ftf": each(_ftf, preemptive=True),
@@ -123,12 +121,7 @@ ORDERS: dict[str, Order] = {
 }
 
 
-def order_in(module: str) -> Order | None:
-    """Return ``ORDER`` of a policy's test; None where there is no such module or it holds none."""
-    return getattr(import_module(module), "ORDER", None) if find_spec(module) else None
-
-
 for _name in POLICIES:
-    _order = None if _name in ORDERS else order_in(f"tests.unit.policies.test_{_name.replace('-', '_')}")
+    _order = None if _name in ORDERS else in_own_test(_name, "ORDER")
     if _order:
         ORDERS[_name] = _order

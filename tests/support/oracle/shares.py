@@ -59,20 +59,9 @@ def _by_arrival(job: Elastic) -> tuple[float, int]:
     return job.row.arrival_s, job.at
 
 
-def _by_start(job: Elastic) -> tuple[float, float, int]:
+def by_start(job: Elastic) -> tuple[float, float, int]:
+    """Return what sorts jobs by their first start."""
     return job.row.first_start_s, job.row.arrival_s, job.at
-
-
-def maxmin(case: Case, num_gpus: int) -> list[int]:
-    """Deal GPUs one by one, in turn, first started first."""
-    given = [0] * len(case.jobs)
-    hungry = sorted(jobs_of(case), key=_by_start)
-    while num_gpus and hungry:
-        for job in hungry[:num_gpus]:
-            given[job.at] += 1
-        num_gpus -= min(num_gpus, len(hungry))
-        hungry = [job for job in hungry if given[job.at] < job.most]
-    return given
 
 
 def optimus(case: Case, num_gpus: int) -> list[int]:
@@ -141,7 +130,7 @@ def afs_p(case: Case, num_gpus: int) -> list[int]:
             if job.held and not _slice_ends(job):
                 given[job.at] = job.held
     free = num_gpus - sum(given)
-    competitors = sorted((job for job in jobs if not given[job.at]), key=lambda job: (_slices(job), *_by_start(job)))
+    competitors = sorted((job for job in jobs if not given[job.at]), key=lambda job: (_slices(job), *by_start(job)))
     in_turn = competitors[:free]
     for job in in_turn:
         given[job.at] = 1
@@ -196,7 +185,6 @@ def _spread(pool: list[Elastic], given: list[int], spare: int, beats: Callable[[
 
 
 SHARES: dict[str, Shares] = {
-    "maxmin": maxmin,
     "optimus": optimus,
     "afs-l": afs_l,
     "afs-p": afs_p,

@@ -5,8 +5,25 @@ from dataclasses import replace
 import pytest
 
 from scheduler.policies.maxmin import Maxmin
+from tests.support.oracle.cases import Case
+from tests.support.oracle.shares import by_start, jobs_of
 from tests.support.simulator.elastic import elastic_job
 from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+
+
+def plain_shares(case: Case, num_gpus: int) -> list[int]:
+    """Deal GPUs one by one, in turn, first started first."""
+    given = [0] * len(case.jobs)
+    hungry = sorted(jobs_of(case), key=by_start)
+    while num_gpus and hungry:
+        for job in hungry[:num_gpus]:
+            given[job.at] += 1
+        num_gpus -= min(num_gpus, len(hungry))
+        hungry = [job for job in hungry if given[job.at] < job.most]
+    return given
+
+
+SHARES = plain_shares  # an independent oracle compares it with the policy on random clusters
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from scheduler.policies.srsf import Srsf
+from tests.support.oracle.order import each
 from tests.support.simulator.replays import job, replay
 from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of
+
+# The plain key of one job, which an independent oracle compares with ``plan_round`` on random clusters.
+ORDER = each(lambda job, case: (job.num_gpus * job.remaining_s,), preemptive=True)
 
 
 def test_the_tiresias_example() -> None:

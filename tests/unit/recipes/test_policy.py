@@ -4,12 +4,14 @@ The options form, ``GET /api/v1/policies`` and the what-if form are drawn from `
 tried in ``tests/integration/recipes/test_policy.py``.
 """
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterweb.config.env import BASE_DIR
 from scheduler.choices import build_config, choices
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.round.plan_round import plan_round
@@ -26,7 +28,7 @@ from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.study.arms import Arm, parse_arms
 from tests.support.oracle.cases import Case
 from tests.support.oracle.order import each
-from tests.support.oracle.orders import order_in
+from tests.support.oracle.own_test import in_own_test
 from tests.support.recipes.smallest_first import SmallestFirst
 from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 from tests.support.suite.examples import tried
@@ -111,15 +113,22 @@ def test_it_replays_on_the_fast_path(jobs: list[SimJob], mechanism: str) -> None
     assert fast.records.end_s.tolist() == whole.records.end_s.tolist()
 
 
-def test_its_own_test_holds_the_key_for_the_oracle() -> None:
-    """Oracles of policies that are not in ``ORDERS`` are looked up in the policy's test, as ``ORDER``."""
+def test_its_own_test_holds_the_key_for_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle finds ``ORDER`` in the policy's test, and ``plan_round`` gives that order."""
+    monkeypatch.setitem(sys.modules, "tests.unit.policies.test_smallest_first", sys.modules[__name__])
     case = Case(
         jobs=(JobRow(num_gpus=4), JobRow(num_gpus=1), JobRow(num_gpus=2)),
         servers=(ServerRow(),),
         racks=(0,),
     )
-    told = order_in("tests.unit.recipes.test_policy")
-
-    assert told is not None
     plan = plan_round(case.snapshot(), build_config(policy="smallest-first"))
-    assert plan.order == told.of(case) == [1, 2, 0]
+
+    assert plan.order == in_own_test("smallest-first", "ORDER").of(case) == [1, 2, 0]
+
+
+@pytest.mark.parametrize(("policy", "name"), [("srsf", "ORDER"), ("maxmin", "SHARES")])
+def test_policies_of_the_registry_do_it_so(policy: str, name: str) -> None:
+    """The example of the recipe, and a policy that chooses how many GPUs each job gets; no other file names them."""
+    assert in_own_test(policy, name) is not None
+    assert policy not in (BASE_DIR / "tests/support/oracle/orders.py").read_text()
+    assert f'"{policy}"' not in (BASE_DIR / "tests/support/oracle/shares.py").read_text()
