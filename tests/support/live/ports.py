@@ -20,6 +20,7 @@ from agents.protocol.signing import (
     seal,
     unseal,
 )
+from agents.telemetry import Probe
 from scheduler.models import Server
 from scheduler.ports import Ports, ulid_text
 
@@ -183,13 +184,25 @@ class FakeAttempt:
 
 
 class FakeAgent:
-    """An agent that speaks the real protocol and runs nothing: attempts start at once, and end as the test says."""
+    """An agent that speaks the real protocol and runs nothing: attempts start at once, and end as the test says.
 
-    def __init__(self, server: Server, transport: MemoryTransport, clock: ManualClock, *, slots: int = 2) -> None:
+    Its devices are CPU slots, or those of a probe.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        transport: MemoryTransport,
+        clock: ManualClock,
+        *,
+        slots: int = 2,
+        probe: Probe | None = None,
+    ) -> None:
         self.server_id, self.name = server.pk, server.name
         self._key = bytes.fromhex(server.key_hex)
         self._transport, self._clock = transport, clock
         self.slots, self.num_cpus, self.memory_bytes = slots, 2 * slots, 8 * slots * GIB
+        self._probe = probe
         self.stamp = Stamp(epoch=0, generation=0, sequence=0)
         self.sequence = 0
         self.attempts: dict[str, FakeAttempt] = {}
@@ -283,13 +296,13 @@ class FakeAgent:
         body = ServerReport(
             agent_version="1",
             boot_id="boot",
-            device_kind="cpu_slot",
+            device_kind=self._probe.device_kind if self._probe else "cpu_slot",
             isolation="none",
             num_cpus=self.num_cpus,
             memory_bytes=self.memory_bytes,
             cpu_frac=0.5,
             used_memory_bytes=GIB,
-            devices=tuple(self._device(index) for index in range(self.slots)),
+            devices=self._probe.sample({}) if self._probe else tuple(self._device(at) for at in range(self.slots)),
             attempts=tuple(_attempt_report(pk, attempt) for pk, attempt in sorted(self.attempts.items())),
         )
         return self.seal(Stamp(**{**stamp, **stamp_changes}), body.to_json())

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from django.contrib.auth.models import User
 from django.test import TestCase
 
+from agents.telemetry import Probe
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.engine import Engine
 from scheduler.live.rounds.run_round import round_run
@@ -34,10 +35,10 @@ class World:
         self.agents: dict[str, FakeAgent] = {}
         self.admin = factories.user_make("admin", admin=True)
 
-    def server(self, name: str, *, slots: int = 2) -> FakeAgent:
+    def server(self, name: str, *, slots: int = 2, probe: Probe | None = None) -> FakeAgent:
         """Register a server and let its agent report until it is up."""
         row = factories.server_make(name, gpus=0, state=ServerState.JOINING, num_cpus=0, memory_bytes=0)
-        agent = FakeAgent(row, self.transport, self.clock, slots=slots)
+        agent = FakeAgent(row, self.transport, self.clock, slots=slots, probe=probe)
         self.agents[name] = agent
         self.pass_time(3)
         return agent

@@ -1,7 +1,6 @@
 """What a server says of its devices: GPUs through a driver that misbehaves, CPU slots, the machine's load."""
 
 import threading
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import pynvml
@@ -13,61 +12,8 @@ from agents.telemetry import find_probe, nvml, sampler
 from agents.telemetry.cpu import CpuSlots
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
 from agents.telemetry.nvml import NvmlGpus
+from tests.support.agents.driver import FakeDriver
 from tests.support.agents.server import AgentServer, wait_for
-
-
-class FakeDriver:
-    """An NVML with a few GPUs, any of which may fall off the bus or not know an answer."""
-
-    def __init__(self, *, num_gpus: int, problem: type[pynvml.NVMLError] | None = None) -> None:
-        self.num_gpus = num_gpus
-        self.problem = problem
-        self.lost: set[str] = set()
-        self.silent: set[str] = set()
-
-    NVMLError = pynvml.NVMLError
-    NVML_TEMPERATURE_GPU = pynvml.NVML_TEMPERATURE_GPU
-
-    def nvmlInit(self) -> None:
-        """Start, or fail as without a driver."""
-        if self.problem is not None:
-            raise self.problem()
-
-    def nvmlDeviceGetCount(self) -> int:
-        """Return how many there are."""
-        return self.num_gpus
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        """Return a handle."""
-        return f"GPU-{index}"
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        """Return a handle, or fail as for a lost GPU."""
-        if uuid in self.lost:
-            raise pynvml.NVMLError_GpuIsLost()
-        return uuid
-
-    def nvmlDeviceGetUUID(self, handle: str) -> bytes:
-        """Return its UUID as old releases do."""
-        return handle.encode()
-
-    def nvmlDeviceGetName(self, handle: str) -> str:
-        """Return its model."""
-        return "NVIDIA A100"
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
-        """Return its memory."""
-        return SimpleNamespace(total=40 << 30, used=10 << 30)
-
-    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
-        """Return its load, or fail as under MIG."""
-        if handle in self.silent:
-            raise pynvml.NVMLError_NotSupported()
-        return SimpleNamespace(gpu=87)
-
-    def nvmlDeviceGetTemperature(self, handle: str, kind: int) -> int:
-        """Return its temperature."""
-        return 61
 
 
 @pytest.fixture
