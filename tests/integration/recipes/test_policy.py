@@ -52,7 +52,11 @@ def test_an_option_out_of_bounds_is_refused_on_the_page(world: World, admin: Cli
     form = {"policy": "smallest-first", "locality": "consolidate", "mechanism": "tune", OPTION: "0", "smoke_run_s": "0"}
     answer = admin.post("/admin", {**form, "version": cluster_row().settings_version})
 
+    policies, *_ = answer.context["sections"]
+    [field] = [field for choice in policies.choices if choice.name == "smallest-first" for field in choice.fields]
+
     assert answer.status_code == 422
+    assert "at least 1" in field.error
     assert cluster_row().policy != "smallest-first"
 
 

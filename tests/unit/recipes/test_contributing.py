@@ -39,9 +39,17 @@ def test_files_of_a_recipe_exist(title: str) -> None:
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
+def test_every_recipe_is_followed_by_a_test(title: str) -> None:
+    """A recipe that nothing follows is a wish."""
+    [followed] = re.findall(r"^Example: .* Followed in (.*)$", RECIPES[title], re.MULTILINE)
+
+    assert re.fullmatch(r"`tests/(unit|integration)/recipes/test_\w+\.py`.*", followed)
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
 def test_example_is_the_one_of_the_recipe(title: str) -> None:
     """The word after "Example" is in the files that the recipe lists."""
-    [word] = re.findall(r"^Example: `(\S+)`$", RECIPES[title], re.MULTILINE)
+    [word] = re.findall(r"^Example: `(\S+)`\.", RECIPES[title], re.MULTILINE)
     files = listed(RECIPES[title])
 
     assert any(word in path or word in (BASE_DIR / path).read_text() for path in files)
