@@ -28,9 +28,9 @@ def measure(device: DeviceReport) -> DeviceReport:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    """Two GPUs, the second of them too hot, on a server that has the check."""
+    """Two GPUs, the first of them too hot, on a server that has the check."""
     made = FakeDriver(num_gpus=2)
-    made.hot = {"GPU-1"}
+    made.hot = {"GPU-0"}
     monkeypatch.setattr(nvml, "pynvml", made)
     monkeypatch.setattr(nvml, "_measure", measure)
     return made
@@ -50,22 +50,22 @@ def test_the_round_leaves_the_device_out_until_it_is_well(world: World, driver: 
     second = world.submit()
     world.pass_time(10)
 
-    assert agent.attempt_of(first.pk).wanted.gpu_uuids == ("GPU-0",)
+    assert agent.attempt_of(first.pk).wanted.gpu_uuids == ("GPU-1",)
     assert world.state(second) == JobState.QUEUED
     assert Round.objects.latest("number").num_gpus == 1
 
     driver.hot = set()
     world.until_state(second, JobState.RUNNING)
-    assert agent.attempt_of(second.pk).wanted.gpu_uuids == ("GPU-1",)
+    assert agent.attempt_of(second.pk).wanted.gpu_uuids == ("GPU-0",)
 
 
 def test_rest_and_pages_say_why(world: World, admin: Client, probe: Probe) -> None:
     """The reason as the check gave it."""
     world.server("alpha", probe=probe)
     server = Server.objects.get(name="alpha")
-    cool, hot = admin.get(f"/api/v1/servers/{server.pk}").json()["gpus"]
+    hot, cool = admin.get(f"/api/v1/servers/{server.pk}").json()["gpus"]
 
     assert (cool["healthy"], cool["health_reason"]) == (True, "")
     assert (hot["healthy"], hot["health_reason"]) == (False, REASON)
     assert f"broken: {REASON}" in admin.get(f"/cluster/{server.pk}").content.decode()
-    assert f"GPU 1 is broken: {REASON}" in admin.get("/cluster").content.decode()
+    assert f"GPU 0 is broken: {REASON}" in admin.get("/cluster").content.decode()
