@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from agents.core.events import Sampled, Tick
 from agents.protocol.messages import DeviceReport
 from agents.telemetry import Probe, find_probe, nvml
+from agents.telemetry.sampler import Sampler
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round, Server
 from tests.support.agents.driver import FakeDriver
+from tests.support.agents.fakes import FakeHost
 from tests.support.agents.server import AgentServer
 from tests.support.live.world import World
 
@@ -40,6 +43,17 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 def probe(driver: FakeDriver, tmp_path: Path) -> Probe:
     """What the agent of the server finds."""
     return find_probe(AgentServer(tmp_path).config)
+
+
+def test_the_agent_reports_it(probe: Probe) -> None:
+    """From the newest sample, in the next report that it signs."""
+    host = FakeHost()
+    host.start()
+    host.tell(Sampled(devices=Sampler(probe).newest({}), cpu_frac=None, used_memory_bytes=None))
+    host.tell(Tick())
+    _, report = host.reports[-1]
+
+    assert [(device.healthy, device.health_reason) for device in report.devices] == [(False, REASON), (True, "")]
 
 
 def test_the_round_leaves_the_device_out_until_it_is_well(world: World, driver: FakeDriver, probe: Probe) -> None:
