@@ -10,7 +10,6 @@ from datetime import datetime
 
 import numpy as np
 
-from scheduler.choices import build_config
 from scheduler.core.model.errors import NotAllowed, NotFound
 from scheduler.core.model.tables import QueueTable
 from scheduler.live.rounds.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
@@ -18,11 +17,10 @@ from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
-from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row, config_of
 from scheduler.services.queues.quotas import Move, Quota, quota_problems
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
-from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.rows import ForecastFigures, ForecastReport, ForecastRow
 from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
 from scheduler.whatif.start_times.estimates import submitted_lately
@@ -85,7 +83,7 @@ def _look_ahead(
 ) -> Forecast:
     return forecast(
         live.tables,
-        build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
+        config_of(cluster),
         changed=changed,
         owner=np.array(owners_of(live), dtype=np.int64),
         ended=ended_of(ended_rows(live.tables.queues)),

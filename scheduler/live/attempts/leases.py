@@ -31,6 +31,14 @@ def servers_of(attempt_id: str) -> list[str]:
     )
 
 
+def attempt_retell(attempt_id: str) -> list[str]:
+    """Raise the generation of the attempt's servers and open leases; return the ids of the servers to tell."""
+    server_ids = servers_of(attempt_id)
+    for server_id, generation in generations_raise(server_ids).items():
+        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
+    return server_ids
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLease:
     """What an attempt gets on one server, before it is a row.
