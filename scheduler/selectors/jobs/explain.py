@@ -15,11 +15,10 @@ from scheduler.core.operations.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
 from scheduler.selectors.evidence import (
-    ANOTHER_JOB,
-    ANOTHER_QUEUE,
     ANY_READER,
     Names,
     clock_text,
+    job_shown,
     names_of,
     wait_evidence,
     wait_sentence,
@@ -134,11 +133,7 @@ def _ahead_row(other: Job, access: Access) -> JobAhead:
     return {
         "position": other.wait_position,
         "num_gpus": other.num_gpus,
-        "id": other.pk if is_seen else None,
-        "number": other.number if is_seen else None,
-        "name": other.name if is_seen else ANOTHER_JOB,
-        "queue": other.queue.name if is_seen else ANOTHER_QUEUE,
-        "color_slot": other.queue.color_slot if is_seen else 0,
+        **job_shown(other, access),
         "reason": other.wait_reason if is_seen else "",
         "sentence": wait_sentence(other, ANY_READER) if is_seen else "",
     }
