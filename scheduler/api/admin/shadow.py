@@ -92,5 +92,5 @@ class ShadowRounds(ApiView):
 
     @extend_schema(operation_id="shadow_rounds", summary="List its rounds", responses={200: ShadowRoundPage})
     def get(self, request: Request) -> Response:
-        """List what it would have done in each round, newest first: which jobs run under one only."""
+        """List what it would have done in each round, newest first: which jobs run under one and not the other."""
         return self.page(request, shadow_rounds(shadow_row()), NEWEST_FIRST, shadow_round_row)

@@ -4,6 +4,7 @@
 ``tests/integration/api/http/test_openapi.py`` holds real answers against the document.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache, partial
 from types import NoneType, UnionType
@@ -67,6 +68,14 @@ def page_of(row: type[Shape], name: str, about: str) -> type[PageFields]:
     return page
 
 
+def series_of(values: Iterable[str], name: str, about: str) -> type[Shape]:
+    """Return the document of a series: times, and for each value a list of the same length."""
+    fields = {"at": Moments(), **{value: Numbers() for value in values}}
+    made: Any = type(name, (Shape,), {"__doc__": about, "__module__": __name__, **fields})
+    document: type[Shape] = made
+    return document
+
+
 def _field(hint: Any, shape: type[Any] | None) -> Any:
     """Return the field of one annotation; raises KeyError for a type that JSON does not have."""
     about, mark, null = "", None, False
@@ -93,7 +102,8 @@ def _field(hint: Any, shape: type[Any] | None) -> Any:
     if get_origin(hint) is Literal:
         return serializers.ChoiceField(choices=list(get_args(hint)), **options)
     if get_origin(hint) is dict:
-        return Facts(**options)
+        value = get_args(hint)[1]
+        return Facts(**options) if value is Any else serializers.DictField(child=_field(value, None), **options)
     if isinstance(mark, IsoTime):
         return serializers.DateTimeField(**options)
     return _SIMPLE[hint](**options)
