@@ -14,13 +14,14 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_open, seconds_between
+from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_open
 from scheduler.live.attempts.start_stop import StopReceipt, attempt_stop
 from scheduler.live.gangs.membership import gang_seat, peak_of
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round, touch_cluster
+from scheduler.selectors.times import seconds_between
 from scheduler.services.jobs.state import job_transition
 
 # Share of a server's memory for parked jobs together; a job beyond it checkpoints and ends.
