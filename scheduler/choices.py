@@ -23,7 +23,7 @@ ChoiceKind = Literal["policy", "locality", "mechanism", "introspection"]
 
 
 class Choice(TypedDict):
-    """One policy, locality, mechanism or introspection."""
+    """A policy, locality or mechanism."""
 
     name: str
     help: str
@@ -31,7 +31,7 @@ class Choice(TypedDict):
 
 
 class Choices(TypedDict):
-    """All choices, each list in the order of its registry."""
+    """Everything an admin can choose from."""
 
     policies: list[Choice]
     localities: list[Choice]
@@ -171,7 +171,7 @@ def _contradictions(config: SchedulerConfig) -> list[FieldError]:
     for index, one in enumerate(config.introspection):
         details = []
         if isinstance(policy, SharePolicy) and isinstance(one, Growth | Slicing):
-            what = "how many GPUs each job has" if isinstance(one, Growth) else "who takes turns"
+            what = "how many GPUs each job has" if isinstance(one, Growth) else "which jobs take turns"
             details.append(f"{one.name} would change {what}, and {policy.name} chooses that already: take one of them.")
         elif isinstance(one, Slicing) and isinstance(policy, MayBackfill) and not policy.backfill:
             details.append(

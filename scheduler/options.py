@@ -8,24 +8,25 @@ import math
 from collections.abc import Mapping
 from dataclasses import Field, fields
 from itertools import pairwise
-from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 # Option values come from JSON and from forms: any JSON value until it is checked here.
 Options = Mapping[str, Any]
 
-_SIMPLE: dict[object, str] = {bool: "boolean", int: "integer", float: "number"}
+ParameterType = Literal["boolean", "integer", "number", "numbers", "choice"]  # "numbers": a list of them
+_SIMPLE: dict[object, ParameterType] = {bool: "boolean", int: "integer", float: "number"}
 
 
 class Parameter(TypedDict):
-    """One option of a choice. ``minimum`` and ``maximum`` are None where there is no bound."""
+    """One option of a policy, locality or mechanism."""
 
     name: str
-    type: str  # boolean, integer, number, numbers (a list), or choice (one of ``choices``)
-    default: bool | int | float | str | list[float] | None  # None stands for "never" (infinity)
-    choices: list[str]  # empty unless the type is choice
+    type: ParameterType
+    default: Annotated[bool | int | float | str | list[float] | None, "null stands for never (infinity)."]
+    choices: Annotated[list[str], "Empty unless the type is choice."]
     minimum: float | None
     maximum: float | None
-    ordered: bool  # whether a list of numbers has to rise
+    ordered: Annotated[bool, "Whether a list of numbers has to rise."]
     help: str
 
 
@@ -36,7 +37,7 @@ def parameters(kind: type[Any]) -> list[Parameter]:
 
 
 def _parameter(field: "Field[Any]", hint: object) -> Parameter:
-    kinds: dict[object, str] = {tuple: "numbers", Literal: "choice"}
+    kinds: dict[object, ParameterType] = {tuple: "numbers", Literal: "choice"}
     default: Any = field.default
     if isinstance(default, tuple):
         default = list(default)

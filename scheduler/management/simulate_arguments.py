@@ -55,7 +55,7 @@ def add_scheduling(parser: CommandParser) -> None:
     )
     group = parser.add_argument_group("scheduling", "Options of each choice: --choices")
     group.add_argument("--choices", action=ShowChoices, nargs=0, help="list every choice with its options, and end")
-    group.add_argument("--policy", metavar="P", help=f"who runs first, or with how many GPUs: {policies}")
+    group.add_argument("--policy", metavar="P", help=f"which jobs run first, or with how many GPUs: {policies}")
     group.add_argument(
         "--locality",
         metavar="L",
@@ -246,7 +246,7 @@ def add_output(parser: CommandParser) -> None:
         help="for --records and left-over jobs: how long jobs waited for which reason; takes much longer",
     )
     group.add_argument("--series", metavar="FILE", type=Path, help="the cluster over time, .csv or .parquet")
-    group.add_argument("--placements", metavar="FILE", type=Path, help="who was where and when, .csv or .parquet")
+    group.add_argument("--placements", metavar="FILE", type=Path, help="which job was where and when, .csv or .parquet")
     group.add_argument("--html", metavar="FILE", type=Path, help="a report in one file, for a browser, without network")
     group.add_argument(
         "--verbose", action="store_true", help="say on stderr how the rounds of each arm are planned, and why so"

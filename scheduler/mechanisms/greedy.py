@@ -10,7 +10,7 @@ from scheduler.mechanisms.proportional import as_needed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greedy:
-    """Every job gets the cores and memory of its demand; who finds no server that still has them waits.
+    """Every job gets the cores and memory of its demand; a job that finds no server with them waits.
 
     GPUs are left over where cores or memory ran out, and a job may wait for ever: the baseline that Tune improves on.
     With the order of DRF or Tetris this is how big-data schedulers treat training jobs, so there is no mechanism of

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from scheduler.models.job import CAUSES, FAILURES, Attempt
+from scheduler.models.job import Attempt, Reported
 
 
 class Gang(models.Model):
@@ -22,7 +22,7 @@ class Gang(models.Model):
         return f"gang of {self.attempt_id}"
 
 
-class GangMember(models.Model):
+class GangMember(Reported):
     """One process of a gang; its agent treats it as an attempt of its own."""
 
     # ULID, as an attempt's; that of the leader is the attempt's own.
@@ -32,16 +32,6 @@ class GangMember(models.Model):
     gpu = models.ForeignKey("scheduler.Gpu", on_delete=models.PROTECT, related_name="+")
     version = models.PositiveIntegerField(default=0)  # of the membership that it was started for
     leaving = models.BooleanField(default=False)  # in no newer membership: it ends at a boundary
-    started_at = models.DateTimeField(null=True)  # first report of its process
-    ended_at = models.DateTimeField(null=True)
-    end_cause = models.CharField(max_length=20, choices=CAUSES, default="", blank=True)
-    end_detail = models.CharField(max_length=300, default="", blank=True)
-    exit_code = models.IntegerField(null=True)
-    exit_signal = models.IntegerField(null=True)
-    failure = models.CharField(max_length=20, choices=FAILURES, default="", blank=True)
-    failure_line = models.CharField(max_length=300, default="", blank=True)
-    peak_memory_bytes = models.PositiveBigIntegerField(null=True)
-    log_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         ordering = ["gang_id", "number"]

@@ -132,7 +132,26 @@ class AttemptKind(models.TextChoices):
     SMOKE = "smoke", "smoke"  # its first iterations on one GPU, before its gang is started
 
 
-class Attempt(models.Model):
+class Reported(models.Model):
+    """What an agent reports of a run: of an attempt, or of one process of a gang."""
+
+    started_at = models.DateTimeField(null=True)  # first report of its process
+    ended_at = models.DateTimeField(null=True)
+    end_cause = models.CharField(max_length=20, choices=CAUSES, default="", blank=True)
+    end_detail = models.CharField(max_length=300, default="", blank=True)
+    exit_code = models.IntegerField(null=True)
+    exit_signal = models.IntegerField(null=True)
+    # What failed, and the line of its output that says so; secrets are hidden before it leaves the server.
+    failure = models.CharField(max_length=20, choices=FAILURES, default="", blank=True)
+    failure_line = models.CharField(max_length=300, default="", blank=True)
+    peak_memory_bytes = models.PositiveBigIntegerField(null=True)
+    log_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class Attempt(Reported):
     """One run of a job, from launch to one end."""
 
     id = models.CharField(primary_key=True, max_length=26)  # ULID
@@ -155,19 +174,8 @@ class Attempt(models.Model):
     resume_name = models.CharField(max_length=80, default="", blank=True)
     resume_step = models.PositiveBigIntegerField(null=True)
     created_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)  # first report of its process
-    ended_at = models.DateTimeField(null=True)
-    end_cause = models.CharField(max_length=20, choices=CAUSES, default="", blank=True)
-    end_detail = models.CharField(max_length=300, default="", blank=True)
-    exit_code = models.IntegerField(null=True)
-    exit_signal = models.IntegerField(null=True)
-    # What failed, and the line of its output that says so; secrets are hidden before it leaves the server.
-    failure = models.CharField(max_length=20, choices=FAILURES, default="", blank=True)
-    failure_line = models.CharField(max_length=300, default="", blank=True)
     first_step = models.PositiveBigIntegerField(null=True)
     last_step = models.PositiveBigIntegerField(null=True)
-    peak_memory_bytes = models.PositiveBigIntegerField(null=True)
-    log_bytes = models.PositiveBigIntegerField(default=0)
     # Receipt of a preemption, or of the newest parking: by whom, by which rule, what was lost.
     preempted_by = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
     preempt_rule = models.CharField(max_length=20, default="", blank=True)

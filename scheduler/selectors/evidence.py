@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from scheduler.core.operations.reasons import sentence
 from scheduler.models import Job, Queue
-from scheduler.selectors.rows import Json
+from scheduler.selectors.rows import Json, ShownJob
 from scheduler.selectors.visibility import Access
 
 ANOTHER_JOB = "another job"
@@ -44,6 +44,19 @@ def names_of(access: Access) -> Names:
     """Return the names that one reader may know, by one query."""
     queues = Queue.objects.order_by().values_list("pk", "name")
     return Names(queues={pk: name for pk, name in queues if access.sees(pk)})
+
+
+def job_shown(job: Job | None, access: Access) -> ShownJob:
+    """Return a job, its queue joined, as far as the reader may see it."""
+    if job is None or not access.sees(job.queue_id):
+        return {"id": None, "number": None, "name": ANOTHER_JOB, "queue": ANOTHER_QUEUE, "color_slot": 0}
+    return {
+        "id": job.pk,
+        "number": job.number,
+        "name": job.name,
+        "queue": job.queue.name,
+        "color_slot": job.queue.color_slot,
+    }
 
 
 def wait_evidence(job: Job, names: Names) -> Json:

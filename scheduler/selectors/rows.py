@@ -65,6 +65,12 @@ class NamedJob(TypedDict):
     queue: Annotated[str, '"another queue" when you may not see it.']
 
 
+class ShownJob(NamedJob):
+    """The same with the colour of its queue."""
+
+    color_slot: int
+
+
 class TraceFileRow(TypedDict):
     """An uploaded trace."""
 

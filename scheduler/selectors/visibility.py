@@ -104,11 +104,9 @@ def queues_submittable(user: Actor) -> QuerySet[Queue]:
     """Return the leaf queues in which ``user`` is a member or lead."""
     access = access_of(user)
     leaves = Queue.objects.filter(children__isnull=True)
-    return (
-        leaves
-        if access.is_admin
-        else leaves.filter(pk__in=[q for q in access.roles if access.at_least(q, Role.MEMBER)])
-    )
+    if access.is_admin:
+        return leaves
+    return leaves.filter(pk__in=[pk for pk in access.roles if access.at_least(pk, Role.MEMBER)])
 
 
 def jobs_visible(user: Actor) -> QuerySet[Job]:

@@ -91,7 +91,7 @@ def scenarios_progress(scenarios: Sequence[Scenario], at: datetime) -> dict[str,
 
 
 def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> ScenarioProgress:
-    shares = [1.0 if run.state == RunState.COMPLETED else _share(run) for run in runs]
+    shares = [_share(run) for run in runs]
     beats = [run.heartbeat_at for run in runs if run.heartbeat_at] + [scenario.heartbeat_at or scenario.created_at]
     is_open = scenario.state in SCENARIO_OPEN
     return {
@@ -103,21 +103,23 @@ def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> 
         "num_runs": len(runs),
         "silent": is_open and seconds_between(max(beats), at) > SILENT_AFTER_S,
         "elapsed_s": seconds_between(scenario.created_at, scenario.ended_at or at),
-        "runs": [_run_row(run, share) for run, share in zip(runs, shares, strict=True)],
+        "runs": [_run_row(run) for run in runs],
     }
 
 
 def _share(run: ScenarioRun) -> float:
+    if run.state == RunState.COMPLETED:
+        return 1.0
     return run.done_jobs / run.num_jobs if run.num_jobs else 0.0
 
 
-def _run_row(run: ScenarioRun, share: float) -> ScenarioRunRow:
+def _run_row(run: ScenarioRun) -> ScenarioRunRow:
     return {
         "variant": run.variant,
         "seed": run.seed,
         "state": run.state,
         "error": run.error,
-        "frac": share,
+        "frac": _share(run),
         "done_jobs": run.done_jobs,
         "num_jobs": run.num_jobs,
         "attempts": run.attempts,
@@ -142,8 +144,7 @@ def run_detail(scenario: Scenario, *, variant: int, seed: int) -> ScenarioRunDet
     run = ScenarioRun.objects.filter(scenario=scenario, variant=min(variant, 2**15), seed=min(seed, 2**62)).first()
     if run is None:
         return None
-    share = 1.0 if run.state == RunState.COMPLETED else _share(run)
-    return {**_run_row(run, share), "summary": run.summary, "figures": run.figures, "costs": run.costs}
+    return {**_run_row(run), "summary": run.summary, "figures": run.figures, "costs": run.costs}
 
 
 def scenario_metrics(scenario: Scenario) -> list[MetricRow]:

@@ -10,19 +10,18 @@ from datetime import datetime
 
 import numpy as np
 
-from scheduler.choices import build_config
-from scheduler.core.model.errors import NotAllowed, NotFound
+from scheduler.core.model.errors import NotAllowed
 from scheduler.core.model.tables import QueueTable
 from scheduler.live.rounds.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.times import iso
-from scheduler.selectors.visibility import Actor, access_of
-from scheduler.services.cluster.settings import cluster_row
+from scheduler.selectors.visibility import Actor
+from scheduler.services.cluster.settings import cluster_row, config_of
+from scheduler.services.queues.change import queue_access
 from scheduler.services.queues.quotas import Move, Quota, quota_problems
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueFigures, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
-from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.rows import ForecastFigures, ForecastReport, ForecastRow
 from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
 from scheduler.whatif.start_times.estimates import submitted_lately
@@ -47,10 +46,7 @@ def quota_forecast(
         NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
         SpecInvalid: A bad number.
     """
-    access = access_of(actor)
-    if not access.sees(queue.pk):
-        raise NotFound(f"There is no queue {queue.name} that you may see.")
-    if not access.at_least(queue.pk, Role.LEAD):
+    if not queue_access(actor, queue).at_least(queue.pk, Role.LEAD):
         raise NotAllowed(f"Only admins and leads of {queue.name} may ask what another quota would do.")
     problems = quota_problems(queue, after, moves)
     sums = [error.detail for error in problems.errors if error.code == "sum"]
@@ -74,28 +70,22 @@ def quota_forecast(
 def _look(live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime) -> tuple[Forecast, float]:
     """Return the forecast over the longest time that can be simulated, and that time."""
     for horizon_s, most_cpu_s in HORIZONS:
-        found = _look_ahead(live, cluster, changed, at, horizon_s=horizon_s, most_cpu_s=most_cpu_s)
+        found = forecast(
+            live.tables,
+            config_of(cluster),
+            changed=changed,
+            owner=np.array(owners_of(live), dtype=np.int64),
+            ended=ended_of(ended_rows(live.tables.queues)),
+            submitted=submitted_lately(live, at),
+            futures=FUTURES,
+            horizon_s=horizon_s,
+            cpu_s=CPU_S,
+            most_cpu_s=most_cpu_s,
+            seed=live.round_number,
+        )
         if found.futures or found.unknown_jobs:
             break
     return found, horizon_s
-
-
-def _look_ahead(
-    live: LiveSnapshot, cluster: Cluster, changed: QueueTable, at: datetime, *, horizon_s: float, most_cpu_s: float
-) -> Forecast:
-    return forecast(
-        live.tables,
-        build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
-        changed=changed,
-        owner=np.array(owners_of(live), dtype=np.int64),
-        ended=ended_of(ended_rows(live.tables.queues)),
-        submitted=submitted_lately(live, at),
-        futures=FUTURES,
-        horizon_s=horizon_s,
-        cpu_s=CPU_S,
-        most_cpu_s=most_cpu_s,
-        seed=live.round_number,
-    )
 
 
 def _changed(queues: QueueTable, queue: Queue, after: Quota, moves: Sequence[Move]) -> QueueTable:

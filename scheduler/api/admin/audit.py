@@ -6,14 +6,11 @@ from rest_framework.response import Response
 
 from scheduler.api.http import parameters
 from scheduler.api.http.documents import document_of, page_of
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.view import ApiView
 from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
 from scheduler.selectors.accounts.rows import AuditRow
-
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
-
 
 AuditDocument = document_of(AuditRow, "AuditDocument")
 AuditPage = page_of(AuditDocument, "AuditPage", "A page of the audit list.")
@@ -48,5 +45,4 @@ class Audit(ApiView):
             since=p["since"],
             until=p["until"],
         )
-        page = Page(rows=rows, order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, audit_row))
+        return self.page(request, rows, NEWEST_FIRST, audit_row)

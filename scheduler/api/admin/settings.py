@@ -8,67 +8,38 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.documents import document_of
 from scheduler.api.http.permissions import ADMIN, READ
 from scheduler.api.http.preconditions import etag, expected_version, guarded
 from scheduler.api.http.view import ApiView
-from scheduler.choices import choices
+from scheduler.choices import Choice, Choices, choices
 from scheduler.models import Cluster
+from scheduler.options import Parameter
 from scheduler.ports import live_ports
 from scheduler.services.cluster.settings import cluster_row, settings_change
 
-FIELDS = (
-    "policy",
-    "policy_options",
-    "locality",
-    "locality_options",
-    "mechanism",
-    "mechanism_options",
-    "introspection",
-    "introspection_options",
-    "paused",
-    "smoke_run_s",
-)
 
-
-@extend_schema_field({"type": ["boolean", "number", "string", "array", "null"], "items": {"type": "number"}})
+@extend_schema_field({"type": ["boolean", "number", "string", "array"], "items": {"type": "number"}})
 class OptionValue(serializers.JSONField):
     """A value of an option."""
 
 
-class OptionDocument(serializers.Serializer[Any]):  # documentation only
-    """One option of a policy, locality or mechanism."""
-
-    name = serializers.CharField()
-    type = serializers.ChoiceField(choices=["boolean", "integer", "number", "numbers", "choice"])
-    default = OptionValue(help_text="null stands for never (infinity).")
-    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty unless the type is choice.")
-    minimum = serializers.FloatField(allow_null=True)
-    maximum = serializers.FloatField(allow_null=True)
-    ordered = serializers.BooleanField(help_text="Whether a list of numbers has to rise.")
-    help = serializers.CharField(allow_blank=True)
-
-
-class ChoiceDocument(serializers.Serializer[Any]):  # documentation only
-    """A policy, locality or mechanism."""
-
-    name = serializers.CharField()
-    help = serializers.CharField()
-    parameters = OptionDocument(many=True)
-
-
-class ChoicesDocument(serializers.Serializer[Any]):  # documentation only
-    """Everything an admin can choose from."""
-
-    policies = ChoiceDocument(many=True)
-    localities = ChoiceDocument(many=True)
-    mechanisms = ChoiceDocument(many=True)
-    introspections = ChoiceDocument(many=True)
+OptionDocument = document_of(Parameter, "OptionDocument", default=OptionValue)
+ChoiceDocument = document_of(Choice, "ChoiceDocument", parameters=OptionDocument)
+ChoicesDocument = document_of(
+    Choices,
+    "ChoicesDocument",
+    policies=ChoiceDocument,
+    localities=ChoiceDocument,
+    mechanisms=ChoiceDocument,
+    introspections=ChoiceDocument,
+)
 
 
 class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     """How rounds decide."""
 
-    policy = serializers.CharField(help_text="Who runs first.")
+    policy = serializers.CharField(help_text="Which jobs run first.")
     policy_options = serializers.DictField()
     locality = serializers.CharField(help_text="Which sets of servers a job may use.")
     locality_options = serializers.DictField()
@@ -83,8 +54,8 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     version = serializers.IntegerField(help_text="The number in the ETag.")
 
 
-class SettingsBody(Body):
-    """A change; what is left out stays."""
+class ChosenBody(Body):
+    """Policy, locality and mechanism with their options; what is left out stays."""
 
     policy = serializers.CharField(max_length=40, required=False)
     policy_options = serializers.DictField(required=False)
@@ -92,11 +63,20 @@ class SettingsBody(Body):
     locality_options = serializers.DictField(required=False)
     mechanism = serializers.CharField(max_length=40, required=False)
     mechanism_options = serializers.DictField(required=False)
+
+
+class SettingsBody(ChosenBody):
+    """A change; what is left out stays."""
+
     introspection = serializers.ListField(child=serializers.CharField(max_length=40), max_length=20, required=False)
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
     paused = serializers.BooleanField(required=False)
     smoke_run_s = serializers.FloatField(required=False)
     reason = serializers.CharField(max_length=500, required=False, help_text="Why; kept in the audit list.")
+
+
+# What a change may name, in the order in which it is answered.
+SETTINGS = tuple(name for name in SettingsBody().get_fields() if name != "reason")
 
 
 class Policies(ApiView):
@@ -111,7 +91,7 @@ class Policies(ApiView):
 
 
 def _answer(cluster: Cluster) -> Response:
-    body = {field: getattr(cluster, field) for field in FIELDS} | {"version": cluster.settings_version}
+    body = {field: getattr(cluster, field) for field in SETTINGS} | {"version": cluster.settings_version}
     return Response(body, headers={"ETag": etag(cluster.settings_version)})
 
 

@@ -5,9 +5,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.admin.settings import ChosenBody
+from scheduler.api.http.bodies import read_body
 from scheduler.api.http.documents import document_of, page_of
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import PAGE, Order
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.preconditions import etag, expected_version, guarded
 from scheduler.api.http.view import ApiView
@@ -20,15 +21,9 @@ from scheduler.services.cluster.shadow import shadow_choose, shadow_end, shadow_
 NEWEST_FIRST = Order(name="-number", column="number", tie="number")
 
 
-class ShadowBody(Body):
+class ShadowBody(ChosenBody):
     """What differs from the settings in force; what is left out is taken from them."""
 
-    policy = serializers.CharField(max_length=40, required=False)
-    policy_options = serializers.DictField(required=False)
-    locality = serializers.CharField(max_length=40, required=False)
-    locality_options = serializers.DictField(required=False)
-    mechanism = serializers.CharField(max_length=40, required=False)
-    mechanism_options = serializers.DictField(required=False)
     introspection = serializers.ListField(child=serializers.CharField(max_length=40), required=False)
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
     reason = serializers.CharField(max_length=500, required=False, help_text="Kept in the audit list.")
@@ -97,6 +92,5 @@ class ShadowRounds(ApiView):
 
     @extend_schema(operation_id="shadow_rounds", summary="List its rounds", responses={200: ShadowRoundPage})
     def get(self, request: Request) -> Response:
-        """List what it would have done in each round, newest first: who runs under one and not under the other."""
-        page = Page(rows=shadow_rounds(shadow_row()), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, shadow_round_row))
+        """List what it would have done in each round, newest first: which jobs run under one and not the other."""
+        return self.page(request, shadow_rounds(shadow_row()), NEWEST_FIRST, shadow_round_row)

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from scheduler.api.http.authentication import signed_in, token_of
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.documents import document_of, page_of
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import OWN_ACCESS
 from scheduler.api.http.view import ApiView
 from scheduler.models import ApiToken
@@ -20,8 +20,6 @@ from scheduler.ports import live_ports
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
 from scheduler.services.accounts.tokens import SCOPES, token_create, token_revoke
-
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
 class TokenBody(Body):
@@ -88,8 +86,7 @@ class Tokens(ApiView):
     @extend_schema(operation_id="token_list", summary="List your tokens", responses={200: TokenPage})
     def get(self, request: Request) -> Response:
         """List your tokens, newest first, revoked and expired ones too."""
-        page = Page(rows=ApiToken.objects.filter(user=signed_in(request)), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, token_row))
+        return self.page(request, ApiToken.objects.filter(user=signed_in(request)), NEWEST_FIRST, token_row)
 
     @extend_schema(
         operation_id="token_create",

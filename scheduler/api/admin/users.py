@@ -10,7 +10,7 @@ from scheduler.api.admin.tokens import TokenPage, token_row
 from scheduler.api.http import parameters
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.documents import document_of, page_of
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE, Order
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.view import ApiView
 from scheduler.models import ApiToken
@@ -21,7 +21,6 @@ from scheduler.services.accounts.tokens import token_revoke
 from scheduler.services.accounts.users import user_change, user_create, user_set_active
 
 BY_NAME = Order(name="username", column="username", tie="id")
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
 class UserBody(Body):
@@ -52,8 +51,7 @@ class Users(ApiView):
     @extend_schema(operation_id="user_list", summary="List users", responses={200: UserPage})
     def get(self, request: Request) -> Response:
         """List users by name with their roles in queues."""
-        page = Page(rows=user_list(request.user, self.params["search"]), order=BY_NAME, params=self.params)
-        return Response(page.body(request, user_row))
+        return self.page(request, user_list(request.user, self.params["search"]), BY_NAME, user_row)
 
     @extend_schema(
         operation_id="user_create", summary="Make a user", request=UserBody, responses={201: NewUserDocument}
@@ -103,7 +101,7 @@ class UserTokens(ApiView):
     def get(self, request: Request, username: str) -> Response:
         """List the tokens of one user: scopes, when they end, when they were last used; never their texts."""
         rows = tokens_of(require_user(request.user, username)).order_by()
-        return Response(Page(rows=rows, order=NEWEST_FIRST, params=self.params).body(request, token_row))
+        return self.page(request, rows, NEWEST_FIRST, token_row)
 
 
 class UserToken(ApiView):

@@ -6,20 +6,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import Shape, document_of, page_of, text
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.documents import document_of, page_of
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import WRITE_QUEUES
 from scheduler.api.http.view import ApiView
 from scheduler.core.model.errors import FieldError, NotFound, SpecInvalid
 from scheduler.models import Queue
 from scheduler.ports import live_ports
 from scheduler.selectors.accounts.notices import NOTICES
-from scheduler.selectors.accounts.rows import DeliveryRow, NewWebhookRow, WebhookRow
+from scheduler.selectors.accounts.rows import DeliveryRow, NewWebhookRow, SecretRow, WebhookRow
 from scheduler.selectors.accounts.webhooks import delivery_row, require_webhook, webhook_row, webhooks_visible
 from scheduler.selectors.visibility import require_queue
 from scheduler.services.accounts.webhooks import webhook_create, webhook_renew_secret, webhook_revoke, webhook_test
-
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
 class WebhookBody(Body):
@@ -35,14 +33,9 @@ class WebhookBody(Body):
     )
 
 
-class SecretDocument(Shape):
-    """Another secret."""
-
-    secret = text("The old one signs nothing any more.")
-
-
 WebhookDocument = document_of(WebhookRow, "WebhookDocument")
 NewWebhookDocument = document_of(NewWebhookRow, "NewWebhookDocument")
+SecretDocument = document_of(SecretRow, "SecretDocument")
 WebhookPage = page_of(WebhookDocument, "WebhookPage", "A page of webhooks.")
 DeliveryDocument = document_of(DeliveryRow, "DeliveryDocument")
 DeliveryPage = page_of(DeliveryDocument, "DeliveryPage", "A page of messages.")
@@ -66,8 +59,7 @@ class Webhooks(ApiView):
     @extend_schema(operation_id="webhook_list", summary="List webhooks", responses={200: WebhookPage})
     def get(self, request: Request) -> Response:
         """List the webhooks of the queues that you lead, newest first, revoked ones too. An admin sees all."""
-        page = Page(rows=webhooks_visible(request.user), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, webhook_row))
+        return self.page(request, webhooks_visible(request.user), NEWEST_FIRST, webhook_row)
 
     @extend_schema(
         operation_id="webhook_create",
@@ -164,5 +156,4 @@ class WebhookDeliveries(ApiView):
     def get(self, request: Request, webhook: int) -> Response:
         """List the messages of the last 30 days, newest first, each with what became of it."""
         found = require_webhook(request.user, webhook)
-        page = Page(rows=found.deliveries.all(), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, delivery_row))
+        return self.page(request, found.deliveries.all(), NEWEST_FIRST, delivery_row)

@@ -24,13 +24,7 @@ class SeriesByKind(serializers.DictField):
     child = Numbers()
 
 
-class HoursByKind(serializers.DictField):
-    """A number for each kind."""
-
-    child = serializers.FloatField()
-
-
-GpuHoursDocument = document_of(GpuHoursReport, "GpuHoursDocument", at=Moments, kinds=SeriesByKind, totals=HoursByKind)
+GpuHoursDocument = document_of(GpuHoursReport, "GpuHoursDocument", at=Moments, kinds=SeriesByKind)
 
 
 class GpuHours(ApiView):

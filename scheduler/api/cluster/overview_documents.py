@@ -3,9 +3,10 @@
 from rest_framework import serializers
 
 from scheduler.api.cluster.server_documents import ServerRowDocument
-from scheduler.api.http.documents import Moments, Numbers, Shape, document_of, page_of
+from scheduler.api.http.documents import Shape, document_of, page_of, series_of
 from scheduler.api.jobs.history_documents import EventDocument
 from scheduler.selectors.accounts.rows import MeRow, QueueRole
+from scheduler.selectors.cluster.overview import CLUSTER_VALUES
 from scheduler.selectors.cluster.rows import (
     ClusterFrame,
     CompletionTimes,
@@ -21,18 +22,7 @@ ClusterNow = document_of(ClusterFrame, "ClusterNow", servers=ServerNow)
 QueueShare = document_of(QueueShareRow, "QueueShare", id=serializers.CharField)
 CompletionDocument = document_of(CompletionTimes, "CompletionDocument")
 FairnessDocument = document_of(Fairness, "FairnessDocument", jobs=document_of(RatedJob))
-
-
-class ClusterSeries(Shape):
-    """The cluster over time, as lists of one length."""
-
-    at = Moments()
-    num_gpus = Numbers()
-    busy_gpus = Numbers()
-    allocated_gpus = Numbers()
-    broken_gpus = Numbers()
-    waiting_jobs = Numbers()
-    running_jobs = Numbers()
+ClusterSeries = series_of(CLUSTER_VALUES, "ClusterSeries", "The cluster over time, as lists of one length.")
 
 
 class OverviewDocument(Shape):

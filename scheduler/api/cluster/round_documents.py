@@ -1,7 +1,5 @@
 """Documents of rounds and their decisions in the OpenAPI document. Nothing here runs in a request."""
 
-from rest_framework import serializers
-
 from scheduler.api.http.documents import Numbers, document_of, page_of
 from scheduler.selectors.cluster.rows import (
     GrantedSeat,
@@ -14,13 +12,6 @@ from scheduler.selectors.cluster.rows import (
     WaitingRow,
 )
 
-
-class Counts(serializers.DictField):
-    """Whole numbers by word."""
-
-    child = serializers.IntegerField()
-
-
 PlaceDocument = document_of(GrantedSeat, "PlaceDocument")
 RoundRowDocument = document_of(RoundRow)
 RoundPage = page_of(RoundRowDocument, "RoundPage", "A page of rounds.")
@@ -30,7 +21,6 @@ RoundDocument = document_of(
     grants=document_of(GrantRow, "GrantDocument", seats=PlaceDocument),
     preemptions=document_of(PreemptionRow, "PreemptionDocument"),
     waiting=document_of(WaitingRow, "WaitingDocument"),
-    waiting_by_reason=Counts,
     order=document_of(OrderRow, "OrderDocument"),
     trials=document_of(TrialRow, "TrialDocument", rates_before=Numbers, rates_after=Numbers),
 )

@@ -5,7 +5,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.cluster.round_documents import RoundDocument, RoundPage
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import PAGE, Order
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.view import ApiView
 from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
@@ -22,8 +22,7 @@ class Rounds(ApiView):
     @extend_schema(operation_id="round_list", summary="List rounds", responses={200: RoundPage})
     def get(self, request: Request) -> Response:
         """List rounds, newest first, without their decisions."""
-        page = Page(rows=round_list(request.user), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, round_row))
+        return self.page(request, round_list(request.user), NEWEST_FIRST, round_row)
 
 
 class RoundDetail(ApiView):

@@ -61,6 +61,12 @@ def _counter(name: str, text: str, labels: list[str], rows: Iterable[tuple[list[
     return family
 
 
+def _counts(rows: "QuerySet[Any]", *columns: str) -> Iterator[tuple[list[str], int]]:
+    """Yield the values of the columns with the number of rows that have them."""
+    for *values, number in rows.order_by().values_list(*columns).annotate(n=Count("pk")):
+        yield values, number
+
+
 class Seconds(Func):
     """A time as seconds since some fixed moment, by the database's own arithmetic.
 
@@ -107,33 +113,18 @@ class DatabaseCollector(Collector):
         yield from self._devices()
         yield from self._queues()
         yield from self._what_if()
-        ended = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
+        ended = _counts(Delivery.objects.filter(webhook__isnull=False), "state")
         text = "Messages of the last 30 days to webhooks, by what became of them."
-        yield _counter("webhook_deliveries", text, ["result"], (([s], n) for s, n in ended))
+        yield _counter("webhook_deliveries", text, ["result"], ended)
 
     def _jobs(self) -> Iterator[Family]:
-        states = Job.objects.order_by().values_list("state", "queue__name").annotate(n=Count("pk"))
-        yield _gauge("jobs", "Jobs by state.", ["state", "queue"], (([s, q], n) for s, q, n in states))
-        submitted = Job.objects.order_by().values_list("queue__name").annotate(n=Count("pk"))
-        yield _counter("job_submissions", "Jobs ever submitted.", ["queue"], (([q], n) for q, n in submitted))
-        waiting = (
-            Job.objects.filter(state=JobState.QUEUED)
-            .order_by()
-            .values_list("wait_reason", "queue__name")
-            .annotate(n=Count("pk"))
-        )
-        yield _gauge(
-            "pending_jobs", "Queued jobs by reason.", ["reason", "queue"], (([r, q], n) for r, q, n in waiting)
-        )
-        preempted = (
-            Attempt.objects.exclude(preempt_rule="")
-            .order_by()
-            .values_list("preempt_rule", "job__queue__name")
-            .annotate(n=Count("pk"))
-        )
-        yield _counter(
-            "preemptions", "Attempts stopped by a rule.", ["rule", "queue"], (([r, q], n) for r, q, n in preempted)
-        )
+        jobs = Job.objects.all()
+        yield _gauge("jobs", "Jobs by state.", ["state", "queue"], _counts(jobs, "state", "queue__name"))
+        yield _counter("job_submissions", "Jobs ever submitted.", ["queue"], _counts(jobs, "queue__name"))
+        waiting = _counts(Job.objects.filter(state=JobState.QUEUED), "wait_reason", "queue__name")
+        yield _gauge("pending_jobs", "Queued jobs by reason.", ["reason", "queue"], waiting)
+        preempted = _counts(Attempt.objects.exclude(preempt_rule=""), "preempt_rule", "job__queue__name")
+        yield _counter("preemptions", "Attempts stopped by a rule.", ["rule", "queue"], preempted)
 
     def _times(self) -> Iterator[Family]:
         started = Job.objects.filter(first_started_at__isnull=False)
@@ -164,8 +155,7 @@ class DatabaseCollector(Collector):
             "broken": now["broken_gpus"],
         }
         yield _gauge("gpus", "GPUs (or CPU slots) by state.", ["state"], (([s], max(0, n)) for s, n in states.items()))
-        servers = Server.objects.order_by().values_list("state").annotate(n=Count("pk"))
-        yield _gauge("servers", "Servers by state.", ["state"], (([s], n) for s, n in servers))
+        yield _gauge("servers", "Servers by state.", ["state"], _counts(Server.objects.all(), "state"))
         rejected = Server.objects.aggregate(n=Sum("rejected_reports"))["n"] or 0
         yield _counter("rejected_reports", "Reports of agents that were not taken.", [], [([], rejected)])
 
@@ -194,13 +184,8 @@ class DatabaseCollector(Collector):
         error = Func(F("error_s"), function="ABS", output_field=FloatField())
         text = "Size of the error of the first estimate of a job's start."
         yield _histogram("eta_error_seconds", text, off, error, WAIT_BUCKETS_S)
-        runs = ScenarioRun.objects.order_by().values_list("state").annotate(n=Count("pk"))
-        yield _gauge("whatif_runs", "What-if runs that are kept, by state.", ["state"], (([s], n) for s, n in runs))
-
-    def _deliveries(self) -> Iterator[Family]:
-        kept = Delivery.objects.filter(webhook__isnull=False).order_by().values_list("state").annotate(n=Count("pk"))
-        text = "Messages to webhooks of the last weeks, by what became of them."
-        yield _gauge("webhook_deliveries", text, ["result"], (([result], n) for result, n in kept))
+        runs = _counts(ScenarioRun.objects.all(), "state")
+        yield _gauge("whatif_runs", "What-if runs that are kept, by state.", ["state"], runs)
 
     def _gpu_seconds(self) -> list[tuple[list[str], float]]:
         closed = Job.objects.order_by().values_list("queue__name").annotate(n=Sum("attained_gpu_s"))

@@ -1,9 +1,10 @@
 """Answers in the OpenAPI document, derived from the ``TypedDict`` of each row; nothing of this runs in a request.
 
-``document_of`` turns a row into a serializer. Where no row exists the fields below write one by hand.
+``document_of`` turns a row into a serializer; the fields below say what an annotation cannot.
 ``tests/integration/api/http/test_openapi.py`` holds real answers against the document.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache, partial
 from types import NoneType, UnionType
@@ -14,50 +15,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduler.api.http.pagination import PageFields
-from scheduler.core.model.lifecycle import JobState
-from scheduler.models.queue import Role
 from scheduler.selectors.rows import IsoTime, OneOf
-
-STATES = [state.value for state in JobState]
 
 
 class Shape(serializers.Serializer[Any]):
     """The shape of an answer; for documentation only."""
-
-
-def text(help_text: str = "", *, null: bool = False) -> serializers.CharField:
-    """Return text; an empty one is allowed."""
-    return serializers.CharField(help_text=help_text, allow_null=null, allow_blank=True)
-
-
-def moment(help_text: str = "", *, null: bool = True) -> serializers.DateTimeField:
-    """Return a time, ISO 8601 in UTC."""
-    return serializers.DateTimeField(help_text=help_text, allow_null=null)
-
-
-def whole(help_text: str = "", *, null: bool = False) -> serializers.IntegerField:
-    """Return a whole number."""
-    return serializers.IntegerField(help_text=help_text, allow_null=null)
-
-
-def real(help_text: str = "", *, null: bool = False) -> serializers.FloatField:
-    """Return a number."""
-    return serializers.FloatField(help_text=help_text, allow_null=null)
-
-
-def yes(help_text: str = "", *, null: bool = False) -> serializers.BooleanField:
-    """Return true or false."""
-    return serializers.BooleanField(help_text=help_text, allow_null=null)
-
-
-def word(options: list[str], help_text: str = "", *, blank: bool = False) -> serializers.ChoiceField:
-    """Return one word of a closed list."""
-    return serializers.ChoiceField(choices=options, help_text=help_text, allow_blank=blank)
-
-
-def role(help_text: str = "") -> serializers.ChoiceField:
-    """Return a role in a queue."""
-    return word(list(Role.values), help_text)
 
 
 @extend_schema_field(OpenApiTypes.OBJECT)
@@ -73,15 +35,6 @@ class Moments(serializers.ListField):
 @extend_schema_field({"type": "array", "items": {"type": ["number", "null"]}})
 class Numbers(serializers.ListField):
     """Values of a series; null where nothing was measured."""
-
-
-class NamedJob(Shape):
-    """A job as far as the reader may see it; id and number are null for a job of another queue."""
-
-    id = text(null=True)
-    number = whole(null=True)
-    name = text('"another job" when you may not see it.')
-    queue = text('"another queue" when you may not see it.')
 
 
 Shapes = frozenset[tuple[str, type[Any]]]  # documents and fields by key; fields are generic in four types
@@ -115,6 +68,14 @@ def page_of(row: type[Shape], name: str, about: str) -> type[PageFields]:
     return page
 
 
+def series_of(values: Iterable[str], name: str, about: str) -> type[Shape]:
+    """Return the document of a series: times, and for each value a list of the same length."""
+    fields = {"at": Moments(), **{value: Numbers() for value in values}}
+    made: Any = type(name, (Shape,), {"__doc__": about, "__module__": __name__, **fields})
+    document: type[Shape] = made
+    return document
+
+
 def _field(hint: Any, shape: type[Any] | None) -> Any:
     """Return the field of one annotation; raises KeyError for a type that JSON does not have."""
     about, mark, null = "", None, False
@@ -124,7 +85,7 @@ def _field(hint: Any, shape: type[Any] | None) -> Any:
                 about, mark = (note, mark) if isinstance(note, str) else (about, note)
             hint = hint.__origin__
         else:
-            (hint,) = (part for part in get_args(hint) if part is not NoneType)
+            hint = next(part for part in get_args(hint) if part is not NoneType)
             null = True
     inner = get_args(hint)[0] if get_origin(hint) is list else None
     options: dict[str, Any] = {"help_text": about} | ({"allow_null": True} if null else {})
@@ -141,7 +102,8 @@ def _field(hint: Any, shape: type[Any] | None) -> Any:
     if get_origin(hint) is Literal:
         return serializers.ChoiceField(choices=list(get_args(hint)), **options)
     if get_origin(hint) is dict:
-        return Facts(**options)
+        value = get_args(hint)[1]
+        return Facts(**options) if value is Any else serializers.DictField(child=_field(value, None), **options)
     if isinstance(mark, IsoTime):
         return serializers.DateTimeField(**options)
     return _SIMPLE[hint](**options)

@@ -55,6 +55,9 @@ class Order:
         return self.name.startswith("-")
 
 
+NEWEST_FIRST = Order(name="-id", column="id", tie="id")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Position:
     """A place between two rows: after or before the row with these values."""

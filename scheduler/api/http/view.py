@@ -1,16 +1,19 @@
 """Base class of every view of the API: denies by default, parses query parameters strictly, counts requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from rest_framework.exceptions import ParseError
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from scheduler.api.http.openapi import ApiSchema
+from scheduler.api.http.pagination import Order, Page, Row
 from scheduler.api.http.parameters import QueryParameter, parse_parameters
 from scheduler.api.http.parsers import MOST_BODY_BYTES, JsonBody, refuse_large_body
 from scheduler.api.http.permissions import DenyUnlessAllowed, Rule
@@ -55,6 +58,12 @@ class ApiView(APIView):
         if "Idempotency-Key" in request.headers and method not in self.repeatable:
             raise ParseError("Idempotency-Key means nothing here: it is for POST requests that can be repeated.")
         self.params = parse_parameters(request.query_params, self.query.get(method, ()))
+
+    def page(
+        self, request: Request, rows: QuerySet[Row], order: Order, render: Callable[[Row], Mapping[str, object]]
+    ) -> Response:
+        """Answer with the page of ``rows`` that the query asks for."""
+        return Response(Page(rows=rows, order=order, params=self.params).body(request, render))
 
     def finalize_response(  # type: ignore[override]  # streams and problems are no DRF responses
         self, request: Request, response: HttpResponseBase, *args: object, **kwargs: object

@@ -7,12 +7,8 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework import serializers
 
 from scheduler.api.http.documents import Shape, document_of, page_of
-from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.spec.spec import job_spec_schema
 from scheduler.selectors.jobs.rows import AttemptRow, Checkpoint, JobDetail, JobRow, SeatRow
-
-REASONS = [reason.value for reason in WaitReason]
-RULES = [rule.value for rule in PreemptRule]
 
 SUBMIT_EXAMPLES = [
     OpenApiExample(

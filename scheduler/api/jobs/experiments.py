@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.ports import live_ports
@@ -24,7 +24,6 @@ from scheduler.selectors.jobs.experiments import (
 from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import SAMPLERS
 
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 EXAMPLE = {
     "job": {
         "apiVersion": "v1",
@@ -73,8 +72,7 @@ class Experiments(ApiView):
     @extend_schema(operation_id="experiment_list", summary="List experiments", responses={200: ExperimentPage})
     def get(self, request: Request) -> Response:
         """List the experiments of your queues, newest first."""
-        page = Page(rows=experiments_visible(request.user), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, experiment_row))
+        return self.page(request, experiments_visible(request.user), NEWEST_FIRST, experiment_row)
 
     @extend_schema(
         operation_id="experiment_submit",

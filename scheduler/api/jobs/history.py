@@ -5,7 +5,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
-from scheduler.api.http.pagination import PAGE, Order, Page, whole_list
+from scheduler.api.http.pagination import PAGE, Order, whole_list
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.view import ApiView, with_text_id
 from scheduler.api.jobs.history_documents import AttemptPage, BadItemPage, EventPage, PlacementDocument, SeriesDocument
@@ -30,8 +30,7 @@ class JobEvents(ApiView):
     def get(self, request: Request, job: str) -> Response:
         """List what happened to a job, oldest first."""
         rows = job_events(require_job(request.user, job))
-        page = Page(rows=rows, order=OLDEST_FIRST, params=self.params)
-        return Response(page.body(request, lambda event: with_text_id(event_row(event))))
+        return self.page(request, rows, OLDEST_FIRST, lambda event: with_text_id(event_row(event)))
 
 
 class JobAttempts(ApiView):
@@ -44,7 +43,7 @@ class JobAttempts(ApiView):
     def get(self, request: Request, job: str) -> Response:
         """List the runs of a job from launch to end, oldest first."""
         rows = require_job(request.user, job).attempts.prefetch_related("leases__server", "leases__gpus__gpu")
-        return Response(Page(rows=rows, order=OLDEST_FIRST, params=self.params).body(request, attempt_row))
+        return self.page(request, rows, OLDEST_FIRST, attempt_row)
 
 
 class JobBadItems(ApiView):
@@ -65,7 +64,7 @@ class JobExplain(ApiView):
 
     @extend_schema(operation_id="job_explain", summary="Read why a job waits", responses={200: ExplainDocument})
     def get(self, request: Request, job: str) -> Response:
-        """Return the binding constraint with its numbers, who is ahead, which checks pass, and what would start it."""
+        """Return the binding constraint with its numbers, the jobs ahead, which checks pass and what would start it."""
         found, at = require_job(request.user, job), live_ports().clock.now()
         answer: ExplanationWithChanges = {
             **job_explain(request.user, found, at),

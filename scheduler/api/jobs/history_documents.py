@@ -3,7 +3,7 @@
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
 from rest_framework import serializers
 
-from scheduler.api.http.documents import Moments, NamedJob, Numbers, Shape, document_of, page_of
+from scheduler.api.http.documents import document_of, page_of, series_of
 from scheduler.api.http.pagination import PageFields
 from scheduler.api.jobs.documents import AttemptDocument, SeatDocument
 from scheduler.selectors.jobs.history import JOB_VALUES
@@ -16,19 +16,9 @@ AttemptPage = page_of(AttemptDocument, "AttemptPage", "A page of attempts.")
 EventDocument = document_of(EventRow, "EventDocument", id=serializers.CharField)
 EventPage = page_of(EventDocument, "EventPage", "A page of events.")
 GapDocument = document_of(GapRow, "GapDocument")
-ReceiptDocument = document_of(ReceiptRow, "ReceiptDocument", by_job=NamedJob)
+ReceiptDocument = document_of(ReceiptRow, "ReceiptDocument")
 PlacedDocument = document_of(RunRow, "PlacedDocument", servers=SeatDocument, receipt=ReceiptDocument)
-
-
-SeriesDocument = type(
-    "SeriesDocument",
-    (Shape,),
-    {
-        "__doc__": "Measured values of a job as lists of one length.",
-        "at": Moments(),
-        **{name: Numbers() for name in JOB_VALUES},
-    },
-)
+SeriesDocument = series_of(JOB_VALUES, "SeriesDocument", "Measured values of a job as lists of one length.")
 
 
 @extend_schema_field(

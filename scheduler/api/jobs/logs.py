@@ -17,7 +17,7 @@ from scheduler.api.http.renderers import EventStream, PlainText
 from scheduler.api.http.view import ApiView
 from scheduler.api.jobs.log_stream import END, Follower, LogPlace
 from scheduler.models import Attempt, Job
-from scheduler.selectors.jobs.logs import log_from, log_tail
+from scheduler.selectors.jobs.logs import LogChunk, log_from, log_tail
 from scheduler.selectors.visibility import require_job
 
 MOST_LINES = 10_000
@@ -26,6 +26,8 @@ TAIL = parameters.integer("tail", "So many lines from the end.", most=MOST_LINES
 ATTEMPT = parameters.integer("attempt", "Number of the attempt; the newest when absent.", least=1, most=1_000_000)
 RANK = parameters.integer("rank", "Process of a gang, by number; the leader when absent.", most=1_000_000)
 OFFSET = parameters.integer("offset", "Begin at this byte of the log instead of near its end.")
+
+NOT_STARTED = LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason="The job has not started yet.")
 
 
 class LogRow(TypedDict):
@@ -72,29 +74,21 @@ class JobLogs(ApiView):
         """Return the end of a log, or at most 1 MiB from `offset` on. `Accept: text/plain` gives the text alone."""
         found = require_job(request.user, job)
         attempt = require_attempt(found, self.params["attempt"])
+        offset, rank = self.params["offset"], self.params["rank"]
+        if attempt is None:
+            chunk = NOT_STARTED
+        elif offset is None:
+            chunk = log_tail(attempt, lines=self.params["tail"], rank=rank)
+        else:
+            chunk = log_from(attempt, offset, most_bytes=MOST_BYTES, rank=rank)
         body: LogRow = {
             "attempt": attempt.number if attempt else None,
-            "start_offset": 0,
-            "end_offset": 0,
-            "truncated": False,
-            "reason": "The job has not started yet.",
-            "text": "",
+            "start_offset": chunk.start_offset,
+            "end_offset": chunk.end_offset,
+            "truncated": chunk.truncated,
+            "reason": chunk.reason,
+            "text": chunk.text,
         }
-        if attempt is not None:
-            offset, rank = self.params["offset"], self.params["rank"]
-            chunk = (
-                log_tail(attempt, lines=self.params["tail"], rank=rank)
-                if offset is None
-                else log_from(attempt, offset, most_bytes=MOST_BYTES, rank=rank)
-            )
-            body = {
-                "attempt": attempt.number,
-                "start_offset": chunk.start_offset,
-                "end_offset": chunk.end_offset,
-                "truncated": chunk.truncated,
-                "reason": chunk.reason,
-                "text": chunk.text,
-            }
         return Response(body)
 
 

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from scheduler.api.http.permissions import PUBLIC, DenyUnlessAllowed
 from scheduler.api.http.throttling import MinuteThrottle
@@ -45,21 +46,22 @@ class _MadeOnce(SchemaGenerator):
         return openapi_document()
 
 
-class OpenApiDocument(SpectacularAPIView):
-    """The OpenAPI document, YAML or JSON by ``Accept`` or ``?format=``."""
+class _Readable(APIView):
+    """Public, and limited as every view of the API is."""
 
     http_method_names = ["get", "head"]
     rules = {"GET": PUBLIC}
     permission_classes = [DenyUnlessAllowed]
     throttle_classes = [MinuteThrottle]
+
+
+class OpenApiDocument(_Readable, SpectacularAPIView):
+    """The OpenAPI document, YAML or JSON by ``Accept`` or ``?format=``."""
+
     generator_class = _MadeOnce
 
 
-class DocsPage(SpectacularSwaggerSplitView):
+class DocsPage(_Readable, SpectacularSwaggerSplitView):
     """Swagger UI out of our own static files, its script in a file of its own: the content policy allows no other."""
 
-    http_method_names = ["get", "head"]
-    rules = {"GET": PUBLIC}
-    permission_classes = [DenyUnlessAllowed]
-    throttle_classes = [MinuteThrottle]
     url_name = "api-schema"

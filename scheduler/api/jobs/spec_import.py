@@ -1,6 +1,7 @@
 """``/jobs/import``: a job written for another scheduler as a spec."""
 
 from dataclasses import asdict
+from typing import Annotated, TypedDict
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -8,10 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.bodies import Body, read_body
-from scheduler.api.http.documents import Shape, text, word
+from scheduler.api.http.documents import document_of
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.view import ApiView
-from scheduler.services.jobs.spec_import import MAX_CHARS, spec_import
+from scheduler.selectors.rows import Json
+from scheduler.services.jobs.spec_import import MAX_CHARS, ForeignFormat, spec_import
 
 
 class ImportBody(Body):
@@ -25,30 +27,37 @@ class ImportBody(Body):
     queue = serializers.CharField(required=False, allow_blank=True, max_length=120, help_text="Where it is to wait.")
 
 
-class UnmappedDocument(Shape):
+class UnmappedRow(TypedDict):
     """Something of the original that the spec does not say."""
 
-    source = text("The line or field as it stood.")  # type: ignore[assignment]  # a field; the class takes it away
-    why = text("What Clusterweb does instead, or what to do.")
+    source: Annotated[str, "The line or field as it stood."]
+    why: Annotated[str, "What Clusterweb does instead, or what to do."]
 
 
-class SpecProblemDocument(Shape):
+class SpecProblemRow(TypedDict):
     """Something of the spec that is not right yet."""
 
-    pointer = text("JSON pointer into the spec.")
-    code = text()
-    detail = text()
+    pointer: Annotated[str, "JSON pointer into the spec."]
+    code: str
+    detail: str
 
 
-class ImportDocument(Shape):
+class ImportRow(TypedDict):
     """What a foreign job became."""
 
-    kind = word(["sbatch", "kubernetes", "skypilot", "dstack"])
-    spec = serializers.DictField(
-        help_text="For `POST /jobs`, once it has no problems; till then it may lack something."
-    )
-    unmapped = UnmappedDocument(many=True)
-    problems = SpecProblemDocument(many=True)
+    kind: ForeignFormat
+    spec: Annotated[Json, "For `POST /jobs`, once it has no problems; till then it may lack something."]
+    unmapped: list[UnmappedRow]
+    problems: list[SpecProblemRow]
+
+
+ImportDocument = document_of(
+    ImportRow,
+    "ImportDocument",
+    spec=serializers.DictField,
+    unmapped=document_of(UnmappedRow, "UnmappedDocument"),
+    problems=document_of(SpecProblemRow, "SpecProblemDocument"),
+)
 
 
 class JobImport(ApiView):

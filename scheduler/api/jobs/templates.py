@@ -12,7 +12,7 @@ from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
-from scheduler.api.http.pagination import PAGE, Order, Page, PageFields
+from scheduler.api.http.pagination import PAGE, Order, PageFields
 from scheduler.api.http.parsers import JsonBody, YamlBody
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
@@ -52,8 +52,7 @@ class Templates(ApiView):
     @extend_schema(operation_id="template_list", summary="List templates", responses={200: TemplatePage})
     def get(self, request: Request) -> Response:
         """List the templates of the queues that you see."""
-        page = Page(rows=templates_visible(request.user), order=BY_NAME, params=self.params)
-        return Response(page.body(request, template_row))
+        return self.page(request, templates_visible(request.user), BY_NAME, template_row)
 
     @extend_schema(
         operation_id="template_create",

@@ -1,7 +1,8 @@
 """``/jobs``: submit, list, read, and what an owner or lead does with one job."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 from django.http import QueryDict
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -13,7 +14,7 @@ from rest_framework.response import Response
 from scheduler.api.http import parameters
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.idempotency import once
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import PAGE, Order
 from scheduler.api.http.parsers import JsonBody, YamlBody
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
@@ -98,7 +99,7 @@ class Jobs(ApiView):
         )
         name = p["ordering"]
         order = Order(name=name, column=COLUMNS[name.removeprefix("-")], tie="number")
-        return Response(Page(rows=job_list(request.user, filters), order=order, params=p).body(request, job_row))
+        return self.page(request, job_list(request.user, filters), order, job_row)
 
     @extend_schema(
         operation_id="job_submit",
@@ -148,61 +149,52 @@ class _JobAction(ApiView):
 
     rules = {"POST": WRITE_JOBS}
     repeatable = frozenset({"POST"})
-    service: ClassVar[Callable[..., Job]]  # job_cancel and its kin have one signature
 
-    def act(self, request: Request, job: str) -> Response:
-        """Call the service once and answer with the job."""
+    def act(self, request: Request, job: str, service: Callable[..., Job], body: object = None) -> Response:
+        """Call the service once for this body and answer with the job."""
 
         def make() -> tuple[int, Any, str]:
             found = require_job(request.user, job)
-            changed = self.service(actor=request.user, job=found, at=live_ports().clock.now())
+            changed = service(actor=request.user, job=found, at=live_ports().clock.now())
             return 200, job_detail(request.user, changed), ""
 
-        return once(request, None, make)
+        return once(request, body, make)
 
 
 class JobCancel(_JobAction):
     """End a job for good."""
 
-    service = staticmethod(job_cancel)
-
     @extend_schema(operation_id="job_cancel", summary="Cancel a job", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:
         """End a job for good. A queued job is cancelled at once; a running one may write a last checkpoint first."""
-        return self.act(request, job)
+        return self.act(request, job, job_cancel)
 
 
 class JobSuspend(_JobAction):
     """Pause a job."""
 
-    service = staticmethod(job_suspend)
-
     @extend_schema(operation_id="job_suspend", summary="Suspend a job", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:
         """Pause a job until it is resumed; a running one checkpoints and gives its GPUs back."""
-        return self.act(request, job)
+        return self.act(request, job, job_suspend)
 
 
 class JobResume(_JobAction):
     """Continue a paused job."""
 
-    service = staticmethod(job_resume)
-
     @extend_schema(operation_id="job_resume", summary="Resume a job", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:
         """Put a suspended job back in its queue; it continues from its last checkpoint."""
-        return self.act(request, job)
+        return self.act(request, job, job_resume)
 
 
 class JobRestore(_JobAction):
     """Take a cancel back."""
 
-    service = staticmethod(job_restore)
-
     @extend_schema(operation_id="job_restore", summary="Take a cancel back", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:
         """Take the cancel of a job that waited back, within 10 minutes; it keeps its number and its place."""
-        return self.act(request, job)
+        return self.act(request, job, job_restore)
 
 
 class PriorityBody(Body):
@@ -213,11 +205,8 @@ class PriorityBody(Body):
     )
 
 
-class JobReprioritise(ApiView):
+class JobReprioritise(_JobAction):
     """How urgent a job is."""
-
-    rules = {"POST": WRITE_JOBS}
-    repeatable = frozenset({"POST"})
 
     @extend_schema(
         operation_id="job_reprioritise",
@@ -228,21 +217,11 @@ class JobReprioritise(ApiView):
     def post(self, request: Request, job: str) -> Response:
         """Give a job that has not ended another priority; its spec shows it, and the next round looks at it."""
         body = read_body(request, PriorityBody)
-
-        def make() -> tuple[int, Any, str]:
-            found = require_job(request.user, job)
-            at = live_ports().clock.now()
-            changed = job_reprioritise(actor=request.user, job=found, priority=body["priority"], at=at)
-            return 200, job_detail(request.user, changed), ""
-
-        return once(request, body, make)
+        return self.act(request, job, partial(job_reprioritise, priority=body["priority"]), body)
 
 
-class JobUnblock(ApiView):
+class JobUnblock(_JobAction):
     """Something else that a waiting job asks for."""
-
-    rules = {"POST": WRITE_JOBS}
-    repeatable = frozenset({"POST"})
 
     @extend_schema(
         operation_id="job_unblock",
@@ -256,10 +235,4 @@ class JobUnblock(ApiView):
         The changes that were tried and would start it are in `unblock` of `GET /jobs/{id}/explain`.
         """
         change = read_body(request, ChangeBody)
-
-        def make() -> tuple[int, Any, str]:
-            found = require_job(request.user, job)
-            changed = job_change(actor=request.user, job=found, change=change, at=live_ports().clock.now())
-            return 200, job_detail(request.user, changed), ""
-
-        return once(request, change, make)
+        return self.act(request, job, partial(job_change, change=change), change)

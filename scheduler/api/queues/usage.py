@@ -1,7 +1,7 @@
 """``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; ``/loans``: GPU-hours lent and borrowed."""
 
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -23,7 +23,7 @@ from scheduler.selectors.visibility import require_queue
 LATELY = timedelta(days=7)
 LONGEST = timedelta(days=366)
 UsageColumn = Literal["queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours"]
-COLUMNS: tuple[UsageColumn, ...] = ("queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours")
+COLUMNS: tuple[UsageColumn, ...] = get_args(UsageColumn)
 RANGE = (
     instant("since", "Begin of the range; 7 days before its end without."),
     instant("until", "End of the range; now without."),

@@ -1,6 +1,6 @@
 """``/queues``: quotas, limits, idle jobs and members of queues, and the forecast of another quota."""
 
-from dataclasses import asdict, fields
+from collections.abc import Callable, Sequence
 
 from django.contrib.auth.models import User
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
@@ -27,7 +27,7 @@ from scheduler.selectors.visibility import require_queue
 from scheduler.services.queues.create import queue_create
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
 from scheduler.services.queues.members import membership_remove, membership_set
-from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.services.queues.quotas import QUOTA_FIELDS, Move, Quota, queue_change_quota
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
@@ -119,6 +119,24 @@ def _answer(request: Request, queue: Queue) -> Response:
     return Response(with_text_id(queue_detail(request.user, queue)), headers={"ETag": etag(queue.version)})
 
 
+def _changed(
+    request: Request, name: str, shape: type[Body], service: Callable[..., Queue], *, columns: Sequence[str]
+) -> Response:
+    """Change columns of a queue by a service, those that the body leaves out as they are, and answer with the queue."""
+    queue = require_queue(request.user, name)
+    version = expected_version(request, present=queue.version)
+    body = read_body(request, shape)
+    values = {column: body.get(column, getattr(queue, column)) for column in columns}
+    if "moves" in body:
+        values["moves"] = _moves(request, body)
+    at = live_ports().clock.now()
+    with guarded():
+        queue = service(
+            actor=request.user, queue=queue, reason=body["reason"], expected_version=version, at=at, **values
+        )
+    return _answer(request, queue)
+
+
 class Queues(ApiView):
     """Queues that you may see."""
 
@@ -173,20 +191,7 @@ class QueueDetail(ApiView):
     )
     def patch(self, request: Request, name: str) -> Response:
         """Change what the queue may hold, from the next round on. Admins, and leads of the queue above."""
-        queue = require_queue(request.user, name)
-        version = expected_version(request, present=queue.version)
-        body = read_body(request, QuotaBody)
-        with guarded():
-            queue = queue_change_quota(
-                actor=request.user,
-                queue=queue,
-                reason=body["reason"],
-                expected_version=version,
-                at=live_ports().clock.now(),
-                moves=_moves(request, body),
-                **asdict(_quota(queue, body)),
-            )
-        return _answer(request, queue)
+        return _changed(request, name, QuotaBody, queue_change_quota, columns=QUOTA_FIELDS)
 
 
 class QuotaForecast(ApiView):
@@ -209,14 +214,9 @@ class QuotaForecast(ApiView):
         """
         queue = require_queue(request.user, name)
         body = read_body(request, QuotaFields)
-        after, moves = _quota(queue, body), _moves(request, body)
-        at = live_ports().clock.now()
+        after = Quota(**{column: body.get(column, getattr(queue, column)) for column in QUOTA_FIELDS})
+        moves, at = _moves(request, body), live_ports().clock.now()
         return Response(quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=at))
-
-
-def _quota(queue: Queue, body: Json) -> Quota:
-    """Return the quota of a queue with what a body changes of it."""
-    return Quota(**{field.name: body.get(field.name, getattr(queue, field.name)) for field in fields(Quota)})
 
 
 def _moves(request: Request, body: Json) -> list[Move]:
@@ -238,20 +238,7 @@ class UserLimits(ApiView):
     )
     def patch(self, request: Request, name: str) -> Response:
         """Limit what each user may hold and queue, from the next round on. Nothing is stopped. Leads of the queue."""
-        queue = require_queue(request.user, name)
-        version = expected_version(request, present=queue.version)
-        body = read_body(request, LimitsBody)
-        with guarded():
-            queue = queue_limit_users(
-                actor=request.user,
-                queue=queue,
-                user_max_gpus=body.get("user_max_gpus", queue.user_max_gpus),
-                user_max_queued=body.get("user_max_queued", queue.user_max_queued),
-                reason=body["reason"],
-                expected_version=version,
-                at=live_ports().clock.now(),
-            )
-        return _answer(request, queue)
+        return _changed(request, name, LimitsBody, queue_limit_users, columns=("user_max_gpus", "user_max_queued"))
 
 
 class IdleJobs(ApiView):
@@ -278,20 +265,7 @@ class IdleJobs(ApiView):
 
         Their owners are told at once; a job that computes on its cores or makes steps is never stopped for it.
         """
-        queue = require_queue(request.user, name)
-        version = expected_version(request, present=queue.version)
-        body = read_body(request, IdleBody)
-        with guarded():
-            queue = queue_set_idle(
-                actor=request.user,
-                queue=queue,
-                idle_after_s=body.get("idle_after_s", queue.idle_after_s),
-                idle_action=body.get("idle_action", queue.idle_action),
-                reason=body["reason"],
-                expected_version=version,
-                at=live_ports().clock.now(),
-            )
-        return _answer(request, queue)
+        return _changed(request, name, IdleBody, queue_set_idle, columns=("idle_after_s", "idle_action"))
 
 
 class Members(ApiView):

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import WHAT_IF
 from scheduler.api.http.view import ApiView
 from scheduler.api.whatif.documents import TraceFileDocument, TraceFilePage
@@ -20,8 +20,6 @@ from scheduler.api.whatif.views import refuse_others
 from scheduler.ports import live_ports
 from scheduler.selectors.whatif import trace_file_row, trace_files_visible
 from scheduler.services.whatif.files import most_bytes, trace_file_create, trace_file_delete
-
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
 class RawBody(BaseParser):
@@ -48,8 +46,7 @@ class TraceFiles(ApiView):
     def get(self, request: Request) -> Response:
         """List the traces that you may use, newest first."""
         refuse_others(request)
-        page = Page(rows=trace_files_visible(request.user), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, trace_file_row))
+        return self.page(request, trace_files_visible(request.user), NEWEST_FIRST, trace_file_row)
 
     @extend_schema(
         operation_id="trace_file_create",

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from scheduler.api.http.bodies import read_body
 from scheduler.api.http.idempotency import once
-from scheduler.api.http.pagination import PAGE, Order, Page
+from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import WHAT_IF
 from scheduler.api.http.view import ApiView
 from scheduler.api.whatif.documents import (
@@ -23,8 +23,6 @@ from scheduler.selectors import rows
 from scheduler.selectors.visibility import may_ask_what_if, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import run_detail, scenario_detail, scenario_row
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
-
-NEWEST_FIRST = Order(name="-id", column="id", tie="id")
 
 
 def refuse_others(request: Request) -> None:
@@ -44,8 +42,7 @@ class Scenarios(ApiView):
     def get(self, request: Request) -> Response:
         """List scenarios, newest first: admins all, leads their own."""
         refuse_others(request)
-        page = Page(rows=scenarios_visible(request.user), order=NEWEST_FIRST, params=self.params)
-        return Response(page.body(request, scenario_row))
+        return self.page(request, scenarios_visible(request.user), NEWEST_FIRST, scenario_row)
 
     @extend_schema(
         operation_id="scenario_create",

@@ -14,11 +14,12 @@ from django.db import transaction
 from scheduler.core.model.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.failures import MACHINE, FailureClass, class_of
-from scheduler.live.attempts.leases import generations_raise, seconds_between, servers_of
+from scheduler.live.attempts.leases import generations_raise, servers_of, service_of
 from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retry
 from scheduler.models import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
+from scheduler.selectors.times import seconds_between
 from scheduler.services.jobs.profiles import profile_refine
 from scheduler.services.jobs.state import job_transition
 
@@ -46,7 +47,7 @@ def attempt_close(*, attempt_id: str, ending: AttemptEnd, at: datetime, actor: s
         return []
     job = attempt.job
     cause = _cause(ending.cause, attempt)
-    held_s, used_s = _service(attempt, at=at)
+    held_s, used_s = service_of(attempt, at=at)
     run_s = seconds_between(attempt.started_at, at) if attempt.started_at else 0.0
     end = _with_failure(replace(ending, cause=cause, run_s=run_s), attempt)
     decision = decide_retry(
@@ -121,16 +122,6 @@ def _cause(said: EndCause, attempt: Attempt) -> EndCause:
     if attempt.preempt_rule in ENDS_BY_RULE:
         return EndCause(attempt.preempt_rule)
     return CAUSE_OF_STOP[attempt.wanted]
-
-
-def _service(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
-    """Return how long it has held its present GPUs and how long it has run on them, seconds."""
-    leases = Lease.objects.filter(attempt=attempt, closed_at=None, num_gpus__gte=1)
-    opened_at = leases.order_by("opened_at").values_list("opened_at", flat=True).first()
-    if opened_at is None:
-        return 0.0, 0.0
-    used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
-    return seconds_between(opened_at, at), used_s
 
 
 def _earlier_endings(attempt: Attempt) -> list[AttemptEnd]:

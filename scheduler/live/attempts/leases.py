@@ -11,6 +11,7 @@ from datetime import datetime
 from django.db.models import F
 
 from scheduler.models import Attempt, Lease, LeaseGpu, Server
+from scheduler.selectors.times import seconds_between
 
 
 def generations_raise(server_ids: Iterable[str]) -> dict[str, int]:
@@ -29,6 +30,14 @@ def servers_of(attempt_id: str) -> list[str]:
         .order_by("server_id")
         .values_list("server_id", flat=True)
     )
+
+
+def attempt_retell(attempt_id: str) -> list[str]:
+    """Raise the generation of the attempt's servers and open leases; return the ids of the servers to tell."""
+    server_ids = servers_of(attempt_id)
+    for server_id, generation in generations_raise(server_ids).items():
+        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
+    return server_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +77,11 @@ def leases_open(
         LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=new.slot) for pk in new.gpu_pks])
 
 
-def seconds_between(since: datetime, until: datetime) -> float:
-    """Return the seconds from one moment to another, never negative: the wall clock may have stepped back."""
-    return max(0.0, (until - since).total_seconds())
+def service_of(attempt: Attempt, *, at: datetime) -> tuple[float, float]:
+    """Return how long it has held its present GPUs and how long it has run on them, seconds."""
+    leases = Lease.objects.filter(attempt=attempt, closed_at=None, num_gpus__gte=1)
+    opened_at = leases.order_by("opened_at").values_list("opened_at", flat=True).first()
+    if opened_at is None:
+        return 0.0, 0.0
+    used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
+    return seconds_between(opened_at, at), used_s

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 from django.db import transaction
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, servers_of
-from scheduler.models import Attempt, Job, Lease
+from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_open
+from scheduler.models import Attempt, Job
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.services.jobs.profiles import measurement_begin
 from scheduler.services.jobs.state import job_transition
@@ -78,9 +78,4 @@ def attempt_stop(*, attempt_id: str, wanted: str, at: datetime, receipt: StopRec
         .exclude(state=AttemptState.ENDED)
         .update(wanted=wanted, state=AttemptState.STOPPING, stop_requested_at=at, **(receipt or {}))
     )
-    if not asked:
-        return []
-    server_ids = servers_of(attempt_id)
-    for server_id, generation in generations_raise(server_ids).items():
-        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
-    return server_ids
+    return attempt_retell(attempt_id) if asked else []

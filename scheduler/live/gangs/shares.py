@@ -16,7 +16,7 @@ from django.db.models import F
 
 from agents.protocol.ports import Ids
 from scheduler.live.attempts.free_capacity import ServerRoom
-from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between
+from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, service_of
 from scheduler.models import Attempt, Gang, GangMember, Lease, LeaseGpu
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round
@@ -190,9 +190,7 @@ def leases_rewrite(
 ) -> dict[str, float]:
     """Replace the open leases of a running attempt; return the job's service columns with the closed ones counted."""
     leases = Lease.objects.filter(attempt=attempt, closed_at=None)
-    opened_at = min(leases.values_list("opened_at", flat=True))
-    held_s = seconds_between(opened_at, at)
-    used_s = seconds_between(max(opened_at, attempt.started_at), at) if attempt.started_at else 0.0
+    held_s, used_s = service_of(attempt, at=at)
     LeaseGpu.objects.filter(lease__in=leases, released_at=None).update(released_at=at)
     leases.update(closed_at=at)
     leases_open(attempt, new_leases, epoch=attempt.epoch, generations=generations, at=at)

@@ -45,7 +45,6 @@ class AppliedPlan:
     Attributes:
         tell: Servers whose desired state changed.
         launched, continued, preempted, parked: Job rows; the last two are asked to.
-        resized: Job rows that continue with another number of GPUs.
         deferred: Job rows with a grant that waits, with the evidence.
     """
 
@@ -53,7 +52,6 @@ class AppliedPlan:
     launched: list[int] = field(default_factory=list)
     continued: list[int] = field(default_factory=list)
     preempted: list[int] = field(default_factory=list)
-    resized: list[int] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
 
@@ -209,8 +207,6 @@ class _Applying:
             gang_reshare(share, ids=self.ids, generations=generations, round_number=self.round_number, at=self.at)
         except JobChanged as error:
             log.debug("resize_skipped", extra={"job": self.live.job_pks[row], "error": str(error)})
-            return
-        self.applied.resized.append(row)
 
     def _launch(self, row: int, assignment: GpuAssignment) -> None:
         """Open an attempt for a granted job, or record what its grant waits for."""

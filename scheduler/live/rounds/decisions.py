@@ -5,12 +5,13 @@ reference to it; only the first ``WAITING_MOST`` waiting jobs and the first ``KE
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.live.rounds.apply_plan import AppliedPlan
+from scheduler.live.rounds.seats import granted_seats
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Round
 from scheduler.models.round import DecidedGrant, DecidedPreemption, DecidedSeat, DecidedWait, Decisions
@@ -56,19 +57,18 @@ def _preemptions(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> list[D
 
 def _grants(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> list[DecidedGrant]:
     numbers, server_numbers = live.tables.jobs.job_id.tolist(), live.tables.servers.server_id.tolist()
-    seats: dict[int, list[DecidedSeat]] = defaultdict(list)
-    grants = plan.grants
-    for job, server, gpus, cpus, memory in zip(
-        grants.job.tolist(),
-        grants.server.tolist(),
-        grants.num_gpus.tolist(),
-        grants.cpus.tolist(),
-        grants.memory_bytes.tolist(),
-        strict=True,
-    ):
-        seats[job].append(
-            {"server": server_numbers[server], "gpus": gpus, "cpus": round(cpus, 3), "memory_bytes": int(memory)}
-        )
+    seats: dict[int, list[DecidedSeat]] = {
+        row: [
+            {
+                "server": server_numbers[seat.server],
+                "gpus": seat.num_gpus,
+                "cpus": round(seat.cpus, 3),
+                "memory_bytes": seat.memory_bytes,
+            }
+            for seat in granted
+        ]
+        for row, granted in granted_seats(live, plan).items()
+    }
     states = dict.fromkeys(applied.launched, "launched") | dict.fromkeys(applied.deferred, "reconfiguring")
     states |= dict.fromkeys(applied.continued, "continued") | dict.fromkeys(plan.kept, "kept")
     states |= dict.fromkeys(plan.resized, "resized")

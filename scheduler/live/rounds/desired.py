@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import get_args
 
 from django.conf import settings
 from django.db import transaction
@@ -27,13 +28,7 @@ log = logging.getLogger(__name__)
 LOG_BYTES = 64 * 1024**2
 # Limit for files in one message; launches beyond it follow in later messages.
 FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
-WANTED: dict[str, Wanted] = {
-    "run": "run",
-    "park": "park",
-    "preempt": "preempt",
-    "suspend": "suspend",
-    "cancel": "cancel",
-}
+WANTED: dict[str, Wanted] = {word: word for word in get_args(Wanted)}
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:

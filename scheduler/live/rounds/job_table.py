@@ -46,39 +46,31 @@ class HeldLease:
     is_whole: bool  # all its GPUs are healthy and its server is up
 
 
+_OF_LEASE = {  # fields of HeldLease and the columns that they are read from
+    "attempt_pk": "attempt_id",
+    "job_pk": "attempt__job_id",
+    "wanted": "attempt__wanted",
+    "opened_at": "opened_at",
+    "started_at": "attempt__started_at",
+    "peak_memory_bytes": "attempt__peak_memory_bytes",
+    "num_gpus": "num_gpus",
+    "cpus": "cpus",
+    "memory_bytes": "memory_bytes",
+    "is_lent": "attempt__is_lent",
+}
+
+
 def held_leases(server_rows: dict[str, int]) -> list[HeldLease]:
     """Return every open lease; ``server_rows`` are the servers that are up."""
     broken = Counter(LeaseGpu.objects.filter(released_at=None, gpu__healthy=False).values_list("lease_id", flat=True))
     rows = Lease.objects.filter(closed_at=None).order_by("attempt__job__number", "server__number")
     return [
         HeldLease(
-            attempt_pk=row[1],
-            job_pk=row[2],
-            wanted=row[3],
-            opened_at=row[4],
-            started_at=row[5],
-            peak_memory_bytes=row[6],
-            server_pk=row[7],
-            num_gpus=row[8],
-            cpus=row[9],
-            memory_bytes=row[10],
-            is_lent=row[11],
-            is_whole=row[0] not in broken and row[7] in server_rows,
+            server_pk=server_pk,
+            is_whole=pk not in broken and server_pk in server_rows,
+            **dict(zip(_OF_LEASE, values, strict=True)),
         )
-        for row in rows.values_list(
-            "pk",
-            "attempt_id",
-            "attempt__job_id",
-            "attempt__wanted",
-            "opened_at",
-            "attempt__started_at",
-            "attempt__peak_memory_bytes",
-            "server_id",
-            "num_gpus",
-            "cpus",
-            "memory_bytes",
-            "attempt__is_lent",
-        )
+        for pk, server_pk, *values in rows.values_list("pk", "server_id", *_OF_LEASE.values())
     ]
 
 

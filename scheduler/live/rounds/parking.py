@@ -14,13 +14,14 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.attempts.leases import NewLease, generations_raise, leases_open, seconds_between, servers_of
+from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_open
 from scheduler.live.attempts.start_stop import StopReceipt, attempt_stop
 from scheduler.live.gangs.membership import gang_seat, peak_of
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.job import AttemptState
 from scheduler.notify import request_round, touch_cluster
+from scheduler.selectors.times import seconds_between
 from scheduler.services.jobs.state import job_transition
 
 # Share of a server's memory for parked jobs together; a job beyond it checkpoints and ends.
@@ -58,15 +59,7 @@ def attempt_park(*, attempt_id: str, at: datetime, receipt: StopReceipt) -> list
     asked = Attempt.objects.filter(pk=attempt_id, wanted="run", state=AttemptState.RUNNING).update(
         wanted="park", stop_requested_at=at, **receipt
     )
-    return _retold(attempt_id) if asked else []
-
-
-def _retold(attempt_id: str) -> list[str]:
-    """Raise the generation of the attempt's servers and leases; return the servers to tell."""
-    server_ids = servers_of(attempt_id)
-    for server_id, generation in generations_raise(server_ids).items():
-        Lease.objects.filter(attempt_id=attempt_id, server_id=server_id, closed_at=None).update(generation=generation)
-    return server_ids
+    return attempt_retell(attempt_id) if asked else []
 
 
 def attempt_parked(*, attempt: Attempt, server: Server, generation: int, at: datetime) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from django.db import transaction
 from django.db.models import F
 
-from scheduler.choices import build_config
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
@@ -34,7 +33,7 @@ from scheduler.live.rounds.waits import waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.models.round import TriedChange
 from scheduler.ports import Ports
-from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row, config_of
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +74,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     if cluster.paused:
         waits_of_pause(cluster, at=at)
     else:
-        config = _config(cluster)
+        config = config_of(cluster)  # later changes of the settings count from the next round on
         live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
         begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
         try:
@@ -97,20 +96,6 @@ def round_claim(live: LiveSnapshot, *, at: datetime) -> int:
     if claimed != 1:
         raise RoundOvertaken(f"round {live.round_number + 1}")
     return live.round_number + 1
-
-
-def _config(cluster: Cluster) -> SchedulerConfig:
-    """Return the settings of this round; later changes count from the next round on."""
-    return build_config(
-        policy=cluster.policy,
-        policy_options=cluster.policy_options,
-        locality=cluster.locality,
-        locality_options=cluster.locality_options,
-        mechanism=cluster.mechanism,
-        mechanism_options=cluster.mechanism_options,
-        introspection=cluster.introspection,
-        introspection_options=cluster.introspection_options,
-    )
 
 
 def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
@@ -201,7 +186,6 @@ def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[TriedChan
 
 
 def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, duration_s: float) -> Round:
-    jobs, servers = begun.live.tables.jobs, begun.live.tables.servers
     return Round(
         number=number,
         num_running=len(plan.kept | plan.resized) + len(applied.launched) + len(applied.continued),
@@ -211,8 +195,6 @@ def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, 
         num_gpus_granted=int(plan.grants.num_gpus.sum()),
         plan_hash=plan.plan_hash,
         decisions=shortened(decisions_of(begun.live, plan, applied), round_number=number),
-        num_jobs=len(jobs),
-        num_gpus=int(servers.num_gpus.sum()),
         **_row_start(begun, duration_s=duration_s),
     )
 
@@ -228,6 +210,8 @@ def _row_start(begun: _Begun, *, duration_s: float) -> dict[str, object]:
         "policy_options": cluster.policy_options,
         "locality": cluster.locality,
         "mechanism": cluster.mechanism,
+        "num_jobs": len(begun.live.tables.jobs),
+        "num_gpus": int(begun.live.tables.servers.num_gpus.sum()),
         "snapshot_hash": begun.live.digest(),
     }
 
@@ -239,12 +223,10 @@ def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
         number = round_claim(begun.live, at=ports.clock.now())
         round_ = Round(
             number=number,
-            num_jobs=len(begun.live.tables.jobs),
             num_running=0,
             num_launched=0,
             num_preempted=0,
             num_waiting=0,
-            num_gpus=int(begun.live.tables.servers.num_gpus.sum()),
             num_gpus_granted=0,
             plan_hash="",
             error=str(error)[:300],

@@ -14,6 +14,10 @@ from scheduler.notify import request_round, touch_cluster
 
 WAS_DRAINING = "draining before it was lost"
 NOT_REPORTED = "no longer reported by the server"
+# Columns of a server and of its GPUs that a report fills under the same names.
+OFFERED = ("device_kind", "num_cpus", "memory_bytes", "isolation", "agent_version", "address")
+IDENTITY = ("uuid", "model", "memory_bytes", "healthy", "health_reason")
+MEASURED = ("utilization_frac", "used_memory_bytes", "temperature_c")
 
 
 def server_move(server: Server, *, to: ServerState, at: datetime, actor: str, reason: str, detail: str = "") -> None:
@@ -46,18 +50,10 @@ def server_is_back(server: Server, *, at: datetime) -> None:
 
 def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> None:
     """Write capacity and measured values; ask for a round when the capacity changed."""
-    offer: dict[str, Any] = {
-        "device_kind": report.device_kind,
-        "num_cpus": report.num_cpus,
-        "memory_bytes": report.memory_bytes,
-        "isolation": report.isolation,
-        "agent_version": report.agent_version,
-        "address": report.address,
-    }
-    changed = [name for name, value in offer.items() if getattr(server, name) != value]
+    changed = [name for name in OFFERED if getattr(server, name) != getattr(report, name)]
     if changed:
         for name in changed:
-            setattr(server, name, offer[name])
+            setattr(server, name, getattr(report, name))
         server.save(update_fields=changed)
     if _devices_update(server, report.devices, at=at) or changed:
         request_round("server")
@@ -87,9 +83,7 @@ def _devices_update(server: Server, devices: tuple[DeviceReport, ...], *, at: da
                 setattr(gpu, name, value)
             measured.append(gpu)
     if measured:
-        Gpu.objects.bulk_update(
-            measured, ["utilization_frac", "used_memory_bytes", "temperature_c", "measured_at"], batch_size=200
-        )
+        Gpu.objects.bulk_update(measured, [*MEASURED, "measured_at"], batch_size=200)
     gone = [gpu.pk for gpu in known.values() if gpu.healthy]
     if gone:
         Gpu.objects.filter(pk__in=gone).update(healthy=False, health_reason=NOT_REPORTED)
@@ -97,19 +91,8 @@ def _devices_update(server: Server, devices: tuple[DeviceReport, ...], *, at: da
 
 
 def _identity(device: DeviceReport) -> dict[str, Any]:
-    return {
-        "uuid": device.uuid,
-        "model": device.model,
-        "memory_bytes": device.memory_bytes,
-        "healthy": device.healthy,
-        "health_reason": device.health_reason,
-    }
+    return {name: getattr(device, name) for name in IDENTITY}
 
 
 def _measures(device: DeviceReport, at: datetime) -> dict[str, Any]:
-    return {
-        "utilization_frac": device.utilization_frac,
-        "used_memory_bytes": device.used_memory_bytes,
-        "temperature_c": device.temperature_c,
-        "measured_at": at,
-    }
+    return {name: getattr(device, name) for name in MEASURED} | {"measured_at": at}

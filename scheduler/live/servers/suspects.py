@@ -79,15 +79,8 @@ def _incidents(at: datetime) -> list[Incident]:
     rows = Lease.objects.filter(attempt__failure__in=sorted(MACHINE), attempt__ended_at__gte=at - WINDOW)
     columns = ("server_id", "attempt__job_id", "attempt__job__owner_id", "attempt__ended_at", "attempt__failure")
     return [
-        Incident(
-            server_id=row[0],
-            job_id=row[1],
-            owner_id=row[2],
-            at=row[3],
-            failure=row[4],
-            is_seen=row[5] in INFRASTRUCTURE,
-        )
-        for row in rows.order_by("pk").values_list(*columns, "attempt__end_cause")
+        Incident(server_id=server, job_id=job, owner_id=owner, at=ended, failure=why, is_seen=cause in INFRASTRUCTURE)
+        for server, job, owner, ended, why, cause in rows.order_by("pk").values_list(*columns, "attempt__end_cause")
     ]
 
 

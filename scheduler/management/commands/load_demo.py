@@ -16,6 +16,7 @@ from django.db import transaction
 from scheduler.core.spec.spec import JobSpec
 from scheduler.management.commands.add_server import write_private
 from scheduler.management.demo import JOBS, LAS_LIMIT_GPU_S, QUEUES, ROOT_QUEUE, SERVERS, USERS
+from scheduler.management.virtual_ports import VirtualBell
 from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
@@ -29,19 +30,6 @@ from scheduler.services.queues.members import membership_set
 
 SCOPES = ["jobs:read", "jobs:write"]
 ADMIN_SCOPES = [*SCOPES, "queues:admin", "admin"]
-
-
-class SilentBell:
-    """A bell that does nothing: the product is not started yet, and its first round plans everything anyway."""
-
-    def request_round(self, trigger: str) -> None:
-        """Do nothing."""
-
-    def round_begins(self) -> None:
-        """Do nothing."""
-
-    def touch(self, name: str) -> None:
-        """Do nothing."""
 
 
 class Command(BaseCommand):
@@ -59,7 +47,7 @@ class Command(BaseCommand):
             if path.exists():
                 write_private(path, {**json.loads(path.read_text()), "url": options["url"]})
             return
-        use_bell(SilentBell())
+        use_bell(VirtualBell())  # the product is not started yet, and its first round plans everything anyway
         try:
             self._fill(path, url=options["url"], without_jobs=options["without_jobs"])
         finally:

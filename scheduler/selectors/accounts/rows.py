@@ -95,6 +95,12 @@ class NewWebhookRow(WebhookRow):
     secret: Annotated[str, "Key of the HMAC-SHA-256 over `<X-Timestamp>.<body>` in X-Signature-256."]
 
 
+class SecretRow(TypedDict):
+    """Another secret."""
+
+    secret: Annotated[str, "The old one signs nothing any more."]
+
+
 class DeliveryRow(TypedDict):
     """One message and what became of it."""
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from django.conf import settings
 from django.db.models import Count, Sum
@@ -24,14 +24,7 @@ BUSY_FROM_FRAC = 0.05  # a GPU that is held and used less is idle
 OTHER_QUEUES = "other queues"
 ClusterValue = Literal["num_gpus", "busy_gpus", "allocated_gpus", "broken_gpus", "waiting_jobs", "running_jobs"]
 # Sampled over time, beside ``used_gpus``: the sum of the utilization of all held GPUs.
-CLUSTER_VALUES: tuple[ClusterValue, ...] = (
-    "num_gpus",
-    "busy_gpus",
-    "allocated_gpus",
-    "broken_gpus",
-    "waiting_jobs",
-    "running_jobs",
-)
+CLUSTER_VALUES: tuple[ClusterValue, ...] = get_args(ClusterValue)
 
 
 def cluster_now(at: datetime | None = None) -> ClusterFrame:

@@ -22,7 +22,7 @@ from scheduler.selectors.cluster.rows import (
     TrialRow,
     WaitingRow,
 )
-from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.evidence import Names, job_shown, names_of
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
@@ -112,16 +112,7 @@ class _Reader:
 
     def job(self, number: int) -> DecidedJob:
         """Return a job as the reader may see it."""
-        job = self._jobs.get(number)
-        if job is None or not self._access.sees(job.queue_id):
-            return {"id": None, "number": None, "name": ANOTHER_JOB, "queue": ANOTHER_QUEUE, "color_slot": 0}
-        return {
-            "id": job.pk,
-            "number": job.number,
-            "name": job.name,
-            "queue": job.queue.name,
-            "color_slot": job.queue.color_slot,
-        }
+        return job_shown(self._jobs.get(number), self._access)
 
     def grant(self, entry: Json) -> GrantRow:
         """Return one grant; every user may see the servers."""

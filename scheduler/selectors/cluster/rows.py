@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.models.server import ServerState
-from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
+from scheduler.selectors.rows import Json, Moment, ShownJob, one_of
 
 DEVICE_KINDS = ("gpu", "cpu_slot")
 
@@ -143,10 +143,9 @@ class CompletionTimes(TypedDict):
     wait_s: Annotated[list[float], "All waiting times, sorted."]
 
 
-class RatedJob(NamedJob):
+class RatedJob(ShownJob):
     """Finish-time fairness of one job."""
 
-    color_slot: int
     num_gpus: int
     is_finished: bool
     rho: Annotated[float, "Above 1 the job is worse off than alone on an equal share."]
@@ -194,10 +193,8 @@ class RoundRow(TypedDict):
     error: Annotated[str, "Set when the plan was refused."]
 
 
-class DecidedJob(NamedJob):
+class DecidedJob(ShownJob):
     """The job of a decision."""
-
-    color_slot: int
 
 
 class GrantedSeat(TypedDict):

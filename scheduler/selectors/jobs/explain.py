@@ -3,8 +3,8 @@
 The reason is that of the last round. What only a reader can notice (no round ends any more) is added here.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from django.conf import settings
 from django.db.models import Count
@@ -15,11 +15,10 @@ from scheduler.core.operations.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
 from scheduler.selectors.evidence import (
-    ANOTHER_JOB,
-    ANOTHER_QUEUE,
     ANY_READER,
     Names,
     clock_text,
+    job_shown,
     names_of,
     wait_evidence,
     wait_sentence,
@@ -36,8 +35,7 @@ ROUNDS_MISSED = 3  # after which the scheduler counts as stale
 STALE_SLACK = timedelta(seconds=5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ShownReason:
+class _ShownReason(TypedDict):
     """The reason as it is shown, with its numbers."""
 
     reason: str
@@ -52,14 +50,11 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
     """
     access = access_of(user)
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
-    cause = _cause(job, cluster, names_of(access), at)
     is_waiting = job.state == JobState.QUEUED
     return {
         "round": job.wait_round if is_waiting else None,
         "state": job.state,
-        "reason": cause.reason,
-        "sentence": cause.sentence,
-        "evidence": cause.evidence,
+        **_cause(job, cluster, names_of(access), at),
         "since": iso(job.wait_since or job.state_changed_at),
         "policy": cluster.policy,
         **(_place(job, access) if is_waiting else _NO_PLACE),
@@ -134,11 +129,7 @@ def _ahead_row(other: Job, access: Access) -> JobAhead:
     return {
         "position": other.wait_position,
         "num_gpus": other.num_gpus,
-        "id": other.pk if is_seen else None,
-        "number": other.number if is_seen else None,
-        "name": other.name if is_seen else ANOTHER_JOB,
-        "queue": other.queue.name if is_seen else ANOTHER_QUEUE,
-        "color_slot": other.queue.color_slot if is_seen else 0,
+        **job_shown(other, access),
         "reason": other.wait_reason if is_seen else "",
         "sentence": wait_sentence(other, ANY_READER) if is_seen else "",
     }

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypedDict
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.selectors.jobs.rows import GapRow
-from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
+from scheduler.selectors.rows import Json, Moment, ShownJob, one_of
 
 
 class CheckRow(TypedDict):
@@ -19,12 +19,11 @@ class CheckRow(TypedDict):
     text: Annotated[str, "What was found."]
 
 
-class JobAhead(NamedJob):
+class JobAhead(ShownJob):
     """A job that goes first."""
 
     position: int | None
     num_gpus: int
-    color_slot: int
     reason: str
     sentence: str
 
@@ -84,10 +83,9 @@ class Explanation(PlaceInLine):
     estimate_error: EstimateError | None
 
 
-class SizedJob(NamedJob):
+class SizedJob(ShownJob):
     """A job as far as the reader may see it, with its size."""
 
-    color_slot: int
     num_gpus: int
 
 
@@ -154,7 +152,7 @@ class JobPreview(TypedDict):
     position: Annotated[int | None, "Its place in the order of the policy."]
     waiting_jobs: Annotated[int | None, "Of so many that then wait."]
     placement: Annotated[list[PlannedSeatRow], "Where it starts; empty when it waits."]
-    preempts: Annotated[list[PreemptedJob], "Who has to make room for it."]
+    preempts: Annotated[list[PreemptedJob], "Jobs that have to make room for it."]
     estimate: Annotated[SimulatedStart | None, "When; null where it never starts or no server is up."]
 
 

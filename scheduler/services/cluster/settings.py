@@ -9,6 +9,7 @@ from django.db.models import F
 
 from scheduler.choices import build_config
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
+from scheduler.core.round.config import SchedulerConfig
 from scheduler.models import Cluster, Event
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.events import event_record
@@ -26,6 +27,11 @@ LONGEST_SMOKE_RUN_S = 3_600.0
 def cluster_row() -> Cluster:
     """Return the one row of the cluster, made on first use."""
     return Cluster.objects.get_or_create(pk=1)[0]
+
+
+def config_of(cluster: Cluster) -> SchedulerConfig:
+    """Return the configuration that the settings choose."""
+    return build_config(**{name: getattr(cluster, name) for name in FIELDS if name not in PLAIN})
 
 
 def settings_change(

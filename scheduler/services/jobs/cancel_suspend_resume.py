@@ -42,54 +42,37 @@ def job_cancel(*, actor: Actor, job: Job, at: datetime) -> Job:
                 changes={"wanted": "cancel", "end_cause": EndCause.CANCELLED, "end_detail": detail},
             )
         else:
-            _wish(actor, job, "cancel", at=at)
+            _wish(actor, job, "cancel", "cancel", at=at)
         request_round("cancel")
     return job
 
 
 def job_suspend(*, actor: Actor, job: Job, at: datetime) -> Job:
     """Suspend a job until it is resumed; suspending it again changes nothing. Raises as ``job_cancel`` does."""
-    with transaction.atomic():
-        job = job_locked(actor, job)
-        refuse_ended(job)
-        refuse_cancelled(job)
-        if job.wanted == "suspend":
-            return job
-        if job.state == JobState.QUEUED:
-            job_transition(
-                job=job,
-                to=JobState.SUSPENDED,
-                at=at,
-                actor=actor_name(actor),
-                reason="suspend",
-                changes={"wanted": "suspend"},
-            )
-        else:
-            _wish(actor, job, "suspend", at=at)
-        request_round("suspend")
-    return job
+    return _switch(actor, job, "suspend", at=at, wanted="suspend", of=JobState.QUEUED, to=JobState.SUSPENDED)
 
 
 def job_resume(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Resume a suspended job; resuming it again changes nothing. Raises as ``job_cancel`` does."""
+    """Resume a suspended job; resuming it again changes nothing. Raises as ``job_cancel`` does.
+
+    One that is still stopping returns to its queue when it has stopped.
+    """
+    return _switch(actor, job, "resume", at=at, wanted="run", of=JobState.SUSPENDED, to=JobState.QUEUED)
+
+
+def _switch(actor: Actor, job: Job, reason: str, *, at: datetime, wanted: str, of: JobState, to: JobState) -> Job:
+    """Move a job in state ``of`` at once; a job in another state is asked to."""
     with transaction.atomic():
         job = job_locked(actor, job)
         refuse_ended(job)
         refuse_cancelled(job)
-        if job.wanted == "run":
+        if job.wanted == wanted:
             return job
-        if job.state == JobState.SUSPENDED:
-            job_transition(
-                job=job,
-                to=JobState.QUEUED,
-                at=at,
-                actor=actor_name(actor),
-                reason="resume",
-                changes={"wanted": "run"},
-            )
+        if job.state == of:
+            job_transition(job=job, to=to, at=at, actor=actor_name(actor), reason=reason, changes={"wanted": wanted})
         else:
-            _wish(actor, job, "run", at=at)  # still stopping: it then returns to its queue
-        request_round("resume")
+            _wish(actor, job, reason, wanted, at=at)
+        request_round(reason)
     return job
 
 
@@ -113,13 +96,7 @@ def refuse_cancelled(job: Job) -> None:
         raise Conflict(f"J-{job.number} is being cancelled.")
 
 
-def _wish(actor: Actor, job: Job, wanted: str, *, at: datetime) -> None:
+def _wish(actor: Actor, job: Job, reason: str, wanted: str, *, at: datetime) -> None:
     """Write a user's request for a job that holds GPUs, and clear its idle time."""
-    job_event(
-        job=job,
-        kind="job_wanted",
-        at=at,
-        actor=actor_name(actor),
-        reason="resume" if wanted == "run" else wanted,
-        changes={"wanted": wanted, "idle_since": None},
-    )
+    changes = {"wanted": wanted, "idle_since": None}
+    job_event(job=job, kind="job_wanted", at=at, actor=actor_name(actor), reason=reason, changes=changes)

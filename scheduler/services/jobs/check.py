@@ -41,11 +41,9 @@ def job_check(*, actor: Actor, data: object) -> JobSpec:
         SpecInvalid: With every bad field, of the spec and of what depends on the cluster.
         NotAllowed: Not signed in, or only a viewer of the queue.
     """
-    owner = _signed_in(actor)
-    spec, errors = JobSpec.read(data)
-    found, more = _cluster_errors(owner, spec, bad={error.pointer for error in errors})
-    if errors or more or found is None:
-        raise SpecInvalid(errors + more)
+    found, too_large = job_check_dry(actor=actor, data=data)
+    if too_large:
+        raise SpecInvalid(too_large)
     return found.spec
 
 
@@ -180,11 +178,14 @@ def _capacity_errors(spec: JobSpec) -> list[FieldError]:
         detail = f"{name} must be between 1 and {most_gpus}. You asked for {least_gpus}.{more}"
         return [FieldError(pointer=f"/resources/{field}", code="capacity", detail=detail)]
     if asked.max_servers > 1:
-        return _spread_errors(asked, servers)
-    fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= asked.gpus]
+        holder = f"no {asked.max_servers} servers have more"
+        most_cpus = sum(sorted((cpus for _, cpus, _ in servers), reverse=True)[: asked.max_servers])
+        most_memory = sum(sorted((memory for _, _, memory in servers), reverse=True)[: asked.max_servers])
+    else:
+        holder = f"no server with {asked.gpus} {'GPU' if asked.gpus == 1 else 'GPUs'} has more"
+        fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= asked.gpus]
+        most_cpus, most_memory = max(cpus for cpus, _ in fitting), max(memory_bytes for _, memory_bytes in fitting)
     errors = []
-    holder = f"no server with {asked.gpus} {'GPU' if asked.gpus == 1 else 'GPUs'} has more"
-    most_cpus, most_memory = max(cpus for cpus, _ in fitting), max(memory_bytes for _, memory_bytes in fitting)
     if asked.cpus is not None and asked.cpus > most_cpus:
         detail = f"cpus must be at most {most_cpus}: {holder}. You asked for {shown(float(asked.cpus))}."
         errors.append(FieldError(pointer="/resources/cpus", code="capacity", detail=detail))
@@ -202,19 +203,3 @@ def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:
     widest = itertools.accumulate(sorted(gpus, reverse=True))
     needed = next(number for number, total in enumerate(widest, start=1) if total >= least_gpus)
     return f" With max_servers of {needed} instead of {asked.max_servers} it fits."
-
-
-def _spread_errors(asked: Resources, servers: list[tuple[int, int, int]]) -> list[FieldError]:
-    """Return errors for the cores and memory of a job that may use several servers."""
-    errors = []
-    holder = f"no {asked.max_servers} servers have more"
-    most_cpus = sum(sorted((cpus for _, cpus, _ in servers), reverse=True)[: asked.max_servers])
-    most_memory = sum(sorted((memory for _, _, memory in servers), reverse=True)[: asked.max_servers])
-    if asked.cpus is not None and asked.cpus > most_cpus:
-        detail = f"cpus must be at most {most_cpus}: {holder}. You asked for {shown(float(asked.cpus))}."
-        errors.append(FieldError(pointer="/resources/cpus", code="capacity", detail=detail))
-    if asked.memory_bytes is not None and asked.memory_bytes > most_memory:
-        most = f"{math.floor(most_memory / 2**30 * 10) / 10:g}GiB"
-        detail = f"memory must be at most {most}: {holder}. You asked for {format_size(asked.memory_bytes)}."
-        errors.append(FieldError(pointer="/resources/memory", code="capacity", detail=detail))
-    return errors

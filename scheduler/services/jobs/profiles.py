@@ -7,9 +7,10 @@ trains, and the next job with the same fingerprint starts with the right demand.
 import hashlib
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from statistics import median
+from typing import NamedTuple
 
 from django.db import transaction
 
@@ -35,8 +36,7 @@ STARTING_S, LEAST_SAMPLES = 15.0, 10
 MOST_WEIGHT = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveRate:
+class LiveRate(NamedTuple):
     """Mean rate of running jobs with equal GPUs, servers and cores per GPU."""
 
     num_gpus: int
@@ -49,13 +49,7 @@ class LiveRate:
     def read(row: list[float]) -> "LiveRate":
         """Read a row of ``Profile.live_rates``."""
         gpus, servers, cpus, rate, attempts = row
-        return LiveRate(
-            num_gpus=int(gpus), num_servers=int(servers), cpus_per_gpu=cpus, steps_per_s=rate, attempts=int(attempts)
-        )
-
-    def row(self) -> list[float]:
-        """Return a row of ``Profile.live_rates``."""
-        return [self.num_gpus, self.num_servers, self.cpus_per_gpu, self.steps_per_s, self.attempts]
+        return LiveRate(int(gpus), int(servers), cpus, rate, int(attempts))
 
 
 def fingerprint_of(spec: JobSpec) -> str:
@@ -202,8 +196,8 @@ def _with(rows: list[list[float]], new: LiveRate) -> list[list[float]]:
     if old is not None:
         weight = min(old.attempts, MOST_WEIGHT)
         rate = (old.steps_per_s * weight + new.steps_per_s) / (weight + 1)
-        new = LiveRate(**(asdict(new) | {"steps_per_s": rate, "attempts": old.attempts + 1}))
-    return [one.row() for _, one in sorted((found | {key: new}).items())]
+        new = new._replace(steps_per_s=rate, attempts=old.attempts + 1)
+    return [list(one) for _, one in sorted((found | {key: new}).items())]
 
 
 def _remodel(profile: Profile) -> None:

@@ -25,6 +25,7 @@ BATCH = 500  # rows a statement; SQLite takes at most 32,766 parameters in one
 TOUCHED_MOST = 200  # jobs whose live pages one round of waits wakes, new reasons first
 # A job's new wait reason is an event at most so often: one freed GPU may change the reason of thousands of jobs.
 TOLD_EVERY = timedelta(seconds=60)
+WAITS_NOT = {"wait_reason": "", "wait_since": None}
 # A job that was stopped for idle GPUs keeps ``idle_since``.
 STAYS_IDLE = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.CANCELLED})
 
@@ -80,19 +81,7 @@ def job_transition(
     columns = {**_bookkeeping(job=job, before=before, to=to, at=at), **(changes or {}), "state": to}
     with transaction.atomic():
         _advance(job, columns)
-        Event.objects.create(
-            at=at,
-            kind="job_state",
-            actor=actor,
-            job=job,
-            number=job.event_count,
-            queue_id=job.queue_id,
-            old_state=before,
-            new_state=to,
-            reason=reason,
-            data=dict(data or {}),
-        )
-        touch_job(job.id)
+        _record(job, "job_state", at=at, actor=actor, reason=reason, data=data, old_state=before, new_state=to)
         touch_queue(job.queue_id)
 
 
@@ -112,17 +101,24 @@ def job_event(
     """
     with transaction.atomic():
         _advance(job, dict(changes or {}))
-        event = Event.objects.create(
-            at=at,
-            kind=kind,
-            actor=actor,
-            job=job,
-            number=job.event_count,
-            queue_id=job.queue_id,
-            reason=reason,
-            data=dict(data or {}),
-        )
-        touch_job(job.id)
+        return _record(job, kind, at=at, actor=actor, reason=reason, data=data)
+
+
+def _record(
+    job: Job, kind: str, *, at: datetime, actor: str, reason: str, data: EventData | None, **states: JobState
+) -> Event:
+    event = Event.objects.create(
+        at=at,
+        kind=kind,
+        actor=actor,
+        job=job,
+        number=job.event_count,
+        queue_id=job.queue_id,
+        reason=reason,
+        data=dict(data or {}),
+        **states,
+    )
+    touch_job(job.id)
     return event
 
 
@@ -150,16 +146,8 @@ def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) 
 
 def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> dict[str, Any]:
     """Return the columns that follow from the move alone."""
-    columns: dict[str, Any] = {"state_changed_at": at}
-    if to in WAITING:
-        columns |= {
-            "wait_reason": WaitReason.NEW,
-            "wait_evidence": {},
-            "wait_position": None,
-            "wait_since": at,
-        }
-    else:
-        columns |= {"wait_reason": "", "wait_evidence": {}, "wait_position": None, "wait_since": None}
+    columns: dict[str, Any] = {"state_changed_at": at, "wait_evidence": {}, "wait_position": None}
+    columns |= {"wait_reason": WaitReason.NEW, "wait_since": at} if to in WAITING else WAITS_NOT
     if to is JobState.QUEUED:  # turns come every minute: a job that waits for its next one has told its reason before
         columns |= {"told_reason": WaitReason.NEW, "told_at": at}
     if before in WAITING:

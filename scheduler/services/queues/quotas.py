@@ -18,7 +18,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
-from scheduler.services.queues.change import changed_by, queue_access, queue_record
+from scheduler.services.queues.change import changed_by, queue_access, queue_record, queue_set
 
 MOST_GPUS = 1_000_000
 WEIGHTS = (0.01, 1000.0)
@@ -89,14 +89,9 @@ def queue_change_quota(
         problems.refuse()
         for move in moves:
             _move(move, queue, actor=actor, reason=reason, at=at)
-        before = quota_of(queue)
-        changed = Queue.objects.filter(pk=queue.pk, version=expected_version)
-        if changed.update(version=F("version") + 1, **asdict(after)) != 1:
-            raise Conflict(changed_by(queue, at))
-        queue.refresh_from_db()
-        data = {"before": before, "after": asdict(after), "reason": reason}
-        queue_record(queue, actor=actor, at=at, kind="quota", reason="change", data=data)
-    return queue
+        return queue_set(
+            queue, asdict(after), actor=actor, kind="quota", reason=reason, expected_version=expected_version, at=at
+        )
 
 
 def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = ()) -> Problems:

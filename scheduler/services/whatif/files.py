@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import ProtectedError, Sum
 
-from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.core.spec.reading import is_storable
 from scheduler.models import TraceFile
 from scheduler.ports import live_ports
@@ -21,7 +21,7 @@ from scheduler.selectors.visibility import Actor, may_ask_what_if
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
-from scheduler.services.whatif.trace_checks import head_checked, unpacked_checked
+from scheduler.services.whatif.trace_checks import head_checked, refused, unpacked_checked
 
 # Files of one user together, in files of the largest size.
 MOST_FILES_OF_USER = 4
@@ -74,22 +74,18 @@ def _written(path: Path, content: IO[bytes]) -> int:
         for chunk in _chunks(content):
             size += len(chunk)
             if size > most_bytes():
-                raise _refused(
+                raise refused(
                     "length", f"A trace may have at most {settings.TRACE_MOST_MIB} MiB; gzip makes it smaller."
                 )
             file.write(chunk)
     if not size:
-        raise _refused("empty", "The file is empty.")
+        raise refused("empty", "The file is empty.")
     return size
 
 
 def _chunks(content: IO[bytes]) -> Iterator[bytes]:
     while chunk := content.read(CHUNK_BYTES):
         yield chunk
-
-
-def _refused(code: str, detail: str) -> SpecInvalid:
-    return SpecInvalid([FieldError(pointer="/file", code=code, detail=detail)])
 
 
 def _refuse_too_much(actor: User, num_bytes: int) -> None:

@@ -35,11 +35,11 @@ def unpacked_checked(path: Path) -> None:
                 total += len(chunk)
                 if total > MOST_UNPACKED_BYTES:
                     most = MOST_UNPACKED_BYTES // 2**20
-                    raise _refused("length", f"The gzip file unpacks to more than {most:,} MiB.")
+                    raise refused("length", f"The gzip file unpacks to more than {most:,} MiB.")
     except EOFError:
-        raise _refused("gzip", "The gzip file ends too early. Upload it again.") from None
+        raise refused("gzip", "The gzip file ends too early. Upload it again.") from None
     except (OSError, zlib.error) as error:
-        raise _refused("gzip", f"The gzip file is broken: {error}.") from None
+        raise refused("gzip", f"The gzip file is broken: {error}.") from None
 
 
 def _is_packed(path: Path) -> bool:
@@ -57,7 +57,7 @@ def head_checked(path: Path, *, name: str) -> None:
     fitting = [key for key, reader in READERS.items() if reader.fits(head[:65_536])]
     if not fitting:
         formats = ", ".join(READERS)
-        raise _refused("format", f"It begins like none of the formats that are read: {formats}.")
+        raise refused("format", f"It begins like none of the formats that are read: {formats}.")
     if not is_whole:
         if any(READERS[name].whole_only for name in fitting):
             return
@@ -67,7 +67,7 @@ def head_checked(path: Path, *, name: str) -> None:
     try:
         read_trace(content, format=fitting[0])
     except TraceError as error:
-        raise _refused("row", f"{error}.".replace("..", ".")) from None
+        raise refused("row", f"{error}.".replace("..", ".")) from None
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
@@ -77,5 +77,6 @@ def _head(path: Path) -> tuple[bytes, bool]:
     return head[:HEAD_BYTES], len(head) <= HEAD_BYTES
 
 
-def _refused(code: str, detail: str) -> SpecInvalid:
+def refused(code: str, detail: str) -> SpecInvalid:
+    """Return the error of an upload."""
     return SpecInvalid([FieldError(pointer="/file", code=code, detail=detail)])

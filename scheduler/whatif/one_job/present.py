@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from scheduler.choices import build_config
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
@@ -23,10 +22,9 @@ from scheduler.live.rounds.job_table import table_of
 from scheduler.live.rounds.run_round import with_promotions
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job
-from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row, config_of
 from scheduler.simulator.forecasts.futures import Outlook, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
-from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
 from scheduler.whatif.start_times.estimates import HORIZON_S, LEAST_FUTURES, submitted_lately
 
@@ -79,7 +77,7 @@ class SimulatedStarts:
 def present_read(at: datetime) -> Present:
     """Return the cluster as a round at ``at`` would find it."""
     cluster = cluster_row()
-    config = build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS})
+    config = config_of(cluster)
     live = snapshot_read(cluster, at=at)
     return Present(cluster=cluster, live=live, tables=with_promotions(live.tables, config), config=config, at=at)
 

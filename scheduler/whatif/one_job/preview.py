@@ -16,7 +16,7 @@ from scheduler.core.operations.start_calibration import bound_s
 from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
-from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE, Names, names_of
+from scheduler.selectors.evidence import Names, job_shown, names_of
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
 from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeatRow, PreemptedJob, SimulatedStart, SizedJob
 from scheduler.selectors.rows import Json
@@ -205,15 +205,7 @@ def _preempted(asked: _Asked, preemption: Preemption) -> PreemptedJob:
 def job_named(job_pk: str, access: Access) -> SizedJob:
     """Return a job by name where the user may see it, else by its size alone."""
     job = Job.objects.select_related("queue").defer("spec").get(pk=job_pk)
-    is_seen = access.sees(job.queue_id)
-    return {
-        "id": job.pk if is_seen else None,
-        "number": job.number if is_seen else None,
-        "name": job.name if is_seen else ANOTHER_JOB,
-        "queue": job.queue.name if is_seen else ANOTHER_QUEUE,
-        "color_slot": job.queue.color_slot if is_seen else 0,
-        "num_gpus": job.num_gpus,
-    }
+    return {**job_shown(job, access), "num_gpus": job.num_gpus}
 
 
 def _waits(asked: _Asked, reason: WaitReason, evidence: Json) -> JobPreview:

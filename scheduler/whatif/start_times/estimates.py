@@ -15,16 +15,15 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Max
 
-from scheduler.choices import build_config
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.start_calibration import bound_s
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
 from scheduler.ports import Ports
+from scheduler.services.cluster.settings import config_of
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import ended_of
-from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
 from scheduler.whatif.start_times.late_bounds import outcomes_count, stretch_now
 
@@ -100,7 +99,7 @@ def _look(live: LiveSnapshot, cluster: Cluster, at: datetime) -> Outlook:
     tables = live.tables
     return outlook(
         tables,
-        build_config(**{name: getattr(cluster, name) for name in ARM_FIELDS}),
+        config_of(cluster),
         owner=np.array(owners_of(live), dtype=np.int64),
         ended=ended_of(ended_rows(tables.queues)),
         submitted=submitted_lately(live, at),

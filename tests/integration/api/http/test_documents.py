@@ -4,9 +4,7 @@ from typing import Annotated, Literal, TypedDict
 
 from rest_framework import serializers
 
-from scheduler.api.http import documents
 from scheduler.api.http.documents import Facts, document_of, page_of
-from scheduler.selectors import rows
 from scheduler.selectors.rows import Json, Moment, one_of
 
 
@@ -65,8 +63,3 @@ def test_documents_are_made_once_and_may_be_named() -> None:
     assert document_of(Outer) is document_of(Outer)
     assert document_of(Inner, "InnerDocument").__name__ == "InnerDocument"
     assert (page.__name__, list(page().fields)) == ("InnerPage", ["next", "previous", "total", "results"])
-
-
-def test_a_named_job_has_the_fields_of_its_row() -> None:
-    """This document is written by hand, since others build on it."""
-    assert list(documents.NamedJob().fields) == list(rows.NamedJob.__annotations__)
