@@ -1,12 +1,10 @@
-"""Our own trace as CSV: one job a line, columns by name, in any order; and how to write one."""
+"""Our own trace as CSV: one job a line, columns by name, in any order."""
 
-import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
 
 from scheduler.core.operations.failures import FailureClass
-from scheduler.simulator.jobs import Failure, SimJob
+from scheduler.simulator.jobs import Failure
 from scheduler.simulator.traces.collect import Collector, JobOptions
 from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
@@ -131,47 +129,6 @@ _OPTIONS = {
     "min_memory_bytes": _min_memory,
     "failures": _failures,
 }
-
-
-def write(trace: Trace, file: IO[str]) -> None:
-    """Write the trace as CSV, times with every digit, so that reading it again gives the same jobs.
-
-    Columns that say nothing are left out. Profiles are not written; reading attaches those of known models.
-    """
-    columns = written_columns(trace)
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-
-
-def written_columns(trace: Trace) -> dict[str, list[object]]:
-    """Return the values of each column that says something; None where a job has the default."""
-    rows = [_written(trace, job) for job in trace.jobs]
-    columns = {name: [row[index] for row in rows] for index, name in enumerate(COLUMNS)}
-    return {
-        name: values for name, values in columns.items() if name in NEEDED or any(value is not None for value in values)
-    }
-
-
-def _written(trace: Trace, job: SimJob) -> tuple[object, ...]:
-    """Return one job in the order of COLUMNS."""
-    return (
-        job.arrival_s,
-        job.num_gpus,
-        job.run_s,
-        job.name or None,
-        None if trace.owners == ("unknown",) else trace.owners[job.owner],
-        None if trace.queues == ("default",) else trace.queues[job.queue],
-        job.model or None,
-        None if job.priority == 50.0 else job.priority,
-        None if job.weight == 1.0 else job.weight,
-        job.min_gpus,
-        job.max_gpus,
-        job.max_servers or None,
-        job.min_cpus or None,
-        job.min_memory_bytes or None,
-        ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None,
-    )
 
 
 READER = delimited(NEEDED, read)
