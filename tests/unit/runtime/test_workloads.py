@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.reproduce.synergy_cluster import with_rate
 from scheduler.core.model.profile import Profile, scaling
 from scheduler.simulator.speeds.measured import afs_profiles
 from scheduler.simulator.speeds.profiles import CLASSES, SYNERGY_CPUS_PER_GPU, synergy_profiles
@@ -12,7 +13,6 @@ from scheduler.simulator.traces import PROFILES, open_trace
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.trace import offered_load
 from scheduler.simulator.workloads import GENERATORS, elastic, searches, synergy_split
-from scheduler.simulator.workloads.synergy import with_rate
 
 CURVES = synergy_profiles(PROFILES, cpus_per_gpu=SYNERGY_CPUS_PER_GPU)
 
