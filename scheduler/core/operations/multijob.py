@@ -125,11 +125,11 @@ def rank(chances: Sequence[float], *, slots: int) -> Ranking:
     return Ranking(threshold=chances[hopeful[count - 1]] if count else 2.0, promises=promises)
 
 
-def weights(chances: Sequence[float], *, top: int, top_weight: float = 8.0) -> tuple[float, ...]:
-    """Return the weight of each configuration in the round robin: the ``top`` most promising get ``top_weight``."""
+def weights(chances: Sequence[float], *, top: int) -> tuple[float, ...]:
+    """Return the weight of each configuration in the round robin: the ``top`` most promising get 8, the others 1."""
     ranked = sorted(range(len(chances)), key=lambda row: (-chances[row], row))
     favoured = {row for row in ranked[:top] if chances[row] >= POOR_CHANCE}
-    return tuple(top_weight if row in favoured else 1.0 for row in range(len(chances)))
+    return tuple(8.0 if row in favoured else 1.0 for row in range(len(chances)))
 
 
 def feedback_times_s(first_s: float, run_s: float) -> list[float]:
