@@ -31,9 +31,10 @@ print(json.dumps([trace.format, len(trace.jobs), round(cpu_s, 2), round(peak_mb)
 """
 _PACK = """
 import sys
-from scheduler.simulator.traces import parquet, read_trace
+from benchmarks.support.trace_files import write_parquet
+from scheduler.simulator.traces import read_trace
 with open(sys.argv[2], "wb") as file:
-    parquet.write(read_trace(sys.argv[1]), file)
+    write_parquet(read_trace(sys.argv[1]), file)
 """
 
 

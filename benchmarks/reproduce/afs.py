@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.models.reconfigurations import Change, thrashing_replay
 from benchmarks.reproduce.elastic_cluster import CLUSTER_GPUS, CURVES, as_wide_as_useful, replay, workload
 from benchmarks.reproduce.row import Row
 from scheduler.core.model.profile import scaling
@@ -19,7 +20,7 @@ from scheduler.policies.srsf import Srsf
 from scheduler.policies.srtf import Srtf
 from scheduler.policies.themis import Themis
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.state.costs import Change, Manager, ReconfigurationCosts, thrashing_replay
+from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
 from scheduler.simulator.state.outcome import Stays
 
 TITLE = "AFS and CoDDL"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.models.searches import SearchCase, found_by_feedback_s, found_in_order_s
 from benchmarks.reproduce.row import Row, against
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import QueueTable, ServerTable
-from scheduler.core.operations.multijob import SearchCase, found_by_feedback_s, found_in_order_s
 from scheduler.core.round.config import Introspection, SchedulerConfig
 from scheduler.introspection.migration import Migration
 from scheduler.introspection.packing import Packing

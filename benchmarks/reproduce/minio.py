@@ -15,8 +15,9 @@ from benchmarks.models.cache import (
     misses,
     misses_by_epoch,
 )
+from benchmarks.models.cache_times import lru_hit_frac
 from benchmarks.reproduce.row import Row, against
-from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s, lru_hit_frac
+from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s, fetch_s
 from scheduler.simulator.draws import Draws
 
 TITLE = "MinIO and CoorDL"

@@ -9,10 +9,11 @@ from statistics import fmean, median
 
 import numpy as np
 
+from benchmarks.models.convergence import THRESHOLD, WINDOW_EPOCHS, predicted_end
 from benchmarks.models.speed_fit import SpeedModel, fit_speed
 from benchmarks.reproduce.elastic_cluster import CLUSTER_GPUS, as_wide_as_useful, replay, workload
 from benchmarks.reproduce.row import Row, against
-from scheduler.core.performance.curve_fit import THRESHOLD, WINDOW_EPOCHS, LossCurve, predicted_end
+from scheduler.core.performance.curve_fit import LossCurve
 from scheduler.core.round.config import Policy
 from scheduler.policies.drf import Drf
 from scheduler.policies.maxmin import Maxmin

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.models.accuracy import curve, draw_training
+from benchmarks.models.early_stop import saving
+from benchmarks.models.retries import PHILLY, retry_outcome
 from benchmarks.reproduce.row import Row, against
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.profile import parse_profile, speed
 from scheduler.core.model.tables import FloatArray, QueueTable, ServerTable
-from scheduler.core.operations.early_stop import saving
-from scheduler.core.operations.failures import PHILLY, RetryRules, retry_outcome
+from scheduler.core.operations.failures import RetryRules
 from scheduler.core.packing.locality import Locality
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.mechanisms.proportional import Proportional

@@ -1,6 +1,7 @@
 """The servers, workloads and replays of Synergy's evaluation, which that of DRF and Tetris shares."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.core.model.tables import FloatArray
@@ -11,7 +12,7 @@ from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.speeds.profiles import synergy_profiles
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, ServerGroup, queue_table, server_table
-from scheduler.simulator.workloads.synergy import synergy_split, with_rate
+from scheduler.simulator.workloads.synergy import synergy_split
 
 HOUR_S, ROUND_S = 3_600.0, 300.0
 GPUS = 8
@@ -30,6 +31,12 @@ def workload(*, num_jobs: int, servers: int, per_hour: float, mix: Sequence[floa
         mix=dict(zip(("image", "language", "speech"), mix, strict=True)),
     )
     return with_rate(jobs, jobs_per_hour=per_hour)
+
+
+def with_rate(jobs: list[SimJob], *, jobs_per_hour: float) -> list[SimJob]:
+    """Return the jobs with arrivals stretched to this mean rate, as the paper states its loads."""
+    factor = len(jobs) / jobs_per_hour * 3600 / jobs[-1].arrival_s
+    return [replace(job, arrival_s=round(job.arrival_s * factor, 3)) for job in jobs]
 
 
 def run(jobs: Sequence[SimJob], config: SchedulerConfig, *, servers: int, series: bool = False) -> Outcome:

@@ -12,8 +12,8 @@ from pathlib import Path
 from agents.files.cache_owners import owner_bytes, sweep
 from agents.runtime.dataset import CachedDataset
 from benchmarks.models.cache import Lru
+from benchmarks.models.cache_times import lru_hit_frac
 from benchmarks.runtime.figure import Figure
-from scheduler.core.performance.cache_model import lru_hit_frac
 
 TITLE = "Dataset cache (MinIO)"
 ITEM_BYTES = 4096

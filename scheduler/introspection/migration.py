@@ -1,7 +1,6 @@
 """Migration: move running jobs so that a gang fits, or onto one server; undo moves that made a job slower."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -57,7 +56,7 @@ class Migration:
             row = row_of.get(trial.jobs[0], NO_ROW) if trial.kind is TrialKind.MOVE else NO_ROW
             if trial.kind is not TrialKind.MOVE or (trial.verdict is Verdict.UNDONE and now_s < trial.until_s):
                 trials.append(trial)
-            elif trial.verdict is Verdict.TRYING and _place(scene, seats.get(row, ())) == _to(trial):
+            elif trial.verdict is Verdict.TRYING and _place(scene, seats.get(row, ())) == trial.servers[:1]:
                 if now_s < trial.until_s - 1e-6:
                     trials.append(trial)
                     continue
@@ -143,10 +142,6 @@ def _place(scene: Scene, seats: Seats) -> tuple[int, ...]:
     return tuple(int(scene.snapshot.servers.server_id[server]) for server, _ in seats)
 
 
-def _to(trial: Trial) -> tuple[int, ...]:
-    return trial.servers[:1]
-
-
 def _from(scene: Scene, trial: Trial) -> Seats:
     """Return the seats before the move; none when one of the servers is gone."""
     row_of = {server: row for row, server in enumerate(scene.snapshot.servers.server_id.tolist())}
@@ -191,13 +186,10 @@ def _spread_over(free: list[int], target: int, leaving: list[tuple[int, int]]) -
     left = list(free)
     moves: dict[int, Seats] = {}
     for gpus, row in sorted(leaving, reverse=True):
-        server = min(_others(left, target, gpus), key=lambda other: (left[other], other), default=NO_ROW)
+        others = (server for server, count in enumerate(left) if server != target and count >= gpus)
+        server = min(others, key=lambda other: (left[other], other), default=NO_ROW)
         if server == NO_ROW:
             return {}
         left[server] -= gpus
         moves[row] = ((server, gpus),)
     return moves
-
-
-def _others(free: list[int], target: int, gpus: int) -> Iterator[int]:
-    return (server for server, count in enumerate(free) if server != target and count >= gpus)

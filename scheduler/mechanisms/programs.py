@@ -4,7 +4,7 @@ Jobs that ask for the same are one class, so the size of the program does not de
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Rows of a solution, in jobs and GPU shares, may miss a bound by this much.
 _TOLERANCE = 1e-5
@@ -128,4 +128,4 @@ def _clean(value: float, *, integral: bool) -> float:
 
 def _fast_enough(jobs: JobClass) -> JobClass:
     points = tuple(point for point in jobs.points if point.speed >= jobs.least_speed - _TOLERANCE)
-    return JobClass(num_jobs=jobs.num_jobs, num_gpus=jobs.num_gpus, least_speed=jobs.least_speed, points=points)
+    return replace(jobs, points=points)

@@ -1,6 +1,7 @@
 """Give cores and memory that are left on the servers to the jobs that gain most from them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -83,10 +84,8 @@ class _TopUp:
 
     def _raised(self) -> Placements:
         grants = self._grants
-        return Placements(
-            job=grants.job,
-            server=grants.server,
-            num_gpus=grants.num_gpus,
+        return replace(
+            grants,
             cpus=np.maximum(grants.cpus, grants.num_gpus * np.array(self._per_gpu[_CPUS])),
             memory_bytes=np.maximum(grants.memory_bytes, grants.num_gpus * np.array(self._per_gpu[_MEMORY])),
         )

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, Snapshot
+from scheduler.core.model.tables import FloatArray, IntArray, JobTable, Snapshot
 from scheduler.policies.las import Las
 from scheduler.policies.math.gittins import Denominator, IndexTable, index_table
 
@@ -19,7 +19,7 @@ YARN_SERVICES_GPU_S = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gittins:
+class Gittins(Las):
     """Largest chance to end per GPU-second first, judged by past jobs, in levels as least attained service.
 
     Source: Gu et al., "Tiresias", NSDI 2019, discretized 2D-Gittins. The index looks ahead to the limit of the job's
@@ -29,20 +29,7 @@ class Gittins:
     """
 
     name: ClassVar[str] = "gittins"
-    preemptive: ClassVar[bool] = True
 
-    queue_limits_gpu_s: tuple[float, ...] = field(
-        default=(3_250.0,),
-        metadata={"help": "Attained service at which a job falls to the next level, GPU-seconds.", "minimum": 0.001},
-    )
-    promote_after: float = field(
-        default=math.inf,
-        metadata={
-            "help": "A job begins again at the top level when it has waited this many times as long as it ran; "
-            "empty for never.",
-            "minimum": 0.001,
-        },
-    )
     history_gpu_s: tuple[float, ...] = field(
         default=YARN_SERVICES_GPU_S,
         metadata={"help": "Services of past jobs, GPU-seconds, in any order.", "minimum": 0, "ordered": False},
@@ -63,11 +50,6 @@ class Gittins:
         },
     )
 
-    @property
-    def steady(self) -> bool:
-        """Return whether waiting changes nothing: no job is promoted."""
-        return math.isinf(self.promote_after)
-
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) levels plus the rank of the index inside the level, from 0 to below 1."""
         return self._keys(snapshot.jobs.attained_gpu_s)
@@ -78,25 +60,17 @@ class Gittins:
         services = services[services <= max(self.queue_limits_gpu_s)]
         return services, self._keys(np.concatenate(([0.0], services)))
 
-    def promoted(self, jobs: JobTable) -> BoolArray:
-        """Return (n,) waiting jobs below the top level that have waited ``promote_after`` times their run time."""
-        return self._levels.promoted(jobs)
-
     def next_change_s(self, jobs: JobTable) -> FloatArray:
         """Return (n,) whole seconds until a running job passes a past service or a limit, or a waiting job rises."""
         samples = np.append(self._table().samples, np.inf)
         ahead = np.ceil((samples[self._passed(jobs.attained_gpu_s)] - jobs.attained_gpu_s) / jobs.num_gpus)
-        above_last = self._levels.levels(jobs) < len(self.queue_limits_gpu_s)
-        return np.minimum(self._levels.next_change_s(jobs), np.where(jobs.running & above_last, ahead, np.inf))
+        above_last = self.levels(jobs) < len(self.queue_limits_gpu_s)
+        return np.minimum(Las.next_change_s(self, jobs), np.where(jobs.running & above_last, ahead, np.inf))
 
     def _keys(self, attained_gpu_s: FloatArray) -> FloatArray:
         table = self._table()
         levels = np.searchsorted(self.queue_limits_gpu_s, attained_gpu_s, side="right")
         return levels + table.ranks[levels, self._passed(attained_gpu_s)]
-
-    @property
-    def _levels(self) -> Las:
-        return Las(queue_limits_gpu_s=self.queue_limits_gpu_s, promote_after=self.promote_after)
 
     def _table(self) -> IndexTable:
         quanta = tuple(min(limit, self.quantum_gpu_s) for limit in self.queue_limits_gpu_s)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.operations.multijob import SearchCase, found_in_order_s
+from benchmarks.models.searches import SearchCase, found_in_order_s
 from scheduler.core.spec.search_space import read_space
 from scheduler.services.jobs.suggestions import suggest
 from tests.support.e2e.stack import Client, Stack, wait_for

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.support.trace_files import write_csv, write_parquet
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces import READERS, read_trace
 from scheduler.simulator.traces.errors import TraceError
-from scheduler.simulator.traces.readers import csv, parquet
+from scheduler.simulator.traces.readers import csv
 from scheduler.simulator.traces.trace import Trace, at_load, offered_load, window
 from tests.support.suite.examples import tried
 
@@ -64,8 +65,8 @@ def traces(draw: st.DrawFn, *, least: int = 1) -> Trace:
 def test_what_is_written_as_csv_and_as_parquet_is_read_the_same(trace: Trace) -> None:
     """Every digit, every name, every failure."""
     text, packed = io.StringIO(), io.BytesIO()
-    csv.write(trace, text)
-    parquet.write(trace, packed)
+    write_csv(trace, text)
+    write_parquet(trace, packed)
 
     from_csv = read_trace(io.StringIO(text.getvalue()))
     from_parquet = read_trace(io.BytesIO(packed.getvalue()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.core.model.plan import Plan
-from scheduler.core.model.tables import IntArray, Placements
+from scheduler.core.model.tables import Placements, seat_order
 
 # What one job holds: (server row, GPUs, cores, bytes) for each server it uses, servers ascending.
 Grant = tuple[tuple[int, int, float, float], ...]
@@ -72,33 +72,30 @@ def changes_of(plan: Plan, held: Placements, *, num_jobs: int) -> Changes:
     kept[list(plan.kept)] = True
     still, kept_before = kept[grants.job], kept[held.job]
     changes = Changes(stopped={p.job: (str(p.rule), p.by_job) for p in plan.preemptions}, lent=plan.lent)
-    changes.started = _grants(grants, np.flatnonzero(~still))
+    changes.started = grants_of(grants.at(~still))
     differs = np.flatnonzero(still)[
         (grants.cpus[still] != held.cpus[kept_before]) | (grants.memory_bytes[still] != held.memory_bytes[kept_before])
     ]
     if len(differs):
         other = np.zeros(num_jobs, dtype=np.bool_)
         other[grants.job[differs]] = True
-        changes.amended = _grants(grants, np.flatnonzero(other[grants.job]))
+        changes.amended = grants_of(grants.at(other[grants.job]))
     return changes
 
 
-def _grants(grants: Placements, at: IntArray) -> dict[int, Grant]:
-    columns = (grants.job, grants.server, grants.num_gpus, grants.cpus, grants.memory_bytes)
+def grants_of(held: Placements) -> dict[int, Grant]:
+    """Return what each job holds; placements are sorted by job row, then server row."""
+    columns = (held.job, held.server, held.num_gpus, held.cpus, held.memory_bytes)
     by_job: dict[int, Grant] = {}
-    for job, *seat in zip(*(column[at].tolist() for column in columns), strict=True):
+    for job, *seat in zip(*(column.tolist() for column in columns), strict=True):
         by_job[job] = (*by_job.get(job, ()), tuple(seat))
     return by_job
 
 
 def placements(grants: Mapping[int, Grant]) -> Placements:
     """Return grants as columns, sorted by job row, then server row."""
-    rows = [(row, *seat) for row in sorted(grants) for seat in grants[row]]
-    job, server, gpus, cpus, memory = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    return Placements(
-        job=np.array(job, dtype=np.int64),
-        server=np.array(server, dtype=np.int64),
-        num_gpus=np.array(gpus, dtype=np.int64),
-        cpus=np.array(cpus, dtype=np.float64),
-        memory_bytes=np.array(memory, dtype=np.float64),
-    )
+    rows = [(row, *seat) for row, grant in grants.items() for seat in grant]
+    *whole, cpus, memory_bytes = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    job, server, num_gpus = (column.astype(np.int64) for column in whole)
+    held = Placements(job=job, server=server, num_gpus=num_gpus, cpus=cpus, memory_bytes=memory_bytes)
+    return held.at(seat_order(job, server))

@@ -6,7 +6,7 @@ All arrays of a table have the same length; nothing here is changed after it is 
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -149,6 +149,10 @@ class ServerTable:
     def __len__(self) -> int:
         return len(self.server_id)
 
+    def at(self, rows: IntArray) -> "ServerTable":
+        """Return these of the servers."""
+        return ServerTable(**_rows_of(self, rows))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTable:
@@ -205,7 +209,7 @@ class Placements:
 
     def at(self, rows: IntArray | BoolArray) -> "Placements":
         """Return these of the placements."""
-        return Placements(
+        return Placements(  # written out: rounds ask for it so often that names would cost time
             job=self.job[rows],
             server=self.server[rows],
             num_gpus=self.num_gpus[rows],
@@ -225,6 +229,12 @@ class Placements:
         ints = np.zeros(0, dtype=np.int64)
         floats = np.zeros(0, dtype=np.float64)
         return Placements(job=ints, server=ints, num_gpus=ints, cpus=floats, memory_bytes=floats)
+
+
+def _rows_of(table: JobTable | ServerTable, rows: IntArray) -> dict[str, Any]:
+    """Return some rows of all columns, by name."""
+    names = (column.name for column in fields(table) if column.name != "profiles")
+    return {name: getattr(table, name)[rows] for name in names}
 
 
 def seat_order(job: IntArray, server: IntArray) -> IntArray:
@@ -264,16 +274,9 @@ def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:
     before = np.argsort(snapshot.servers.server_id, kind="stable")
     now = np.empty_like(before)
     now[before] = np.arange(len(before))
-    servers = snapshot.servers
     ordered = replace(
         snapshot,
-        servers=ServerTable(
-            server_id=servers.server_id[before],
-            num_gpus=servers.num_gpus[before],
-            num_cpus=servers.num_cpus[before],
-            memory_bytes=servers.memory_bytes[before],
-            rack=servers.rack[before],
-        ),
+        servers=snapshot.servers.at(before),
         held=replace(snapshot.held, server=now[snapshot.held.server]),
         releasing=replace(snapshot.releasing, server=now[snapshot.releasing.server]),
     )
@@ -283,9 +286,8 @@ def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:
 def only_jobs(snapshot: Snapshot, rows: IntArray) -> Snapshot:
     """Return the snapshot with these jobs alone, in this order."""
     jobs, held = snapshot.jobs, snapshot.held
-    columns = {f.name: getattr(jobs, f.name)[rows] for f in fields(jobs) if f.name != "profiles"}
     number = np.full(len(jobs), NO_ROW, dtype=np.int64)
     number[rows] = np.arange(len(rows))
     held = held.at(number[held.job] != NO_ROW)
     held = replace(held, job=number[held.job])
-    return replace(snapshot, jobs=JobTable(**columns, profiles=jobs.profiles), held=held)
+    return replace(snapshot, jobs=JobTable(**_rows_of(jobs, rows), profiles=jobs.profiles), held=held)

@@ -6,29 +6,27 @@ Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.core.performance.curve_fit import fit_loss, without_outliers
 
+# Share of the best accuracy that does not matter, and epochs that must agree.
 TOLERANCE_FRAC = 0.001
 PATIENCE_EPOCHS = 10
 PIECES = 5 * PATIENCE_EPOCHS
 
 
-def is_done(accuracy: Sequence[float], *, patience: int = PATIENCE_EPOCHS, tolerance: float = TOLERANCE_FRAC) -> bool:
-    """Return whether each of the last ``patience`` epochs lies within ``tolerance`` of the best accuracy so far.
+def is_done(accuracy: Sequence[float]) -> bool:
+    """Return whether each of the last ten epochs lies within a thousandth of the best accuracy so far.
 
     A curve that still rises fails this: its earlier epochs are further from its newest, best one.
 
     Args:
         accuracy: One value an epoch, oldest first, larger is better.
-        patience: Epochs that must agree.
-        tolerance: Share of the best accuracy that does not matter.
     """
-    if len(accuracy) < patience:
+    if len(accuracy) < PATIENCE_EPOCHS:
         return False
     best = max(accuracy)
-    return all(best - value <= tolerance * abs(best) for value in accuracy[-patience:])
+    return all(best - value <= TOLERANCE_FRAC * abs(best) for value in accuracy[-PATIENCE_EPOCHS:])
 
 
 def is_settled(steps: Sequence[float], losses: Sequence[float]) -> bool:
@@ -54,56 +52,3 @@ def is_settled(steps: Sequence[float], losses: Sequence[float]) -> bool:
     means = [sum(piece) / len(piece) for piece in pieces[PATIENCE_EPOCHS:]]
     curve = fit_loss(range(len(means)), without_outliers(means).tolist())
     return curve is not None and is_done([-curve.loss(at) for at in range(len(means))])
-
-
-def epochs_until_done(
-    accuracy: Sequence[float], *, patience: int = PATIENCE_EPOCHS, tolerance: float = TOLERANCE_FRAC
-) -> int:
-    """Return after how many epochs the rule ends a training; all of them when it never does."""
-    return next(
-        (
-            epochs
-            for epochs in range(patience, len(accuracy))
-            if is_done(accuracy[:epochs], patience=patience, tolerance=tolerance)
-        ),
-        len(accuracy),
-    )
-
-
-def epochs_to_within(accuracy: Sequence[float], *, tolerance: float = TOLERANCE_FRAC) -> int:
-    """Return the first epoch, from 1, whose accuracy lies within ``tolerance`` of the best of the whole training."""
-    best = max(accuracy)
-    return next(at for at, value in enumerate(accuracy, start=1) if best - value <= tolerance * abs(best))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
-    """What the rule changes about a set of trainings.
-
-    Attributes:
-        gpu_s: GPU-seconds of all of them, run to the end.
-        saved_gpu_s: GPU-seconds that the rule saves.
-        lost_accuracy_frac: Mean share of the best accuracy that is given up.
-        early_frac: Share of the trainings that come within the tolerance of their best in 40 % of their epochs.
-    """
-
-    gpu_s: float
-    saved_gpu_s: float
-    lost_accuracy_frac: float
-    early_frac: float
-
-
-def saving(curves: Sequence[Sequence[float]], gpu_s_per_epoch: Sequence[float]) -> Saving:
-    """Return what the rule saves on trainings with these curves, at least one, and what it costs them."""
-    total_s = saved_s = lost = 0.0
-    early = 0
-    for accuracy, cost_s in zip(curves, gpu_s_per_epoch, strict=True):
-        epochs = epochs_until_done(accuracy)
-        total_s += cost_s * len(accuracy)
-        saved_s += cost_s * (len(accuracy) - epochs)
-        best = max(accuracy)
-        lost += (best - max(accuracy[:epochs])) / abs(best)
-        early += epochs_to_within(accuracy) <= 0.4 * len(accuracy)
-    return Saving(
-        gpu_s=total_s, saved_gpu_s=saved_s, lost_accuracy_frac=lost / len(curves), early_frac=early / len(curves)
-    )

@@ -113,7 +113,7 @@ def _over(part: FloatArray, whole: FloatArray) -> FloatArray:
     return found
 
 
-def means_between(at_s: FloatArray, values: FloatArray, edges_s: FloatArray) -> FloatArray:
+def means_between(at_s: FloatArray, values: FloatArray | IntArray, edges_s: FloatArray) -> FloatArray:
     """Return (e - 1,) means over time of a value between edges, exact for a value that holds from moment to moment.
 
     Args:

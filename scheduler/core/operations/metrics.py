@@ -2,48 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.core.model.profile import Profile, scaling
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Distribution of times, seconds.
-
-    Attributes:
-        count: Number of values; all other fields are 0 when it is 0.
-        mean_s: Mean.
-        p50_s: Median.
-        p90_s: 90th percentile.
-        p95_s: 95th percentile.
-        p99_s: 99th percentile.
-        max_s: Largest value.
-    """
-
-    count: int
-    mean_s: float
-    p50_s: float
-    p90_s: float
-    p95_s: float
-    p99_s: float
-    max_s: float
-
-
-def spread(times_s: Sequence[float]) -> Spread:
-    """Return the distribution of the times, such as the completion times of jobs."""
-    ranked = sorted(times_s)
-    if not ranked:
-        return Spread(count=0, mean_s=0.0, p50_s=0.0, p90_s=0.0, p95_s=0.0, p99_s=0.0, max_s=0.0)
-    return Spread(
-        count=len(ranked),
-        mean_s=math.fsum(ranked) / len(ranked),
-        p50_s=percentile(ranked, 0.50),
-        p90_s=percentile(ranked, 0.90),
-        p95_s=percentile(ranked, 0.95),
-        p99_s=percentile(ranked, 0.99),
-        max_s=ranked[-1],
-    )
 
 
 def percentile(ranked: Sequence[float], p: float) -> float:

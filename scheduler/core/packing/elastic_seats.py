@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, FreeGpus, Gang
+from scheduler.core.packing.free_gpus import Fits, Gang
 from scheduler.core.packing.locality import Locality
-from scheduler.core.packing.seating import are_free
+from scheduler.core.packing.seating import SeatBoard, are_free
 
 
 def shrunk(seats: Seats, num_gpus: int) -> Seats:
@@ -30,18 +30,10 @@ def is_inside(seats: Seats, home: Seats) -> bool:
     return bool(seats) and all(gpus <= held.get(server, 0) for server, gpus in seats)
 
 
-class ElasticBoard(Protocol):
-    """Where each row sits: a ``Board``, or as much of one as is needed here."""
+class ElasticBoard(SeatBoard, Protocol):
+    """A board that knows how wide its rows are, and whether cores and memory let them sit."""
 
-    space: FreeGpus
-    seats: dict[int, Seats]
     num_gpus: list[int]
-
-    def sit(self, row: int, seats: Seats) -> None:
-        """Seat a row on free GPUs."""
-
-    def leave(self, row: int) -> Seats:
-        """Take a row off its seats and return them."""
 
     def fits(self, row: int) -> Fits | None:
         """Return the test whether cores and memory of a server allow so many GPUs of the row; None when always."""

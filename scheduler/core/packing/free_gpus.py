@@ -43,17 +43,6 @@ class Gang:
     fits: Fits | None
 
 
-def with_fits(gang: Gang, fits: Fits | None) -> Gang:
-    """Return the gang with another test of cores and memory."""
-    return Gang(
-        num_gpus=gang.num_gpus,
-        max_servers=gang.max_servers,
-        least_servers=gang.least_servers,
-        kind=gang.kind,
-        fits=fits,
-    )
-
-
 class FreeGpus:
     """Free GPUs of every server.
 

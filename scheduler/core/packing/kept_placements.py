@@ -1,9 +1,11 @@
-"""Which running jobs could stay on their servers, decided before any job claims GPUs."""
+"""Placements as seats and back, and which running jobs could stay on their servers before any job claims GPUs."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from scheduler.core.model.cpu_memory_bounds import Needs, must_have
-from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, Placements, Snapshot, seat_order
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, Placements, ServerTable, Snapshot, seat_order
 from scheduler.core.packing.draft import Seats
 
 _TOLERANCE = 1e-9
@@ -21,6 +23,20 @@ def seats_by_job(held: Placements) -> dict[int, Seats]:
     for job, server, gpus in rows:
         seats[job] = (*seats.get(job, ()), (server, gpus))
     return seats
+
+
+def placed(seats: Mapping[int, Seats], servers: ServerTable) -> Placements:
+    """Return the seats as a table, with the cores and bytes that belong to the GPUs of each server."""
+    rows = [(job, server, gpus) for job, at in sorted(seats.items()) for server, gpus in at]
+    job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    part: FloatArray = gpus / np.maximum(servers.num_gpus[server], 1)
+    return Placements(
+        job=job,
+        server=server,
+        num_gpus=gpus,
+        cpus=part * servers.num_cpus[server],
+        memory_bytes=part * servers.memory_bytes[server],
+    )
 
 
 def can_stay(snapshot: Snapshot, needs: Needs, order: IntArray) -> BoolArray:

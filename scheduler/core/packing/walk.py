@@ -18,7 +18,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import CommittedGpus
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import FreeGpus, with_fits
+from scheduler.core.packing.free_gpus import FreeGpus
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption.displaceable_rows import DisplaceableRows
 from scheduler.core.packing.preemption.room import PreemptionRoom
@@ -221,7 +221,7 @@ class Walk:
         gang, board = self._demands.gangs[self._demands.shape[row]], self._board
         if not board.tight:
             return self._locality.seats(space, gang)
-        seats = self._locality.seats(space, with_fits(gang, board.fits(row)))
+        seats = self._locality.seats(space, replace(gang, fits=board.fits(row)))
         self._starved |= not seats and bool(self._locality.seats(space, gang))
         return seats
 

@@ -63,15 +63,10 @@ class Curves:
         return time_s
 
 
-def curves_of(jobs: JobTable, *, server_gpus: int = 0) -> Curves:
-    """Return the curves of the jobs.
-
-    Args:
-        jobs: The jobs; ``remaining_s`` is stated for ``num_gpus``.
-        server_gpus: GPUs of a server: gangs that need several run with the slow-down of their skew; 0 leaves that out.
-    """
+def curves_of(jobs: JobTable) -> Curves:
+    """Return the curves of the jobs, whose ``remaining_s`` is stated for ``num_gpus``; servers play no part."""
     most = int(max(jobs.max_gpus.max(initial=1), jobs.num_gpus.max(initial=1)))
-    table = speed_table(jobs.profiles, _rounded_up(most), server_gpus=server_gpus)
+    table = speed_table(jobs.profiles, _rounded_up(most))
     row = np.where(jobs.profile == NO_ROW, len(jobs.profiles), jobs.profile)
     return Curves(row=row, table=table, work_s=jobs.remaining_s * table.speed[row, jobs.num_gpus])
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, FloatArray, JobTable, Snapshot
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import Fits, FreeGpus, Gang, with_fits
+from scheduler.core.packing.free_gpus import Fits, FreeGpus, Gang
 from scheduler.core.packing.locality import Binds, Locality, LooksAtSizes
 from scheduler.core.round.config import SchedulerConfig
 
@@ -63,7 +63,7 @@ class _Elsewhere:
 
     def seats(self, space: FreeGpus, gang: Gang) -> Seats:
         avoided, gang = self.sets[int(gang.kind[-1])], replace(gang, kind=gang.kind[:-1])
-        if avoided and (found := self.base.seats(space, with_fits(gang, _outside(avoided, gang.fits)))):
+        if avoided and (found := self.base.seats(space, replace(gang, fits=_outside(avoided, gang.fits)))):
             return found
         return self.base.seats(space, gang)
 

@@ -24,7 +24,7 @@ from scheduler.core.model.plan import (
 from scheduler.core.model.tables import NO_ROW, IntArray, Placements, Snapshot, in_server_order, only_jobs, seat_order
 from scheduler.core.model.trial import NOTES, TrialKind, Verdict
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.kept_placements import seats_by_job
+from scheduler.core.packing.kept_placements import placed, seats_by_job
 from scheduler.core.round.config import Scene, SchedulerConfig
 
 Decide = Callable[[Snapshot, SchedulerConfig], Plan]
@@ -253,22 +253,12 @@ def without_seats(snapshot: Snapshot, rows: IntArray) -> Snapshot:
 
 def with_seats(snapshot: Snapshot, seats: Mapping[int, Seats]) -> Snapshot:
     """Return the snapshot in which these running jobs sit elsewhere, with the cores and bytes that go with the GPUs."""
-    held, servers = snapshot.held, snapshot.servers
-    stays = ~np.isin(held.job, list(seats))
-    rows = [(row, server, gpus) for row, at in seats.items() for server, gpus in at]
-    job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    part = gpus / np.maximum(servers.num_gpus[server], 1)
-    job = np.concatenate((held.job[stays], job))
-    server = np.concatenate((held.server[stays], server))
-    by_job = seat_order(job, server)
-    new = server[len(server) - len(part) :]
-    return replace(
-        snapshot,
-        held=Placements(
-            job=job[by_job],
-            server=server[by_job],
-            num_gpus=np.concatenate((held.num_gpus[stays], gpus))[by_job],
-            cpus=np.concatenate((held.cpus[stays], part * servers.num_cpus[new]))[by_job],
-            memory_bytes=np.concatenate((held.memory_bytes[stays], part * servers.memory_bytes[new]))[by_job],
-        ),
+    stay, moved = snapshot.held.at(~np.isin(snapshot.held.job, list(seats))), placed(seats, snapshot.servers)
+    both = Placements(
+        job=np.concatenate((stay.job, moved.job)),
+        server=np.concatenate((stay.server, moved.server)),
+        num_gpus=np.concatenate((stay.num_gpus, moved.num_gpus)),
+        cpus=np.concatenate((stay.cpus, moved.cpus)),
+        memory_bytes=np.concatenate((stay.memory_bytes, moved.memory_bytes)),
     )
+    return replace(snapshot, held=both.at(seat_order(both.job, both.server)))

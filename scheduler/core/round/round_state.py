@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
 from scheduler.core.model.queue_tree import QueueTree, limiting, subtree_sums
-from scheduler.core.model.tables import BoolArray, IntArray, JobTable, ServerTable, Snapshot
+from scheduler.core.model.tables import BoolArray, IntArray, JobTable, Placements, ServerTable, Snapshot
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.kept_placements import can_stay
@@ -78,13 +78,18 @@ def round_state(
         order: (n,) job rows in the order of the policy: the first ones stay where not all can.
     """
     seated = can_stay(snapshot, demands.needs, order)
-    board = Board(
+    board = board_of(snapshot, config, tree, demands.needs, snapshot.held.at(seated[snapshot.held.job]))
+    return RoundState(tree=tree, demands=demands, board=board, seated=seated)
+
+
+def board_of(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, needs: Needs, held: Placements) -> Board:
+    """Return a board on which the jobs of the snapshot sit as in ``held``."""
+    return Board(
         jobs=snapshot.jobs,
         servers=snapshot.servers,
-        needs=demands.needs,
+        needs=needs,
         tree=tree,
-        held=snapshot.held.at(seated[snapshot.held.job]),
+        held=held,
         releasing=snapshot.releasing,
         by_size=isinstance(config.locality, LooksAtSizes),
     )
-    return RoundState(tree=tree, demands=demands, board=board, seated=seated)

@@ -147,45 +147,43 @@ class FieldReader:
         self, value: object, pointer: str, label: str, limits: tuple[float, float], *, default: float
     ) -> float:
         """Return seconds out of text such as ``20m``; None is the default, which is also the example."""
-        if value is None:
-            return default
-        got = self._quantity(value, pointer, label, "s", parse_duration_s, format_duration(default))
-        if got is None:
-            return default
-        if not limits[0] <= got <= limits[1]:
-            between = f"between {format_duration(limits[0])} and {format_duration(limits[1])}"
-            self.bad(pointer, "range", f"{label} must be {between}. You asked for {shown(value)}.")
-            return default
-        return got
+        return self._quantity(value, pointer, label, limits, default, "s", parse_duration_s, format_duration)
 
     def size(self, value: object, pointer: str, label: str, limits: tuple[int, int], *, default: int) -> int:
         """Return bytes out of text such as ``64GiB``; None is the default, which is also the example."""
-        if value is None:
-            return default
-        got = self._quantity(value, pointer, label, "GiB", parse_size_bytes, format_size(default))
-        if got is None:
-            return default
-        if not limits[0] <= got <= limits[1]:
-            between = f"between {format_size(limits[0])} and {format_size(limits[1])}"
-            self.bad(pointer, "range", f"{label} must be {between}. You asked for {shown(value)}.")
-            return default
-        return got
+        return self._quantity(value, pointer, label, limits, default, "GiB", parse_size_bytes, format_size)
 
     def _quantity(
-        self, value: object, pointer: str, label: str, unit: str, parse: Callable[[str], N], example: str
-    ) -> N | None:
-        """Return what ``parse`` makes of text with a unit, or None when it is bad."""
+        self,
+        value: object,
+        pointer: str,
+        label: str,
+        limits: tuple[N, N],
+        default: N,
+        unit: str,
+        parse: Callable[[str], N],
+        written: Callable[[N], str],
+    ) -> N:
+        """Return what ``parse`` makes of text with a unit, within ``limits``; ``written`` is the way back."""
+        if value is None:
+            return default
         text = shown(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
         if not isinstance(text, str):
-            self.bad(pointer, "type", f"{label} must be text such as {example}, not {quoted(value)}.")
-            return None
+            self.bad(pointer, "type", f"{label} must be text such as {written(default)}, not {quoted(value)}.")
+            return default
         try:
-            return parse(text)
+            got = parse(text)
         except UnitMissing:
             self.bad(pointer, "unit", f"{label} needs a unit: {shown(text)}{unit}.")
         except ValueError:
+            example = written(default)
             self.bad(pointer, "unit", f"{label} must be a number with a unit, such as {example}, not {quoted(text)}.")
-        return None
+        else:
+            if limits[0] <= got <= limits[1]:
+                return got
+            between = f"between {written(limits[0])} and {written(limits[1])}"
+            self.bad(pointer, "range", f"{label} must be {between}. You asked for {shown(value)}.")
+        return default
 
     def count(self, pointer: str, label: str, data: Mapping[str, object], most: int) -> None:
         """Refuse a mapping with more than ``most`` entries."""

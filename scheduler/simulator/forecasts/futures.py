@@ -6,7 +6,7 @@ the decision that rules the live cluster; the starts of a job over all futures a
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,8 +66,18 @@ class Outlook:
         return int(self.starts_s.shape[1])
 
 
-class _OutOfTime(Exception):
+class OutOfTimeError(Exception):
     """The futures have used the CPU time they may use."""
+
+
+def stop_at(until_cpu_s: float) -> Callable[[int, int], None]:
+    """Return a ``progress`` of ``simulate`` that raises OutOfTimeError once this thread has used so much CPU time."""
+
+    def stop_in_time(_done: int, _total: int) -> None:
+        if time.thread_time() >= until_cpu_s:
+            raise OutOfTimeError
+
+    return stop_in_time
 
 
 def outlook(
@@ -104,14 +114,7 @@ def outlook(
     jobs = snapshot.jobs
     waiting = np.flatnonzero(~jobs.running) if of is None else of
     like = template_rows(submitted, Draws(seed, "like whom"))
-    no_rows = np.zeros(0, dtype=np.int64)
-    run_times = RunTimes(
-        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
-        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
-        run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
-        left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
-        ended=ended,
-    )
+    run_times = run_times_of(snapshot, owner, submitted, like, ended)
     if not len(waiting) or not run_times.is_known.all():
         none = np.zeros((len(waiting), 0))
         return Outlook(rows=waiting, starts_s=none, unknown=not run_times.is_known.all(), cut=False)
@@ -127,11 +130,25 @@ def outlook(
         coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
         try:
             starts_s = _starts(snapshot, config, own_s, coming, waiting, horizon_s, until_s)[waiting]
-        except _OutOfTime:
+        except OutOfTimeError:
             break
         found.append(starts_s)
     starts_s = np.stack(found, axis=1) if found else np.zeros((len(waiting), 0))
     return Outlook(rows=waiting, starts_s=starts_s, unknown=False, cut=len(found) < futures)
+
+
+def run_times_of(
+    snapshot: Snapshot, owner: IntArray, submitted: Submitted | None, like: IntArray, ended: Ended
+) -> RunTimes:
+    """Return how long the jobs of the snapshot still run, and after them those that may come."""
+    jobs, no_rows = snapshot.jobs, np.zeros(0, dtype=np.int64)
+    return RunTimes(
+        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
+        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
+        run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
+        left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
+        ended=ended,
+    )
 
 
 def template_rows(submitted: Submitted | None, draws: Draws, *, most: int = MOST_ARRIVALS) -> IntArray:
@@ -181,11 +198,6 @@ def _starts(
     """Return (n,) seconds to the next start of each job of the snapshot in one future; +inf for none before the rows
     ``of`` have all started, or so soon.
     """
-
-    def stop_in_time(_done: int, _total: int) -> None:
-        if time.thread_time() >= until_s:
-            raise _OutOfTime
-
     outcome = simulate(
         Replay(
             [*jobs_of(snapshot, left_s), *coming],
@@ -198,7 +210,7 @@ def _starts(
             keep_stays=True,
             begun=Begun(snapshot=snapshot, remaining_s=left_s),
         ),
-        progress=stop_in_time,
+        progress=stop_at(until_s),
     )
     assert outcome.stays is not None
     begin_s = np.full(len(snapshot.jobs) + len(coming), np.inf)

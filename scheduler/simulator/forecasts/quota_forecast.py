@@ -14,8 +14,15 @@ import numpy as np
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTable, Snapshot
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, template_rows
-from scheduler.simulator.forecasts.run_times import Ended, RunTimes
+from scheduler.simulator.forecasts.futures import (
+    OutOfTimeError,
+    Submitted,
+    coming_jobs,
+    run_times_of,
+    stop_at,
+    template_rows,
+)
+from scheduler.simulator.forecasts.run_times import Ended
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -87,10 +94,6 @@ class _Seen:
     preemptions: FloatArray
 
 
-class _OutOfTime(Exception):
-    """The replays have used the CPU time they may use."""
-
-
 def forecast(
     snapshot: Snapshot,
     config: SchedulerConfig,
@@ -122,7 +125,7 @@ def forecast(
     """
     jobs = snapshot.jobs
     like = template_rows(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
-    run_times = _run_times(snapshot, owner, submitted, like, ended)
+    run_times = run_times_of(snapshot, owner, submitted, like, ended)
     unknown = int(np.count_nonzero(~run_times.is_known))
     if unknown:
         return Forecast(now=(), changed=(), futures=0, unknown_jobs=unknown)
@@ -142,7 +145,7 @@ def forecast(
         try:
             now = _replay(snapshot, ask, own_s, coming)
             pairs.append((now, _replay(replace(snapshot, queues=changed), ask, own_s, coming)))
-        except _OutOfTime:
+        except OutOfTimeError:
             break
         if time.thread_time() - begin_s >= cpu_s:
             break
@@ -158,25 +161,7 @@ def _most_coming(submitted: Submitted | None, horizon_s: float) -> int:
     return min(MOST_COMING, math.ceil(expected + 5.0 * math.sqrt(expected) + 5.0))
 
 
-def _run_times(
-    snapshot: Snapshot, owner: IntArray, submitted: Submitted | None, like: IntArray, ended: Ended
-) -> RunTimes:
-    """Return how long the jobs of the snapshot still run, and after them those that may come."""
-    jobs, no_rows = snapshot.jobs, np.zeros(0, dtype=np.int64)
-    return RunTimes(
-        queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
-        owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
-        run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
-        left_s=np.concatenate((jobs.remaining_s, np.full(len(like), np.inf))),
-        ended=ended,
-    )
-
-
 def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[SimJob]) -> _Seen:
-    def stop_in_time(_done: int, _total: int) -> None:
-        if time.thread_time() >= ask.until_cpu_s:
-            raise _OutOfTime
-
     end_s = snapshot.now_s + ask.horizon_s
     outcome = simulate(
         Replay(
@@ -190,7 +175,7 @@ def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[
             keep_stays=True,
             begun=Begun(snapshot=snapshot, remaining_s=left_s),
         ),
-        progress=stop_in_time,
+        progress=stop_at(ask.until_cpu_s),
     )
     assert outcome.stays is not None
     records = outcome.records

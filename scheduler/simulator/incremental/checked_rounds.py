@@ -5,14 +5,15 @@ knows.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.model.changes import Changes, Grant
+from scheduler.core.model.changes import Changes, Grant, placements
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.tables import QueueTable, ServerTable, Snapshot
 from scheduler.core.round.invariants import check_grants
-from scheduler.simulator.incremental.planner import Planner, held_of, renumbered
+from scheduler.simulator.incremental.planner import Planner
 from scheduler.simulator.incremental.whole_rounds import WholeRounds
 from scheduler.simulator.state.world import World
 
@@ -62,16 +63,16 @@ class CheckedRounds:
         after |= changes.started
         after |= changes.amended
         rows = world.columns.active
-        before, grants = held_of(world.seats), held_of(after)
+        before, grants = placements(world.seats), placements(after)
         snapshot = Snapshot(
             now_s=world.now_s,
             jobs=world.columns.look(rows, world.now_s),
             servers=self._servers,
             queues=self._queues,
-            held=renumbered(before, np.searchsorted(rows, before.job)),
+            held=replace(before, job=np.searchsorted(rows, before.job)),
         )
         try:
-            check_grants(renumbered(grants, np.searchsorted(rows, grants.job)), snapshot)
+            check_grants(replace(grants, job=np.searchsorted(rows, grants.job)), snapshot)
         except PlanInvariantError as error:
             raise PlanInvariantError(f"the incremental round at {world.now_s} s: {error}") from None
 

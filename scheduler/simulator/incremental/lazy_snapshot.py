@@ -1,9 +1,11 @@
 """A snapshot of the simulated cluster whose placements are gathered only when a policy looks at them."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from scheduler.core.model.changes import placements
 from scheduler.core.model.tables import IntArray, JobTable, Placements, QueueTable, ServerTable
-from scheduler.simulator.incremental.planner import held_of, renumbered
 from scheduler.simulator.state.world import World
 
 
@@ -18,5 +20,5 @@ class LazySnapshot:
     @property
     def held(self) -> Placements:
         """Return what each job holds."""
-        held = held_of(self._world.seats)
-        return renumbered(held, np.searchsorted(self.jobs.job_id, held.job))
+        held = placements(self._world.seats)
+        return replace(held, job=np.searchsorted(self.jobs.job_id, held.job))

@@ -176,9 +176,7 @@ class MovingOrderRounds:
         world.arrived.clear()
         world.released.clear()
         changes = granted(moves, walk, self._ledger)
-        if self._overdue:
-            amend_overdue(changes, self._overdue, world)
-            self._overdue = {}
+        amend_overdue(changes, self._overdue, world)
         order.seated(changes)
         self.unsettled = bool(changes.started or changes.stopped)
         return changes

@@ -4,14 +4,11 @@ With what several planners share. ``replay_plan`` chooses the planner of a repla
 """
 
 import math
-from collections.abc import Mapping
 from typing import Protocol
-
-import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.plan import PreemptRule
-from scheduler.core.model.tables import IntArray, JobTable, Placements, seat_order
+from scheduler.core.model.tables import IntArray, JobTable
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.incremental.walks.single_queue_walk import Moves, SingleQueueWalk
@@ -72,8 +69,13 @@ def granted(moves: Moves, walk: SingleQueueWalk, ledger: CpuMemoryLedger) -> Cha
 _BY_ORDER = str(PreemptRule.POLICY_ORDER)
 
 
-def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) -> None:
-    """Give running jobs the cores and memory of neighbours that ended between the last round and the saved state."""
+def amend_overdue(changes: Changes, overdue: dict[int, Grant], world: World) -> None:
+    """Give running jobs the cores and memory of neighbours that ended between the last round and the saved state.
+
+    That is done once: nothing is overdue afterwards.
+    """
+    if not overdue:
+        return
     left = {
         row: grant
         for row, grant in overdue.items()
@@ -81,6 +83,7 @@ def amend_overdue(changes: Changes, overdue: Mapping[int, Grant], world: World) 
     }
     amended = left | changes.amended
     changes.amended = {row: grant for row, grant in amended.items() if grant != world.seats[row]}
+    overdue.clear()
 
 
 # Times are sums of floats: a round that comes too early by rounding errors is repeated this much later.
@@ -97,25 +100,3 @@ def until_rights_change_s(config: SchedulerConfig, jobs: JobTable, now_s: float)
         left_s = config.reclaim_after_s - jobs.waited_s
         rests_s = min(rests_s, float(left_s.min(initial=math.inf, where=~jobs.running & (left_s > 0))))
     return max(rests_s, DUST_S)
-
-
-def held_of(seats: dict[int, Grant]) -> Placements:
-    """Return seats as columns, sorted by job, then server."""
-    rows = [(row, *seat) for row, grant in seats.items() for seat in grant]
-    table = np.array(rows, dtype=np.float64).reshape(-1, 5).T
-    job, server = table[0].astype(np.int64), table[1].astype(np.int64)
-    by_job = seat_order(job, server)
-    return Placements(
-        job=job[by_job],
-        server=server[by_job],
-        num_gpus=table[2].astype(np.int64)[by_job],
-        cpus=table[3][by_job],
-        memory_bytes=table[4][by_job],
-    )
-
-
-def renumbered(held: Placements, job: IntArray) -> Placements:
-    """Return the placements with other job rows."""
-    return Placements(
-        job=job, server=held.server, num_gpus=held.num_gpus, cpus=held.cpus, memory_bytes=held.memory_bytes
-    )

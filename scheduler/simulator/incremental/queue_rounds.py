@@ -74,9 +74,7 @@ class QueueRounds:
         world.released.clear()
         if changes is None:
             changes = self._whole(world, columns.active)
-        if self._overdue:
-            amend_overdue(changes, self._overdue, world)
-            self._overdue = {}
+        amend_overdue(changes, self._overdue, world)
         self.unsettled = bool(changes.started or changes.stopped)
         return changes
 

@@ -24,7 +24,8 @@ from scheduler.core.model.tables import (
 from scheduler.core.packing.cpu_memory_ledger import ProportionalLedger
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import ElasticSeats, is_inside, shrunk
-from scheduler.core.packing.free_gpus import Fits, FreeGpus, Topology
+from scheduler.core.packing.free_gpus import Fits
+from scheduler.core.packing.seating import GpuBoard
 from scheduler.core.round.capabilities import ChangesBySelf
 from scheduler.core.round.config import SharePolicy
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_queues_bind
@@ -59,29 +60,14 @@ def share_rounds(given: PlannerInput) -> "ShareRounds | str":
     return ShareRounds(given, policy, given.ledger)
 
 
-class _Floor:
-    """Which job sits where: the part of a ``Board`` that resizing uses, kept from round to round.
+class _Floor(GpuBoard):
+    """Which job sits where: the part of a ``Board`` that resizing uses, kept from round to round."""
 
-    Twin of ``Board`` in core/packing/board.py, without queues, cores and memory. Plans are held equal by
-    tests/property/test_simulator_shares.py.
-    """
+    __slots__ = ("num_gpus",)
 
     def __init__(self, servers: ServerTable, num_gpus: list[int]) -> None:
-        gpus = servers.num_gpus.tolist()
-        self.space = FreeGpus(gpus, Topology(gpus=gpus, rack=servers.rack.tolist()))
+        super().__init__(servers)
         self.num_gpus = num_gpus
-        self.seats: dict[int, Seats] = {}
-
-    def sit(self, row: int, seats: Seats) -> None:
-        self.seats[row] = seats
-        for server, gpus in seats:
-            self.space.take(server, gpus)
-
-    def leave(self, row: int) -> Seats:
-        seats = self.seats.pop(row)
-        for server, gpus in seats:
-            self.space.give(server, gpus)
-        return seats
 
     def fits(self, row: int) -> Fits | None:
         return None

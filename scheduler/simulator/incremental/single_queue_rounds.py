@@ -134,9 +134,7 @@ class SingleQueueRounds:
             for row in moves.started:
                 self._steps.sit(row, now_s)
         changes = granted(moves, walk, self._ledger)
-        if self._overdue:
-            amend_overdue(changes, self._overdue, world)
-            self._overdue = {}
+        amend_overdue(changes, self._overdue, world)
         self._change_at_s = -math.inf  # until rests_s() is called
         return changes
 

@@ -1,17 +1,18 @@
 """The planner that asks ``plan_round`` in every round. It serves every configuration."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.model.changes import Changes, changes_of
+from scheduler.core.model.changes import Changes, changes_of, placements
 from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import QueueTable, ServerTable, Snapshot
 from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.plan_round import plan_round
 from scheduler.simulator.incremental.overtaking import Overtaking
-from scheduler.simulator.incremental.planner import held_of, promote, renumbered, until_rights_change_s
+from scheduler.simulator.incremental.planner import promote, until_rights_change_s
 from scheduler.simulator.state.world import World
 
 
@@ -41,13 +42,13 @@ class WholeRounds:
             promote(columns, rows[config.policy.promoted(columns.look(rows, now_s))], now_s)
         world.arrived.clear()
         world.released.clear()
-        held = held_of(world.seats)
+        held = placements(world.seats)
         snapshot = Snapshot(
             now_s=now_s,
             jobs=columns.table(rows, now_s),
             servers=self._servers,
             queues=self._queues,
-            held=renumbered(held, np.searchsorted(rows, held.job)),
+            held=replace(held, job=np.searchsorted(rows, held.job)),
             trials=self._trials.trials if self._trials else (),
             round_s=world.round_s,
         )

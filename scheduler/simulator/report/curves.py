@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.model.tables import FloatArray, IntArray
+from scheduler.core.model.tables import FloatArray
+from scheduler.core.operations.ledger import means_between
 from scheduler.core.operations.metrics import percentile
 from scheduler.simulator.state.outcome import Outcome, Records, Series, Stays
 
@@ -142,21 +143,13 @@ def course(series: Series) -> Course:
     return Course(
         at_s=at_s,
         step_s=step_s,
-        allocated=_means(series.at_s, series.allocated_gpus, edges),
-        useful=_means(series.at_s, series.useful_gpus, edges),
-        running=_means(series.at_s, series.running_jobs, edges),
-        waiting=_means(series.at_s, series.waiting_jobs, edges),
-        largest_free=_means(series.at_s, series.largest_free_gpus, edges),
-        queues=np.stack([_means(series.at_s, column, edges) for column in series.queue_gpus.T], axis=1),
+        allocated=means_between(series.at_s, series.allocated_gpus, edges),
+        useful=means_between(series.at_s, series.useful_gpus, edges),
+        running=means_between(series.at_s, series.running_jobs, edges),
+        waiting=means_between(series.at_s, series.waiting_jobs, edges),
+        largest_free=means_between(series.at_s, series.largest_free_gpus, edges),
+        queues=np.stack([means_between(series.at_s, column, edges) for column in series.queue_gpus.T], axis=1),
     )
-
-
-def _means(at_s: FloatArray, values: FloatArray | IntArray, edges: FloatArray) -> FloatArray:
-    """Return the means of a step function between the edges."""
-    held_s = np.diff(at_s)
-    integral = np.concatenate(([0.0], np.cumsum(values[:-1] * held_s)))
-    at_edges = np.interp(edges, at_s, integral)
-    return np.diff(at_edges) / np.diff(edges)
 
 
 def room_share(series: Series, gang: int) -> float:
@@ -193,7 +186,7 @@ def gantt(
 
 def _use(series: Series, from_s: float, until_s: float) -> tuple[float, ...]:
     edges = np.linspace(from_s, max(until_s, from_s + 1.0), GANTT_INTERVALS + 1)
-    means = _means(series.at_s, series.allocated_gpus, edges)
+    means = means_between(series.at_s, series.allocated_gpus, edges)
     return tuple(round(value, 2) for value in means.tolist())
 
 

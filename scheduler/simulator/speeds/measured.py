@@ -51,9 +51,9 @@ class PolluxModel:
 
 
 @lru_cache(maxsize=16)
-def gavel_models(folder: Path, *, gpu: str = "v100") -> Mapping[str, GavelModel]:
-    """Return Gavel's models by name, such as ``ResNet-50 (batch size 64)``; ``gpu`` is v100, p100 or k80."""
-    data = json.loads((folder / "gavel.json").read_text(encoding="utf-8"))[gpu]
+def gavel_models(folder: Path) -> Mapping[str, GavelModel]:
+    """Return Gavel's models by name, such as ``ResNet-50 (batch size 64)``, on V100 GPUs."""
+    data = json.loads((folder / "gavel.json").read_text(encoding="utf-8"))["v100"]
     return {
         name: GavelModel(
             together=tuple((int(gpus), float(rate)) for gpus, rate in curves["together"]),
@@ -64,12 +64,12 @@ def gavel_models(folder: Path, *, gpu: str = "v100") -> Mapping[str, GavelModel]
 
 
 @lru_cache(maxsize=16)
-def gavel_pairs(folder: Path, *, gpu: str = "v100") -> Mapping[str, Mapping[str, float]]:
-    """Return the speed of a model beside another on one GPU, as a share of its speed alone: ``pairs[model][other]``.
+def gavel_pairs(folder: Path) -> Mapping[str, Mapping[str, float]]:
+    """Return the speed of a model beside another on one V100, as a share of its speed alone: ``pairs[model][other]``.
 
     0 where both do not fit into the GPU's memory.
     """
-    data = json.loads((folder / "gavel_pairs.json").read_text(encoding="utf-8"))[gpu]
+    data = json.loads((folder / "gavel_pairs.json").read_text(encoding="utf-8"))["v100"]
     return {name: {other: float(rate) for other, rate in row.items()} for name, row in data.items()}
 
 

@@ -6,11 +6,12 @@ argument.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from scheduler.core.model.profile import Profile
-from scheduler.core.model.tables import NO_ROW, FloatArray, Placements, Snapshot
+from scheduler.core.model.changes import grants_of
+from scheduler.core.model.tables import NO_ROW, FloatArray, Snapshot
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.tally import Tally
@@ -18,6 +19,11 @@ from scheduler.simulator.state.world import World
 
 # A job that is as good as done still takes a moment to end.
 _LEAST_S = 1.0
+# What a snapshot and a workload tell of a job alike.
+_KNOWN = (
+    *("arrival_s", "num_gpus", "queue", "max_servers", "owner", "priority", "weight"),
+    *("min_gpus", "max_gpus", "min_cpus", "min_memory_bytes"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +58,7 @@ class Begun:
     def seat(self, world: World, tally: Tally) -> None:
         """Let the running jobs go on where they are, and the others wait."""
         columns, now_s = world.columns, self.snapshot.now_s
-        seats = _grants(self.snapshot.held)
+        seats = grants_of(self.snapshot.held)
         for row in range(len(self.snapshot.jobs)):
             tally.arrived(row, now_s)
         for row, grant in seats.items():
@@ -65,38 +71,18 @@ class Begun:
         world.restore(now_s, self.snapshot.held, [])
 
 
-def _grants(held: Placements) -> dict[int, tuple[tuple[int, int, float, float], ...]]:
-    seats: dict[int, tuple[tuple[int, int, float, float], ...]] = {}
-    columns = (held.job, held.server, held.num_gpus, held.cpus, held.memory_bytes)
-    for row, *seat in zip(*(column.tolist() for column in columns), strict=True):
-        seats[row] = (*seats.get(row, ()), tuple(seat))
-    return seats
-
-
 def jobs_of(snapshot: Snapshot, remaining_s: FloatArray, names: Sequence[str] = ()) -> list[SimJob]:
     """Return the jobs of a snapshot as the first of a workload; ``remaining_s`` as in ``Begun``."""
     jobs = snapshot.jobs
-    run_s = np.maximum(_LEAST_S, jobs.executed_s + remaining_s)
+    run_s = np.maximum(_LEAST_S, jobs.executed_s + remaining_s).tolist()
+    profile = [UNKNOWN if number == NO_ROW else jobs.profiles[number] for number in jobs.profile.tolist()]
+    columns: list[list[Any]] = [getattr(jobs, name).tolist() for name in _KNOWN]  # Any: numbers of two types
     return [
         SimJob(
-            arrival_s=float(jobs.arrival_s[row]),
-            num_gpus=int(jobs.num_gpus[row]),
-            run_s=float(run_s[row]),
-            queue=int(jobs.queue[row]),
-            max_servers=int(jobs.max_servers[row]),
-            profile=_profile(jobs.profiles, int(jobs.profile[row])),
-            owner=int(jobs.owner[row]),
-            priority=float(jobs.priority[row]),
-            weight=float(jobs.weight[row]),
-            min_gpus=int(jobs.min_gpus[row]),
-            max_gpus=int(jobs.max_gpus[row]),
-            min_cpus=float(jobs.min_cpus[row]),
-            min_memory_bytes=float(jobs.min_memory_bytes[row]),
+            run_s=run_s[row],
+            profile=profile[row],
             name=names[row] if names else "",
+            **dict(zip(_KNOWN, values, strict=True)),
         )
-        for row in range(len(jobs))
+        for row, values in enumerate(zip(*columns, strict=True))
     ]
-
-
-def _profile(profiles: Sequence[Profile], number: int) -> Profile:
-    return UNKNOWN if number == NO_ROW else profiles[number]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduler.core.model.changes import Changes, Grant
+from scheduler.core.model.changes import Changes, Grant, grants_of
 from scheduler.core.model.profile import Profile, packed, speed
 from scheduler.core.model.tables import DEFAULT_ROUND_S, NO_ROW, Placements
 from scheduler.simulator.jobs import UNKNOWN, SimJob
@@ -111,9 +111,7 @@ class World:
         running = np.flatnonzero(columns.held_gpus > 0).tolist()
         self._ends = [(float(columns.next_s[row]), row) for row in running]
         heapify(self._ends)
-        rows = (held.job, held.server, held.num_gpus, held.cpus, held.memory_bytes)
-        for row, *seat in zip(*(column.tolist() for column in rows), strict=True):
-            self.seats[row] = (*self.seats.get(row, ()), tuple(seat))
+        self.seats = grants_of(held)
         self.arrived = [row for row in columns.active.tolist() if row not in self.seats]
         self._lent = frozenset(np.flatnonzero(columns.lent).tolist())
 

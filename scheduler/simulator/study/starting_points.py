@@ -207,4 +207,4 @@ def _on(held: Placements, num_servers: int) -> Placements:
     """Return what is held by gangs none of which stood on a lost server."""
     torn = set(held.job[held.server >= num_servers].tolist())
     kept = np.array([row not in torn for row in held.job.tolist()], dtype=np.bool_)
-    return Placements(**{field.name: getattr(held, field.name)[kept] for field in fields(held)})
+    return held.at(kept)

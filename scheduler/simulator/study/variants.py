@@ -76,13 +76,8 @@ def servers_with(servers: ServerTable, change: int) -> ServerTable:
     if change > 0:
         rows = np.concatenate((rows, np.full(change, _commonest(servers))))
     added = np.arange(max(0, change)) + 1 + (int(servers.server_id.max()) if size else 0)
-    return ServerTable(
-        server_id=np.concatenate((servers.server_id[: size + min(0, change)], added)),
-        num_gpus=servers.num_gpus[rows],
-        num_cpus=servers.num_cpus[rows],
-        memory_bytes=servers.memory_bytes[rows],
-        rack=servers.rack[rows],
-    )
+    server_id = np.concatenate((servers.server_id[: size + min(0, change)], added))
+    return replace(servers.at(rows), server_id=server_id)
 
 
 def _commonest(servers: ServerTable) -> int:

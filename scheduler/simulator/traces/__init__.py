@@ -94,14 +94,7 @@ def read_trace(
             gc.enable()
 
 
-def open_trace(
-    text: str,
-    *,
-    format: str | None = None,
-    seed: int = 0,
-    cluster_gpus: int | None = None,
-    profiles: Path = PROFILES,
-) -> Trace:
+def open_trace(text: str, *, format: str | None = None, seed: int = 0, cluster_gpus: int | None = None) -> Trace:
     """Return the trace that a command line names: a file, or ``generate:philly?jobs=1000&gpus=128&load=0.9&seed=1``.
 
     Args:
@@ -109,15 +102,14 @@ def open_trace(
         format: A key of READERS for a file; None to tell it from its beginning.
         seed: Of a generator whose text gives none.
         cluster_gpus: GPUs of the cluster for a generator whose text gives none.
-        profiles: Folder with the profiles of models.
 
     Raises:
         TraceError: If the file cannot be read without guessing, or the text describes no workload.
     """
     if not text.startswith(PREFIX):
-        return read_trace(text, format=format, profiles=profiles)
+        return read_trace(text, format=format)
     try:
-        made = generate(text, profiles=profiles, seed=seed, cluster_gpus=cluster_gpus)
+        made = generate(text, profiles=PROFILES, seed=seed, cluster_gpus=cluster_gpus)
     except ValueError as error:
         raise TraceError(file=text, problem=str(error)) from error
     return Trace(

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
 from scheduler.core.model.profile import Profile
-from scheduler.core.model.tables import ServerTable
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.errors import TraceError, shown
 from scheduler.simulator.traces.trace import Trace
@@ -80,6 +79,7 @@ class Collector:
         Raises:
             TraceError: If the id was seen before.
         """
+        self.rows += 1
         if id in self._ids:
             raise TraceError(file=self._file, line=line, column=id_column, problem=f"{shown(id)} stands there twice")
         if id:
@@ -105,6 +105,11 @@ class Collector:
             )
         )
 
+    def leave_out(self, what: str) -> None:
+        """Take one row that is no job of the replay, and count it."""
+        self.rows += 1
+        self.count(what)
+
     def count(self, what: str) -> None:
         """Count one more row of which ``what`` is to be told: ``3 jobs <what>``."""
         self._counts[what] += 1
@@ -113,7 +118,7 @@ class Collector:
         """Add a warning that is not about a number of jobs."""
         self._said.append(what)
 
-    def trace(self, *, servers: ServerTable | None = None) -> Trace:
+    def trace(self) -> Trace:
         """Return what was read.
 
         Raises:
@@ -134,7 +139,6 @@ class Collector:
             jobs=self._jobs,
             queues=self._queues.all("default"),
             owners=self._owners.all("unknown"),
-            servers=servers,
             starts_at=datetime.fromtimestamp(starts_s, tz=UTC) if self._dated else None,
             rows=self.rows,
             warnings=warnings,

@@ -158,7 +158,7 @@ def _elastic(options: GeneratorOptions, profiles: Path) -> Generated:
 
 def _search(options: GeneratorOptions, profiles: Path) -> Generated:
     gpus = options.whole("gpus")
-    jobs, _ = searches(
+    jobs = searches(
         num_searches=options.whole("searches", 1),
         cluster_gpus=gpus,
         configurations=options.whole("configurations", CONFIGURATIONS),

@@ -1,8 +1,4 @@
-"""Searches over configurations (AutoML): many jobs of one length, one of which reaches the target."""
-
-from dataclasses import dataclass
-
-import numpy as np
+"""Searches over configurations (AutoML): many jobs of one length that arrive at once."""
 
 from scheduler.simulator.draws import Draws, arrivals, milliseconds
 from scheduler.simulator.jobs import SimJob
@@ -14,21 +10,6 @@ CONFIGURATIONS = 100
 LENGTH_S = 889 * 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratedSearch:
-    """One search.
-
-    Attributes:
-        configurations: Its jobs, rows in the list of jobs.
-        winner: The job that reaches the target.
-        reaches_s: Run time after which the winner reaches it, seconds.
-    """
-
-    configurations: range
-    winner: int
-    reaches_s: float
-
-
 def searches(
     *,
     num_searches: int,
@@ -37,11 +18,10 @@ def searches(
     length_s: float = LENGTH_S,
     load: float = 0.9,
     seed: int = 0,
-) -> tuple[list[SimJob], list[GeneratedSearch]]:
-    """Return the jobs of searches, sorted by arrival, and which of them win.
+) -> list[SimJob]:
+    """Return the jobs of searches, sorted by arrival; ``owner`` is the number of the search.
 
     All configurations of a search arrive at once, need one GPU each and run ``length_s`` unless they are stopped.
-    The winner is drawn evenly, and reaches the target in the last tenth of its run.
 
     Args:
         num_searches: How many; the first arrives at 0 s.
@@ -59,17 +39,8 @@ def searches(
         raise ValueError(f"the length must be a positive number of seconds, not {length_s}")
     gap_s = configurations * length_s / (load * cluster_gpus)
     times = arrivals(Draws(seed, "arrivals"), num_searches, mean_gap_s=gap_s, diurnal=False)
-    luck = Draws(seed, "winners")
-    winners = np.floor(luck.uniform(num_searches) * configurations).astype(np.int64).tolist()
-    reaches = milliseconds(length_s * (0.9 + 0.1 * luck.uniform(num_searches)))
-    jobs = [
+    return [
         SimJob(arrival_s=arrival, num_gpus=1, run_s=length_s, owner=number, name=f"search-{number}/{configuration}")
         for number, arrival in enumerate(milliseconds(times - times[0]))
         for configuration in range(configurations)
     ]
-    found = []
-    for number, (winner, reaches_s) in enumerate(zip(winners, reaches, strict=True)):
-        first = number * configurations
-        rows = range(first, first + configurations)
-        found.append(GeneratedSearch(configurations=rows, winner=first + winner, reaches_s=reaches_s))
-    return jobs, found

@@ -1,7 +1,6 @@
 """Jobs like those of Synergy's evaluation: three classes of models with their profiles, Poisson arrivals."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -56,9 +55,3 @@ def synergy_split(
         for arrival, gpus, run in zip(milliseconds(arrival_s), num_gpus.tolist(), milliseconds(run_s), strict=True)
     ]
     return assign_profiles(bare, profiles=profiles, mix=mix, seed=seed)
-
-
-def with_rate(jobs: list[SimJob], *, jobs_per_hour: float) -> list[SimJob]:
-    """Return the jobs with arrivals stretched to this mean rate, as the paper states its loads."""
-    factor = len(jobs) / jobs_per_hour * 3600 / jobs[-1].arrival_s
-    return [replace(job, arrival_s=round(job.arrival_s * factor, 3)) for job in jobs]

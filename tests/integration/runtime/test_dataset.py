@@ -13,7 +13,7 @@ from agents.runtime.cache.reading import cached_frac
 from agents.runtime.dataset import CachedDataset
 from agents.runtime.errors import EverythingBad, RuntimeMisuse
 from benchmarks.models.cache import Lru, misses
-from scheduler.core.performance.cache_model import lru_hit_frac
+from benchmarks.models.cache_times import lru_hit_frac
 
 SIZE = 100  # bytes of an item
 

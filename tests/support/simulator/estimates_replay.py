@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from scheduler.core.model.changes import placements
 from scheduler.core.model.tables import FloatArray, IntArray, QueueTable, ServerTable, Snapshot
 from scheduler.core.operations.start_calibration import LATE_FRAC, bound_s, level_next, ratio, stretch
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, quantile
 from scheduler.simulator.forecasts.run_times import Ended
-from scheduler.simulator.incremental.planner import held_of, renumbered
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -99,7 +99,7 @@ def state_at(
     world = World(jobs, tally=tally, columns=columns)
     load(path, world, setting={}, waits=None)
     rows = columns.active
-    table, held = columns.table(rows, world.now_s), held_of(world.seats)
+    table, held = columns.table(rows, world.now_s), placements(world.seats)
     tells = rows % tell_every == 0 if tell_every else np.zeros(len(rows), dtype=np.bool_)
     return (
         Snapshot(
@@ -111,7 +111,7 @@ def state_at(
             ),
             servers=SERVERS,
             queues=QUEUES,
-            held=renumbered(held, np.searchsorted(rows, held.job)),
+            held=replace(held, job=np.searchsorted(rows, held.job)),
         ),
         columns,
     )

@@ -5,10 +5,11 @@ from typing import TypedDict
 import numpy as np
 import pytest
 
+from benchmarks.models.pack_limit import learn_pack_limit
 from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile, locality
 from scheduler.core.round.plan_round import plan_round
-from scheduler.placement.skew import Skew, learn_pack_limit
+from scheduler.placement.skew import Skew
 from tests.support.simulator.spaces import gang_of, space_of
 from tests.support.simulator.strategies import JobRow, ServerRow, job_table, snapshot_of
 

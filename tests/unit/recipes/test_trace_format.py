@@ -26,7 +26,6 @@ def read(source: Source, profiles: Path) -> Trace:
     """Return the trace; all times are minutes."""
     collected = Collector(format="minutes", file=source.name)
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         collected.add(
             line=row.line,
             id=row.text("run"),

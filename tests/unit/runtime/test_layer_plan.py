@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.runtime.layer_plan import Layer, Setting, best_cut, best_sides, bytes_per_worker, step_s
+from agents.runtime.layer_plan import Layer, Setting, best_cut, bytes_per_worker, step_s
+from benchmarks.models.layer_sides import best_sides
 from scheduler.placement.skew import Skew
 from tests.support.suite.examples import tried
 

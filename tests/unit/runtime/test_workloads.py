@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.reproduce.synergy_cluster import with_rate
 from scheduler.core.model.profile import Profile, scaling
 from scheduler.simulator.speeds.measured import afs_profiles
 from scheduler.simulator.speeds.profiles import CLASSES, SYNERGY_CPUS_PER_GPU, synergy_profiles
@@ -12,7 +13,6 @@ from scheduler.simulator.traces import PROFILES, open_trace
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.trace import offered_load
 from scheduler.simulator.workloads import GENERATORS, elastic, searches, synergy_split
-from scheduler.simulator.workloads.synergy import with_rate
 
 CURVES = synergy_profiles(PROFILES, cpus_per_gpu=SYNERGY_CPUS_PER_GPU)
 
@@ -93,21 +93,17 @@ def test_measured_curves_are_relative_to_one_gpu() -> None:
     assert scaling(profile, 8) == pytest.approx(10.379 / 1.843)
 
 
-def test_a_search_is_many_equal_jobs_and_one_winner() -> None:
-    """All arrive at once; the winner reaches the target in the last tenth of its run."""
-    jobs, found = searches(num_searches=50, cluster_gpus=16, seed=1, load=0.8)
+def test_a_search_is_many_equal_jobs() -> None:
+    """All arrive at once, with the length of the others."""
+    jobs = searches(num_searches=50, cluster_gpus=16, seed=1, load=0.8)
 
     assert len(jobs) == 5000
     assert jobs[0].arrival_s == 0.0
-    for number, search in enumerate(found):
-        mine = [jobs[row] for row in search.configurations]
-        assert len(mine) == 100
+    for number in range(50):
+        mine = jobs[100 * number : 100 * (number + 1)]
         assert {(job.arrival_s, job.run_s, job.num_gpus, job.owner) for job in mine} == {
             (mine[0].arrival_s, 889 * 60.0, 1, number)
         }
-        assert search.winner in search.configurations
-        assert 0.9 * 889 * 60 <= search.reaches_s < 889 * 60
-    assert len({search.winner - search.configurations.start for search in found}) > 20
     # Poisson arrivals of 50 searches scatter by a seventh.
     assert offered_load(jobs, cluster_gpus=16) == pytest.approx(0.8, rel=0.3)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.models.cache import ItemSource, Lru, MinIo, Partitioned, misses, misses_by_epoch
-from scheduler.core.performance.cache_model import lru_hit_frac
+from benchmarks.models.cache_times import lru_hit_frac
 from scheduler.simulator.draws import Draws
 
 orders = st.integers(1, 40).flatmap(lambda size: st.lists(st.permutations(range(size)), min_size=2, max_size=6))

@@ -2,8 +2,9 @@
 
 import pytest
 
+from benchmarks.models.reconfigurations import Change, coalesced, thrashing_replay
 from scheduler.core.model.profile import scaling
-from scheduler.simulator.state.costs import Change, Manager, ReconfigurationCosts, coalesced, thrashing_replay
+from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
 from tests.support.simulator.elastic import afs_profile
 
 VGG = afs_profile("vgg16-256")

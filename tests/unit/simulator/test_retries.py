@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler.core.operations.failures import PHILLY, RetryRules
+from benchmarks.models.retries import PHILLY
+from scheduler.core.operations.failures import RetryRules
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from benchmarks.support.trace_files import write_csv
 from scheduler.core.operations.failures import FailureClass
 from scheduler.simulator.jobs import Failure, SimJob
 from scheduler.simulator.traces.readers import csv
@@ -105,6 +106,6 @@ def test_what_is_written_is_short() -> None:
     """Columns that say nothing are left out."""
     file = io.StringIO()
 
-    csv.write(trace_of("arrival_s,num_gpus,run_s,weight\n0,1,0.1,1\n7,2,60,1\n"), file)
+    write_csv(trace_of("arrival_s,num_gpus,run_s,weight\n0,1,0.1,1\n7,2,60,1\n"), file)
 
     assert file.getvalue() == "arrival_s,num_gpus,run_s\n0.0,1,0.1\n7.0,2,60.0\n"

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.support.trace_files import write_parquet
 from scheduler.simulator.jobs import SimJob
-from scheduler.simulator.traces.readers import parquet
 from tests.support.simulator.traces import refusal_of, trace_of
 
 
@@ -80,7 +80,7 @@ def test_a_file_that_is_not_whole_is_refused() -> None:
 def test_what_is_written_has_typed_columns() -> None:
     """Other programs find numbers as numbers; columns that say nothing are left out."""
     file = io.BytesIO()
-    parquet.write(trace_of("arrival_s,num_gpus,run_s,owner\n0,1,0.5,ann\n"), file)
+    write_parquet(trace_of("arrival_s,num_gpus,run_s,owner\n0,1,0.5,ann\n"), file)
 
     schema = pq.read_schema(io.BytesIO(file.getvalue()))
 

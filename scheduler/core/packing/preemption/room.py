@@ -4,6 +4,7 @@ Keeps what claims share: the rows that may be displaced, those of each scope, an
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from scheduler.core.model.tables import NO_ROW, BoolArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import Part
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import with_fits
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption.displaceable_rows import CandidateGroup, DisplaceableRows
 from scheduler.core.packing.preemption.search import PreemptionSearch
@@ -100,7 +100,7 @@ class PreemptionRoom:
         seats: Seats = ()
         if gang.num_gpus > 1 and gang.max_servers != 1:
             seats = search.several_servers(
-                row, lambda space, fits: self._locality.seats(space, with_fits(gang, fits) if fits else gang)
+                row, lambda space, fits: self._locality.seats(space, replace(gang, fits=fits) if fits else gang)
             )
         victims = all_victims(seats, lambda server, count: search.victims(row, server, count))
         return seats, victims, search.starved

@@ -10,29 +10,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
+from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import (
     NO_ROW,
     BoolArray,
-    FloatArray,
     IntArray,
     JobTable,
-    Placements,
     Snapshot,
     only_jobs,
 )
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import ElasticSeats, shrunk
-from scheduler.core.packing.kept_placements import seats_by_job
-from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.packing.kept_placements import placed, seats_by_job
 from scheduler.core.round.claim_order import policy_order
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import shapes_of
 from scheduler.core.round.introspection_loop import without_seats
+from scheduler.core.round.round_state import board_of
 from scheduler.core.round.shares.queue_shares import (
     beside_kept,
     by_queue,
@@ -277,7 +275,8 @@ def _reseated(
     leaves: list[int] = []
     if grows.any() or (begins & (elastic | lent)).any():
         needs = needs_of(jobs, snapshot.servers, trims=mechanism.trims, insists=mechanism.insists)
-        reseat = reseat_on(_board(snapshot, config, tree, needs, stay), snapshot, config)
+        board = board_of(snapshot, config, tree, needs, placed(stay, snapshot.servers))
+        reseat = reseat_on(board, snapshot, config)
         leaving = range(len(jobs), len(jobs) + len(snapshot.releasing))
         whole = elastic | (held_gpus == shares)  # a rigid job that lost a server begins again elsewhere
         home = {row: seats for row, seats in given.items() if lent[row] and whole[row]}
@@ -287,21 +286,7 @@ def _reseated(
         snapshot = replace(snapshot, jobs=_with_num_gpus(jobs, np.array(reseat.num_gpus, dtype=np.int64)))
     if stay == before:
         return snapshot, leaves
-    return replace(snapshot, held=_placements(snapshot, stay)), leaves
-
-
-def _board(
-    snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree, needs: Needs, seats: dict[int, Seats]
-) -> Board:
-    return Board(
-        jobs=snapshot.jobs,
-        servers=snapshot.servers,
-        needs=needs,
-        tree=tree,
-        held=_placements(snapshot, seats),
-        releasing=snapshot.releasing,
-        by_size=isinstance(config.locality, LooksAtSizes),
-    )
+    return replace(snapshot, held=placed(stay, snapshot.servers)), leaves
 
 
 def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> ElasticSeats:
@@ -315,19 +300,4 @@ def reseat_on(board: Board, snapshot: Snapshot, config: SchedulerConfig) -> Elas
         min_gpus=jobs.min_gpus.tolist(),
         max_servers=jobs.max_servers.tolist(),
         kind=[*zip(*(column.tolist() for column in kinds), strict=True)] if kinds else [()] * len(jobs),
-    )
-
-
-def _placements(snapshot: Snapshot, seats: dict[int, Seats]) -> Placements:
-    """Return the seats as a table, with the cores and bytes that belong to the GPUs of each server."""
-    servers = snapshot.servers
-    rows = [(job, server, gpus) for job, at in sorted(seats.items()) for server, gpus in at]
-    job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    part: FloatArray = gpus / np.maximum(servers.num_gpus[server], 1)
-    return Placements(
-        job=job,
-        server=server,
-        num_gpus=gpus,
-        cpus=part * servers.num_cpus[server],
-        memory_bytes=part * servers.memory_bytes[server],
     )

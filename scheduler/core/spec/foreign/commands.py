@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-from scheduler.core.spec.foreign.translation import Translation, plain_name
+from scheduler.core.spec.foreign.translation import Fields, Translation, fields_of, plain_name
 
 SCRIPT = "run.sh"
 _IMAGE = "Jobs run on the server; install what they need there."
@@ -46,8 +46,6 @@ _DSTACK_ELSEWHERE = {
 _NODES = "The scheduler chooses the servers; their sum of GPUs is asked for, and the command is started once."
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])i?B?", re.IGNORECASE)
 
-Fields = Mapping[str, Any]  # parsed YAML
-
 
 def is_skypilot(data: object) -> TypeGuard[Fields]:
     """Return whether parsed YAML is a task of SkyPilot: its shell lines stand under ``run``."""
@@ -63,7 +61,7 @@ def from_skypilot(data: Fields, *, queue: str) -> Translation:
     """Return the spec that does what the task asks for."""
     lines = [str(data.get("setup") or "").rstrip(), str(data["run"]).rstrip()]
     made = _begun(data, queue, [line for line in lines if line], otherwise="sky-task")
-    asked = _fields(data, "resources")
+    asked = fields_of(data, "resources")
     nodes = _nodes(made, data, "num_nodes")
     gpus = _accelerators(made, asked.get("accelerators"))
     _ask(made, gpus * nodes, cpus=_least(asked.get("cpus")), memory=_least(asked.get("memory")), nodes=nodes)
@@ -78,7 +76,7 @@ def from_skypilot(data: Fields, *, queue: str) -> Translation:
 def from_dstack(data: Fields, *, queue: str) -> Translation:
     """Return the spec that does what the task asks for."""
     made = _begun(data, queue, [str(line) for line in data["commands"]], otherwise="dstack-task")
-    asked = _fields(data, "resources")
+    asked = fields_of(data, "resources")
     nodes = _nodes(made, data, "nodes")
     gpus = _gpu(made, asked.get("gpu"))
     _ask(made, gpus * nodes, cpus=_least(asked.get("cpu")), memory=_size(asked.get("memory")), nodes=nodes)
@@ -111,11 +109,6 @@ def _begun(data: Fields, queue: str, lines: list[str], *, otherwise: str) -> Tra
     name = plain_name(str(data.get("name") or ""), otherwise=otherwise)
     made.spec |= {"name": name, "queue": queue, "command": ["bash", SCRIPT], "files": {SCRIPT: script}}
     return made
-
-
-def _fields(data: Fields, name: str) -> Fields:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 def _skip(made: Translation, data: Fields, elsewhere: Fields) -> None:
@@ -182,9 +175,7 @@ def _size(asked: object) -> int | None:
 
 def _ask(made: Translation, gpus: int, *, cpus: int | None, memory: int | None, nodes: int) -> None:
     """Ask for a whole gang; cores and memory are those of each server."""
-    if not gpus:
-        made.skip("no GPU is asked for", "Every job has at least one GPU; it gets one.")
-    made.put("resources", "gpus", max(1, gpus))
+    made.put_gpus(gpus)
     if cpus:
         made.put("resources", "cpus", cpus * nodes)
     if memory:

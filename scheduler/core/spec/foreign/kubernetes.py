@@ -1,9 +1,8 @@
 """A Job of Kubernetes (``batch/v1``), as parsed YAML: its first container becomes the command."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from scheduler.core.spec.foreign.translation import Translation, plain_name
+from scheduler.core.spec.foreign.translation import Fields, Translation, fields_of, plain_name
 from scheduler.core.spec.units import format_duration
 
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -26,8 +25,6 @@ _JOB_ELSEWHERE = {
 }
 _GPU = "nvidia.com/gpu"
 
-Fields = Mapping[str, Any]  # parsed YAML
-
 
 def from_kubernetes(data: object, *, queue: str) -> Translation:
     """Return the spec that does what the Job asks for.
@@ -38,14 +35,14 @@ def from_kubernetes(data: object, *, queue: str) -> Translation:
     if not isinstance(data, Mapping) or data.get("kind") != "Job":
         kind = data.get("kind") if isinstance(data, Mapping) else None
         raise ValueError(f"This is {f'a {kind}' if kind else 'no object of Kubernetes'}; only kind: Job can be read.")
-    spec = _fields(data, "spec")
-    pod = _fields(_fields(spec, "template"), "spec")
+    spec = fields_of(data, "spec")
+    pod = fields_of(fields_of(spec, "template"), "spec")
     containers = pod.get("containers")
     if not isinstance(containers, list) or not containers or not isinstance(containers[0], Mapping):
         raise ValueError("The Job has no container under spec.template.spec.containers.")
     made = Translation()
-    metadata = _fields(data, "metadata")
-    labels = {str(name): str(value) for name, value in _fields(metadata, "labels").items()}
+    metadata = fields_of(data, "metadata")
+    labels = {str(name): str(value) for name, value in fields_of(metadata, "labels").items()}
     made.spec["name"] = plain_name(str(metadata.get("name") or metadata.get("generateName") or ""), otherwise="k8s-job")
     made.spec["queue"] = queue or labels.pop(_QUEUE_LABEL, "")
     if labels:
@@ -60,11 +57,6 @@ def from_kubernetes(data: object, *, queue: str) -> Translation:
             if name in fields and not (name in {"parallelism", "completions"} and fields[name] == 1):
                 made.skip(name, why)
     return made
-
-
-def _fields(data: Fields, name: str) -> Fields:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 def _container(made: Translation, container: Fields) -> None:
@@ -84,9 +76,9 @@ def _container(made: Translation, container: Fields) -> None:
     for name, why in (("volumeMounts", _POD_ELSEWHERE["volumes"]), ("workingDir", "Use absolute paths for data.")):
         if name in container:
             made.skip(name, why)
-    resources = _fields(container, "resources")
-    asked = {**_fields(resources, "limits"), **_fields(resources, "requests")}
-    limits = _fields(resources, "limits")
+    resources = fields_of(container, "resources")
+    asked = {**fields_of(resources, "limits"), **fields_of(resources, "requests")}
+    limits = fields_of(resources, "limits")
     if _GPU in limits:
         asked[_GPU] = limits[_GPU]
     _resources(made, asked)
@@ -107,9 +99,7 @@ def _resources(made: Translation, asked: Fields) -> None:
                 made.skip(f"resources: {name}", f"There is no resource {name} here.")
         except ValueError:
             made.skip(f"resources: {name}: {text}", f"{text!r} is not understood.")
-    if gpus == 0:
-        made.skip("no GPU is asked for", "Every job has at least one GPU; it gets one.")
-    made.put("resources", "gpus", max(1, gpus))
+    made.put_gpus(gpus)
 
 
 def _size(text: str) -> str:

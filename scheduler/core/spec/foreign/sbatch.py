@@ -133,10 +133,8 @@ def _read(made: Translation, asked: _Request, option: str, value: str, line: str
 def _resources(made: Translation, asked: _Request) -> None:
     per_node = asked.gpus_per_node if asked.gpus_per_node is not None else (asked.gpus_per_task or 0) * asked.tasks
     gpus = asked.gpus if asked.gpus is not None else per_node * asked.nodes
-    if gpus == 0:
-        made.skip("no GPU is asked for", "Every job has at least one GPU; it gets one.")
-        gpus = 1
-    made.put("resources", "gpus", gpus)
+    made.put_gpus(gpus)
+    gpus = max(1, gpus)
     cpus = (asked.cpus_per_gpu or 0) * gpus or (asked.cpus_per_task or 0) * asked.tasks
     made.put("resources", "cpus", cpus or "auto")
     megabytes = (

@@ -1,10 +1,13 @@
 """The result of translating a foreign job file: a spec, and what did not map."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.core.spec.limits import NAME_CHARS
+
+Fields = Mapping[str, Any]  # parsed YAML
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,21 @@ class Translation:
         """Set one field of a section of the spec."""
         self.spec.setdefault(section, {})[name] = value
 
+    def put_gpus(self, gpus: int) -> None:
+        """Set the GPUs of the gang, at least one."""
+        if not gpus:
+            self.skip("no GPU is asked for", "Every job has at least one GPU; it gets one.")
+        self.put("resources", "gpus", max(1, gpus))
+
     def skip(self, source: str, why: str) -> None:
         """Note what does not map."""
         self.unmapped.append(Unmapped(source=source, why=why))
+
+
+def fields_of(data: Fields, name: str) -> Fields:
+    """Return the mapping that stands under a name; empty where there is none."""
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def plain_name(text: str, *, otherwise: str) -> str:

@@ -1,12 +1,10 @@
-"""Our own trace as CSV: one job a line, columns by name, in any order; and how to write one."""
+"""Our own trace as CSV: one job a line, columns by name, in any order."""
 
-import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
 
 from scheduler.core.operations.failures import FailureClass
-from scheduler.simulator.jobs import Failure, SimJob
+from scheduler.simulator.jobs import Failure
 from scheduler.simulator.traces.collect import Collector, JobOptions
 from scheduler.simulator.traces.reader import delimited
 from scheduler.simulator.traces.row import MOST_GPUS, MOST_SECONDS, Row, rows_of
@@ -32,6 +30,7 @@ COLUMNS: Mapping[str, str] = {
     "failures": "its failing attempts, `seconds:cause` with `;` between them, such as `120:syntax;3600:network`",
 }
 NEEDED = ("arrival_s", "num_gpus", "run_s")
+_FIRST = (*NEEDED, "name", "owner", "queue")
 
 
 def read(source: Source, profiles: Path) -> Trace:
@@ -43,10 +42,11 @@ def read_rows(rows: Iterable[Row], *, format: str, file: str) -> Trace:
     """Return the trace of rows with these columns."""
     collected = Collector(format=format, file=file)
     unknown: list[str] = []
+    optional: list[str] = []
     for row in rows:
         if not collected.rows:
             unknown = [name for name in row.at if name not in COLUMNS]
-        collected.rows += 1
+            optional = [name for name in row.at if name not in _FIRST]
         num_gpus = row.gpus("num_gpus")
         collected.add(
             line=row.line,
@@ -57,55 +57,42 @@ def read_rows(rows: Iterable[Row], *, format: str, file: str) -> Trace:
             run_s=row.seconds("run_s"),
             owner=row.text("owner"),
             queue=row.text("queue"),
-            **_options(row, num_gpus),
+            **_options(row, optional, num_gpus),
         )
     if unknown:
         collected.say(f"columns that mean nothing here and were not read: {', '.join(unknown)}")
     return collected.trace()
 
 
-def _options(row: Row, num_gpus: int) -> JobOptions:
+def _options(row: Row, columns: Iterable[str], num_gpus: int) -> JobOptions:
     """Return what the cells beyond the first columns say; empty ones say nothing."""
     options: JobOptions = {}
-    for column in row.at:
-        if column in _OPTIONS and row.text(column):
-            _OPTIONS[column](row, options, num_gpus)
+    for column in columns:
+        if not row.text(column):
+            continue
+        match column:
+            case "model":
+                options["model"] = row.text("model")
+            case "priority":
+                options["priority"] = row.number("priority")
+            case "weight":
+                options["weight"] = row.number("weight", least=1e-6, most=1e6)
+            case "min_gpus":
+                options["min_gpus"] = row.whole("min_gpus", least=1, most=num_gpus)
+            case "max_gpus":
+                options["max_gpus"] = row.whole("max_gpus", least=num_gpus, most=MOST_GPUS)
+            case "max_servers":
+                options["max_servers"] = row.whole("max_servers", least=0, most=MOST_GPUS)
+            case "min_cpus":
+                options["min_cpus"] = row.number("min_cpus", least=0, most=1e9)
+            case "min_memory_bytes":
+                options["min_memory_bytes"] = row.number("min_memory_bytes", least=0, most=1e18)
+            case "failures":
+                options["failures"] = _failures(row)
     return options
 
 
-def _model(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["model"] = row.text("model")
-
-
-def _priority(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["priority"] = row.number("priority")
-
-
-def _weight(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["weight"] = row.number("weight", least=1e-6, most=1e6)
-
-
-def _min_gpus(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["min_gpus"] = row.whole("min_gpus", least=1, most=num_gpus)
-
-
-def _max_gpus(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["max_gpus"] = row.whole("max_gpus", least=num_gpus, most=MOST_GPUS)
-
-
-def _max_servers(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["max_servers"] = row.whole("max_servers", least=0, most=MOST_GPUS)
-
-
-def _min_cpus(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["min_cpus"] = row.number("min_cpus", least=0, most=1e9)
-
-
-def _min_memory(row: Row, options: JobOptions, num_gpus: int) -> None:
-    options["min_memory_bytes"] = row.number("min_memory_bytes", least=0, most=1e18)
-
-
-def _failures(row: Row, options: JobOptions, num_gpus: int) -> None:
+def _failures(row: Row) -> tuple[Failure, ...]:
     failures = []
     for part in row.text("failures").split(";"):
         after, _, cause = part.partition(":")
@@ -117,61 +104,7 @@ def _failures(row: Row, options: JobOptions, num_gpus: int) -> None:
             causes = ", ".join(FailureClass)
             row.refuse("failures", f"seconds:cause with ; between several, such as 120:syntax; the causes are {causes}")
         failures.append(Failure(after_s=after_s, cause=cause.strip()))
-    options["failures"] = tuple(failures)
-
-
-_OPTIONS = {
-    "model": _model,
-    "priority": _priority,
-    "weight": _weight,
-    "min_gpus": _min_gpus,
-    "max_gpus": _max_gpus,
-    "max_servers": _max_servers,
-    "min_cpus": _min_cpus,
-    "min_memory_bytes": _min_memory,
-    "failures": _failures,
-}
-
-
-def write(trace: Trace, file: IO[str]) -> None:
-    """Write the trace as CSV, times with every digit, so that reading it again gives the same jobs.
-
-    Columns that say nothing are left out. Profiles are not written; reading attaches those of known models.
-    """
-    columns = written_columns(trace)
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-
-
-def written_columns(trace: Trace) -> dict[str, list[object]]:
-    """Return the values of each column that says something; None where a job has the default."""
-    rows = [_written(trace, job) for job in trace.jobs]
-    columns = {name: [row[index] for row in rows] for index, name in enumerate(COLUMNS)}
-    return {
-        name: values for name, values in columns.items() if name in NEEDED or any(value is not None for value in values)
-    }
-
-
-def _written(trace: Trace, job: SimJob) -> tuple[object, ...]:
-    """Return one job in the order of COLUMNS."""
-    return (
-        job.arrival_s,
-        job.num_gpus,
-        job.run_s,
-        job.name or None,
-        None if trace.owners == ("unknown",) else trace.owners[job.owner],
-        None if trace.queues == ("default",) else trace.queues[job.queue],
-        job.model or None,
-        None if job.priority == 50.0 else job.priority,
-        None if job.weight == 1.0 else job.weight,
-        job.min_gpus,
-        job.max_gpus,
-        job.max_servers or None,
-        job.min_cpus or None,
-        job.min_memory_bytes or None,
-        ";".join(f"{failure.after_s!r}:{failure.cause}" for failure in job.failures) or None,
-    )
+    return tuple(failures)
 
 
 READER = delimited(NEEDED, read)

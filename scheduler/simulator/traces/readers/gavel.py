@@ -57,7 +57,6 @@ def read(source: Source, profiles: Path) -> Trace:
     for row.line, row.cells in source.rows("\t", quoted=False):
         if len(row.cells) != len(COLUMNS):
             row.refuse(None, f"{len(COLUMNS)} cells with tabs between them, found {len(row.cells)}")
-        collected.rows += 1
         name, num_gpus = row.text("job_type"), row.gpus("scale_factor")
         rate = _rate(row, models.get(name), num_gpus)
         if (name, num_gpus) not in known:

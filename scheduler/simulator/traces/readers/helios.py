@@ -19,11 +19,10 @@ def read(source: Source, profiles: Path) -> Trace:
     """
     collected = Collector(format="helios", file=source.name, dated=True)
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         num_gpus = row.whole("gpu_num", least=0, most=MOST_GPUS)
         arrival_s, run_s = row.moment_s("submit_time"), row.seconds("duration")
         if not num_gpus:
-            collected.count("without a GPU and left out")
+            collected.leave_out("without a GPU and left out")
             continue
         collected.add(
             line=row.line,

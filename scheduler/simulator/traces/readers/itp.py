@@ -15,7 +15,6 @@ def read(source: Source, profiles: Path) -> Trace:
     """Return the trace; all times are seconds."""
     collected = Collector(format="itp", file=source.name)
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         collected.add(
             line=row.line,
             id=row.text("job_id"),

@@ -40,7 +40,6 @@ def read(source: Source, profiles: Path) -> Trace:
     """
     collected = Collector(format="openb", file=source.name)
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         _take(row, collected)
     nodes = Path(source.name).parent / NODE_FILE
     if not nodes.is_file():
@@ -56,10 +55,10 @@ def _take(row: Row, collected: Collector) -> None:
     min_memory_bytes = row.number("memory_mib", least=0, most=1e12) * _MIB
     created_s = row.seconds("creation_time")
     if not num_gpus:
-        collected.count("without a GPU and left out")
+        collected.leave_out("without a GPU and left out")
         return
     if not (row.text("scheduled_time") and row.text("deletion_time")):
-        collected.count("that never started or did not end, left out")
+        collected.leave_out("that never started or did not end, left out")
         return
     scheduled_s, deleted_s = row.seconds("scheduled_time"), row.seconds("deletion_time")
     if deleted_s < scheduled_s:

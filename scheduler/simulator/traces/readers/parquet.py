@@ -5,7 +5,6 @@ pyarrow is imported when it is needed: it takes 40 MB, and most traces are text.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.reader import Reader
@@ -15,9 +14,7 @@ from scheduler.simulator.traces.source import Source, header_of
 from scheduler.simulator.traces.trace import Trace
 
 MAGIC = b"PAR1"
-_BATCH_ROWS = 8_192
-_WHOLE = ("num_gpus", "min_gpus", "max_gpus", "max_servers")
-_TEXT = ("name", "owner", "queue", "model", "failures")
+BATCH_ROWS = 8_192
 
 
 def read(source: Source, profiles: Path) -> Trace:
@@ -33,7 +30,7 @@ def _rows(source: Source) -> Iterator[Row]:
         file = pq.ParquetFile(pa.BufferReader(source.content()), pre_buffer=False)
         names = file.schema_arrow.names
         row = Row(file=source.name, at=header_of(source, names, csv.NEEDED))
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+        for batch in file.iter_batches(batch_size=BATCH_ROWS):
             columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
             for row.cells in zip(*columns, strict=True):
                 row.line += 1
@@ -45,23 +42,6 @@ def _rows(source: Source) -> Iterator[Row]:
 def _cell(value: object) -> str:
     """Return a value as the CSV form writes it, so that both forms are checked by the same code."""
     return "" if value is None else str(value)
-
-
-def write(trace: Trace, file: IO[bytes]) -> None:
-    """Write the trace; reading it again gives the same jobs, but for profiles (see the CSV form)."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table(
-        {
-            name: pa.array(
-                values, type=pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64()
-            )
-            for name, values in csv.written_columns(trace).items()
-        }
-    )
-    # Small groups, so that reading needs little memory.
-    pq.write_table(table, file, row_group_size=_BATCH_ROWS)
 
 
 READER = Reader(looks_like="PAR1", fits=lambda head: head.startswith(MAGIC), read=read, whole_only=True)

@@ -21,7 +21,6 @@ def read(source: Source, profiles: Path) -> Trace:
     collected = Collector(format="philly", file=source.name)
     starts_at: datetime | None = None
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         submit_s = row.seconds("submit_s")
         if starts_at is None:
             starts_at = datetime.fromtimestamp(row.moment_s("timestamp"), tz=UTC) - timedelta(seconds=submit_s)

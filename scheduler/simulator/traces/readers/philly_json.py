@@ -35,7 +35,6 @@ def read(source: Source, profiles: Path) -> Trace:
     """
     collected = Collector(format="philly-json", file=source.name, dated=True)
     for line, job in _objects(source):
-        collected.rows += 1
         _take(_Job(source.name, line, job), collected)
     return collected.trace()
 
@@ -46,10 +45,10 @@ def _take(job: "_Job", collected: Collector) -> None:
         job.refuse("submitted_time", "a date and time such as 2017-10-09 07:02:42")
     attempts, open_ended, num_gpus = job.attempts()
     if not num_gpus:
-        collected.count("that never got a GPU and left out")
+        collected.leave_out("that never got a GPU and left out")
         return
     if not attempts:
-        collected.count("without an attempt that both began and ended, left out")
+        collected.leave_out("without an attempt that both began and ended, left out")
         return
     if open_ended:
         collected.count("with attempts without a begin or an end, which are not replayed")

@@ -23,7 +23,6 @@ def read(source: Source, profiles: Path) -> Trace:
     collected = Collector(format="pollux", file=source.name)
     known: dict[tuple[str, int, int], Profile] = {}
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         name, num_gpus = row.text("application"), row.gpus("num_replicas")
         if name not in models:
             row.refuse("application", f"one of {', '.join(models)}")

@@ -54,7 +54,6 @@ def read(source: Source, profiles: Path) -> Trace:
             _check_columns(row)
         if "." in row.text("JobID"):
             continue
-        collected.rows += 1
         _take(row, collected)
     return collected.trace()
 
@@ -71,17 +70,17 @@ def _check_columns(row: Row) -> None:
 def _take(row: Row, collected: Collector) -> None:
     held = _resources(row)
     if not held.num_gpus:
-        collected.count("without a GPU and left out")
+        collected.leave_out("without a GPU and left out")
         return
     if row.text("Start") in _MISSING:
-        collected.count("that never started and left out")
+        collected.leave_out("that never started and left out")
         return
     if row.text("State").split(" ")[0] in _RUNNING:
-        collected.count("that had not ended and left out")
+        collected.leave_out("that had not ended and left out")
         return
     run_s = _run_s(row)
     if run_s is None:
-        collected.count("without an end or a length and left out")
+        collected.leave_out("without an end or a length and left out")
         return
     if "+" in row.text("JobID"):
         collected.count("being part of a heterogeneous job, taken for one of its own")

@@ -26,7 +26,6 @@ def read(source: Source, profiles: Path) -> Trace:
     iteration_s = synergy_iteration_s(profiles, cpus_per_gpu=SYNERGY_CPUS_PER_GPU)
     collected = Collector(format="synergy", file=source.name)
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         model = synergy_name(row.text("model"))
         if model not in curves:
             row.refuse("model", f"one of {', '.join(curves)}")

@@ -19,7 +19,6 @@ def read(source: Source, profiles: Path) -> Trace:
     """
     collected = Collector(format="tiresias", file=source.name)
     for row in rows_of(source, COLUMNS):
-        collected.rows += 1
         collected.add(
             line=row.line,
             id=row.text("job_id"),

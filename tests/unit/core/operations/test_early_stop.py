@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.models.accuracy import Training, curve, draw_training
-from scheduler.core.operations.early_stop import epochs_to_within, epochs_until_done, is_done, is_settled, saving
+from benchmarks.models.early_stop import epochs_to_within, epochs_until_done, saving
+from scheduler.core.operations.early_stop import is_done, is_settled
 from scheduler.simulator.draws import Draws
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.models.retries import PHILLY, retry_outcome
 from scheduler.core.model.lifecycle import INFRASTRUCTURE, EndCause
 from scheduler.core.operations.failures import (
     MACHINE,
     OWN,
-    PHILLY,
     SHOWS_AT_START,
     FailedAttempt,
     FailureClass,
@@ -19,7 +19,6 @@ from scheduler.core.operations.failures import (
     RetryRules,
     after_failure,
     class_of,
-    retry_outcome,
 )
 
 HOUR_S = 3_600.0

@@ -3,21 +3,13 @@
 import pytest
 
 from scheduler.core.model.profile import Profile
-from scheduler.core.operations.metrics import isolated_time_s, jain_index, percentile, spread
+from scheduler.core.operations.metrics import isolated_time_s, jain_index, percentile
 
 
 @pytest.mark.parametrize(("p", "value"), [(0.01, 1), (0.5, 50), (0.505, 51), (0.99, 99), (1.0, 100), (0.07, 7)])
 def test_a_percentile_is_the_value_at_its_rank(p: float, value: float) -> None:
     """Rank ceil(p n), without interpolation, exact also where p n is not."""
     assert percentile(list(range(1, 101)), p) == value
-
-
-def test_a_spread_of_few_values() -> None:
-    """Every figure of three values is one of them, but for the mean."""
-    times = spread([30, 10, 20])
-
-    assert (times.count, times.mean_s, times.p50_s, times.p99_s, times.max_s) == (3, 20, 20, 30, 30)
-    assert spread([]).count == 0
 
 
 def test_jain_index() -> None:

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.models.searches import SearchCase, found_by_feedback_s, found_in_order_s
 from scheduler.core.operations.multijob import (
     Promise,
-    SearchCase,
     chance_of_reaching,
     feedback_times_s,
     fit_curve,
-    found_by_feedback_s,
-    found_in_order_s,
     rank,
     weights,
 )

@@ -6,14 +6,12 @@ from random import Random
 import pytest
 
 from benchmarks.models.cache import MinIo, Pipeline, epoch_by_items_s
+from benchmarks.models.cache_times import lru_hit_frac, run_s, stalls
 from scheduler.core.performance.cache_model import (
     Storage,
     enough_cache_bytes,
     epoch_s,
     fetch_s,
-    lru_hit_frac,
-    run_s,
-    stalls,
 )
 
 GB = 1e9

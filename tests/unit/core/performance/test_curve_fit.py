@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.models.convergence import predicted_end
 from benchmarks.models.speed_fit import SpeedModel, fit_speed, non_negative_fit
-from scheduler.core.performance.curve_fit import LossCurve, fit_loss, predicted_end, without_outliers
+from scheduler.core.performance.curve_fit import LossCurve, fit_loss, without_outliers
 
 CURVE = LossCurve(falling=0.05, start=0.5, floor=0.1)
 POINTS = [(1, 1), (2, 2), (4, 4), (2, 4), (4, 2), (1, 4), (6, 6), (8, 4)]
