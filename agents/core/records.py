@@ -46,6 +46,7 @@ CHECKPOINT_DIR = "checkpoints"
 # Beside the directory of all attempts: what jobs learned about datasets.
 DATASETS_DIR = "datasets"
 WORK_DIR = "work"
+TMP_DIR = "tmp"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.
 EXIT_STOPPED = 75
