@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agents.protocol.errors import ConfigInvalid, Malformed
-from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str
+from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str, read_strings
 
 VERSION = "0.1.0"
 DEFAULT_CPU_SLOTS = 2
@@ -39,6 +39,7 @@ class AgentConfig:
         cpu_ids: Cores of the machine that jobs may be pinned to.
         memory_bytes: On offer.
         warm_processes: How many processes with torch imported wait for the next jobs.
+        readable_dirs, writable_dirs: What jobs may use beside the system and folders of their own.
     """
 
     server_id: str
@@ -52,6 +53,8 @@ class AgentConfig:
     memory_bytes: int
     address: str = LOOPBACK
     warm_processes: int = 0
+    readable_dirs: tuple[str, ...] = ()
+    writable_dirs: tuple[str, ...] = ()
 
     @property
     def attempts_dir(self) -> Path:
@@ -102,8 +105,17 @@ def _read(data: dict[str, Any]) -> AgentConfig:
         cpu_ids=cpu_ids or tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=int(machine_memory_bytes() * OFFERED_MEMORY_FRAC) if memory_bytes is None else memory_bytes,
         warm_processes=read_opt_int(data, "warm_processes", high=64) or 0,
+        readable_dirs=_dirs(data, "readable_dirs"),
+        writable_dirs=_dirs(data, "writable_dirs"),
         address=read_str(data, "address", most=253) if data.get("address") else _address_towards(redis_url),
     )
+
+
+def _dirs(data: dict[str, Any], key: str) -> tuple[str, ...]:
+    dirs = read_strings(data, key, most=256, longest=4000) if data.get(key) else ()
+    if not all(os.path.isabs(path) for path in dirs):
+        raise Malformed(key)
+    return dirs
 
 
 def config_load(path: str | Path) -> AgentConfig:

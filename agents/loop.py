@@ -25,7 +25,9 @@ from agents.files.server_files import AttemptFiles
 from agents.host.cgroup import GROUPS, groups_of_host
 from agents.host.identity import boot_id
 from agents.host.isolation import trial
+from agents.host.job_paths import job_paths
 from agents.host.job_users import FIRST_UID
+from agents.host.landlock import SIGNALS_ABI, abi
 from agents.host.launch_names import CODE_PATH, SPARE, WARM
 from agents.host.process import HostProcesses
 from agents.protocol.clock import SystemClock
@@ -68,7 +70,17 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
     return SpawnRequest(
         attempt_id=attempt_id,
         argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor.supervise", str(directory)),
-        env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8", **({GROUPS: groups} if groups else {})},
+        env={
+            "PYTHONPATH": CODE_PATH,
+            "PATH": os.defpath,
+            "LANG": "C.UTF-8",
+            **({GROUPS: groups} if groups else {}),
+            **job_paths(
+                readable=config.readable_dirs,
+                writable=config.writable_dirs,
+                closed=(config.state_dir, config.shared_dir),
+            ),
+        },
         cwd=str(directory),
     )
 
@@ -93,7 +105,7 @@ def profile_of(
         agent_version=VERSION,
         boot_id=boot_id(),
         device_kind=probe.device_kind,
-        isolation=("none" if problem else "user") + ("+cgroup" if "memory" in controllers else ""),
+        isolation=_isolation(has_users=not problem, has_limits="memory" in controllers),
         first_uid=None if problem else FIRST_UID,
         num_cpus=max(num_devices, len(config.cpu_ids)),
         memory_bytes=config.memory_bytes,
@@ -101,6 +113,11 @@ def profile_of(
         journal_dir=str(config.state_dir),
         address=config.address,
     )
+
+
+def _isolation(*, has_users: bool, has_limits: bool) -> str:
+    confined = "" if abi() == 0 else "+landlock" if abi() >= SIGNALS_ABI else "+landlock-files"
+    return ("user" if has_users else "none") + ("+cgroup" if has_limits else "") + confined
 
 
 class AgentLoop:

@@ -29,6 +29,7 @@ def job_environment(
     code_path: str,
     cache_path: str,
     datasets_path: str,
+    tmp_path: str,
 ) -> Mapping[str, str]:
     """Return all variables of the training process.
 
@@ -40,11 +41,13 @@ def job_environment(
         code_path: Directory from which ``agents.runtime`` can be imported.
         cache_path: Directory in memory where the jobs of this server keep items of datasets.
         datasets_path: Directory where jobs keep what they learned about datasets.
+        tmp_path: Directory for temporary files.
     """
     order = launch.order
     threads = str(max(1, len(order.cpu_ids)))
     defaults = {
         "HOME": os.path.join(attempt_path, WORK_DIR),
+        "TMPDIR": tmp_path,
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": threads,

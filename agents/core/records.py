@@ -19,6 +19,10 @@ from typing import Any, Literal, get_args
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import (
     FILE_NAME,
+    MOST_LOSS,
+    MOST_PAUSE_S,
+    MOST_STEPS,
+    MOST_STEPS_PER_S,
     SERVER_ID,
     ULID,
     plain,
@@ -46,6 +50,7 @@ CHECKPOINT_DIR = "checkpoints"
 # Beside the directory of all attempts: what jobs learned about datasets.
 DATASETS_DIR = "datasets"
 WORK_DIR = "work"
+TMP_DIR = "tmp"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.
 EXIT_STOPPED = 75
@@ -242,23 +247,23 @@ class JobLine:
             name = read_str(data, "name", most=80, pattern=FILE_NAME) if data["event"] == "checkpoint" else ""
             return JobLine(
                 event=data["event"],
-                step=read_opt_int(data, "step"),
-                total_steps=read_opt_int(data, "total_steps"),
-                loss=_finite(data.get("loss"), low=-1e18),
-                steps_per_s=_finite(data.get("steps_per_s"), low=0.0),
+                step=read_opt_int(data, "step", high=MOST_STEPS),
+                total_steps=read_opt_int(data, "total_steps", high=MOST_STEPS),
+                loss=_finite(data.get("loss"), low=-MOST_LOSS, high=MOST_LOSS),
+                steps_per_s=_finite(data.get("steps_per_s"), low=0.0, high=MOST_STEPS_PER_S),
                 cached_frac=_finite(data.get("cached_frac"), low=0.0, high=1.0),
                 measured=Measured.parse(data["measured"]) if data["event"] == "measured" else None,
                 request=read_opt_int(data, "request"),
                 name=name,
                 version=read_opt_int(data, "version"),
                 ranks=read_opt_int(data, "ranks"),
-                pause_s=_finite(data.get("pause_s"), low=0.0),
+                pause_s=_finite(data.get("pause_s"), low=0.0, high=MOST_PAUSE_S),
             )
         except (Malformed, *_WRONG_SHAPE):
             return None
 
 
-def _finite(value: object, *, low: float, high: float = 1e18) -> float | None:
+def _finite(value: object, *, low: float, high: float) -> float | None:
     """Return the number if it can be reported: a loss of NaN is common and no reason to drop the step beside it."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
         return None

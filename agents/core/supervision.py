@@ -13,6 +13,7 @@ from agents.core.attempt_facts import AttemptFacts
 from agents.core.diagnosis import diagnose, secrets_of
 from agents.core.ending import ENDS, UNEXPLAINED, Exit, Stop, end_cause, size_text
 from agents.core.records import JobLine, Launch, SupervisorState
+from agents.protocol.grant import Grant
 from agents.protocol.messages import AttemptPhase
 from agents.protocol.ports import Clock, ProcessIdentity
 
@@ -63,6 +64,7 @@ class Supervision:
         self._stopped_again_at_s = 0.0
         self._warned_until_s = -1.0  # the lease end that the job was last warned of
         self._requests = 0
+        self._is_measured = False  # once it was asked for
         self._out: list[ev.Command] = []
 
     @property
@@ -138,7 +140,7 @@ class Supervision:
         else:
             self._tell_members()
             if self._control.grant is not None:
-                self._out.append(ev.Give(grant=self._control.grant))
+                self._give(self._control.grant)
             self._out.append(ev.StartChild())
 
     def _on_control(self, event: ev.ControlChanged) -> None:
@@ -149,7 +151,11 @@ class Supervision:
         if grant is not None and grant != before.grant:
             if grant.memory_bytes < self.memory_limit_bytes:
                 self._shrunk_at_s = self._clock.mono_s()
-            self._out.append(ev.Give(grant=grant))
+            self._give(grant)
+
+    def _give(self, grant: Grant) -> None:
+        self._is_measured = self._is_measured or grant.measure_above is not None
+        self._out.append(ev.Give(grant=grant))
 
     def _tell_members(self) -> None:
         """Tell the leader of a gang its members; the leader decides when the gang changes."""
@@ -221,6 +227,8 @@ class Supervision:
         self._out.append(ev.WriteState(durable=False))
 
     def _on_line(self, line: JobLine) -> None:
+        if line.event == "measured" and not self._is_measured:
+            return  # it was not asked for, and would become the profile of all jobs like it
         if self._facts.told(line, now_s=self._clock.mono_s()):
             self._out.append(ev.WriteState(durable=False))
         if line.event == "parked" and self._parking is not None and line.request == self._parking.request:

@@ -4,8 +4,10 @@ import contextlib
 import os
 import stat
 
-from agents.core.records import CHECKPOINT_DIR, REPORT_FILE, WORK_DIR
+from agents.core.records import CHECKPOINT_DIR, REPORT_FILE, TMP_DIR, WORK_DIR
 from agents.files.atomic import create_at, open_directory, overwrite_at, read_at, write_at
+
+WRITTEN_BY_JOB = (WORK_DIR, CHECKPOINT_DIR, TMP_DIR, REPORT_FILE)
 
 
 class AttemptDir:
@@ -68,20 +70,21 @@ class AttemptDir:
 
     def make_work(self, files: dict[str, str]) -> int:
         """Make the working directory with its files and that of the checkpoints; return the former's descriptor."""
-        for name in (WORK_DIR, CHECKPOINT_DIR):
+        for name in (WORK_DIR, CHECKPOINT_DIR, TMP_DIR):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=self.fd)
         work_fd = open_directory(WORK_DIR, dir_fd=self.fd)
         for name, text in files.items():
             write_at(work_fd, name, text.encode(), durable=False)
+        # It does not run yet, so nothing is in the way; once it is confined it could not make the file.
+        os.close(os.open(REPORT_FILE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
         if self.uid is not None:
             self._hand_over(work_fd, tuple(files), uid=self.uid)
         return work_fd
 
     def _hand_over(self, work_fd: int, files: tuple[str, ...], *, uid: int) -> None:
-        """Give the job what it may write; it does not run yet, so it cannot have replaced any of it."""
-        os.close(os.open(REPORT_FILE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
-        for name in (WORK_DIR, CHECKPOINT_DIR, REPORT_FILE):
+        """Give the job what it may write."""
+        for name in WRITTEN_BY_JOB:
             os.chown(name, uid, uid, dir_fd=self.fd, follow_symlinks=False)
         for name in files:
             os.chown(name, uid, uid, dir_fd=work_fd, follow_symlinks=False)

@@ -15,6 +15,13 @@ SERVER_ID = re.compile(r"s[a-z0-9]{11}")
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
+# What a number of a job may be. More steps than these no training has, and a float no longer tells two apart.
+MOST_STEPS = 10**12
+LEAST_STEPS_PER_S, MOST_STEPS_PER_S = 1e-9, 1e9
+MOST_LOSS = 1e12
+MOST_BYTES = 2.0**50
+MOST_PAUSE_S = 1e7
+
 JsonMap = dict[str, Any]  # JSON at the edge; parsed into a dataclass at once
 
 

@@ -3,12 +3,16 @@
 How a message travels (signature, order, age) is decided in ``signing.py``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import (
     FILE_NAME,
+    MOST_LOSS,
+    MOST_PAUSE_S,
+    MOST_STEPS,
+    MOST_STEPS_PER_S,
     ULID,
     plain,
     read_bool,
@@ -157,6 +161,13 @@ class DesiredState:
             raise Malformed(str(error)) from None
 
 
+# Of a report about an attempt: what no job can say.
+_KNOWN_TO_AGENT = (
+    *("attempt_id", "phase", "generation", "pid", "run_s", "end_cause", "end_detail", "exit_code", "exit_signal"),
+    "log_bytes",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptReport:
     """What is true of one attempt on the server.
@@ -185,6 +196,7 @@ class AttemptReport:
         memory_bytes: Resident memory of the process tree, and the items of datasets that it keeps in shared memory.
         peak_memory_bytes: Most that its processes used, without such items.
         measured: How its speed depends on cores, once that is measured.
+        unusable: Which of the job's numbers is out of range, so that all of them are left out; empty for none.
         gpu_frac: Mean utilization of its devices, 0 to 1; None when not measured.
         log_bytes: Bytes of log written so far, those dropped by rotation included.
     """
@@ -217,6 +229,20 @@ class AttemptReport:
     gpu_frac: float | None = None
     log_bytes: int = 0
     measured: Measured | None = None
+    unusable: str = ""
+
+    def bare(self) -> "AttemptReport":
+        """Return what the agent knows by itself, without anything that the job told."""
+        return AttemptReport(**{name: getattr(self, name) for name in _KNOWN_TO_AGENT})
+
+    @staticmethod
+    def parse_usable(data: dict[str, Any]) -> "AttemptReport":
+        """Read one attempt out of JSON, without the job's numbers where one is out of range. Raises Malformed."""
+        try:
+            return AttemptReport.parse(data)
+        except Malformed as error:
+            bare = {name: data[name] for name in _KNOWN_TO_AGENT if name in data} | {"checkpoint_name": ""}
+            return replace(AttemptReport.parse(bare), unusable=str(error))
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptReport":
@@ -240,17 +266,17 @@ class AttemptReport:
             # An agent of the release before does not say it.
             failure=read_str(data, "failure", most=20) if "failure" in data else "",
             failure_line=read_str(data, "failure_line", most=300) if "failure_line" in data else "",
-            first_step=read_opt_int(data, "first_step"),
-            step=read_opt_int(data, "step"),
-            total_steps=read_opt_int(data, "total_steps"),
-            loss=read_opt_float(data, "loss", low=-1e18),
-            steps_per_s=read_opt_float(data, "steps_per_s"),
+            first_step=read_opt_int(data, "first_step", high=MOST_STEPS),
+            step=read_opt_int(data, "step", high=MOST_STEPS),
+            total_steps=read_opt_int(data, "total_steps", high=MOST_STEPS),
+            loss=read_opt_float(data, "loss", low=-MOST_LOSS, high=MOST_LOSS),
+            steps_per_s=read_opt_float(data, "steps_per_s", high=MOST_STEPS_PER_S),
             cached_frac=read_opt_float(data, "cached_frac", high=1.0),
             checkpoint_name=checkpoint_name,
-            checkpoint_step=read_opt_int(data, "checkpoint_step"),
+            checkpoint_step=read_opt_int(data, "checkpoint_step", high=MOST_STEPS),
             gang_version=read_opt_int(data, "gang_version"),
             gang_size=read_opt_int(data, "gang_size"),
-            switch_s=read_opt_float(data, "switch_s"),
+            switch_s=read_opt_float(data, "switch_s", high=MOST_PAUSE_S),
             cpu_frac=read_opt_float(data, "cpu_frac", high=1.0),
             memory_bytes=read_opt_int(data, "memory_bytes"),
             peak_memory_bytes=read_opt_int(data, "peak_memory_bytes"),
@@ -334,7 +360,7 @@ class ServerReport:
             if data["device_kind"] not in ("gpu", "cpu_slot"):
                 raise Malformed("device_kind")
             devices = tuple(DeviceReport.parse(item) for item in read_list(data, "devices", most=1024))
-            attempts = tuple(AttemptReport.parse(item) for item in read_list(data, "attempts", most=4096))
+            attempts = tuple(AttemptReport.parse_usable(item) for item in read_list(data, "attempts", most=4096))
             if len({device.index for device in devices}) != len(devices):
                 raise Malformed("devices")
             return ServerReport(

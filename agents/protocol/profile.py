@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.protocol.errors import Malformed
-from agents.protocol.fields import read_float, read_int, read_list, read_opt_float
+from agents.protocol.fields import (
+    LEAST_STEPS_PER_S,
+    MOST_BYTES,
+    MOST_PAUSE_S,
+    MOST_STEPS_PER_S,
+    read_float,
+    read_int,
+    read_list,
+    read_opt_float,
+)
 
 MOST_POINTS = 64
 MOST_CORES = 4096
@@ -47,15 +56,15 @@ class Measured:
         return Measured(
             rates=rates,
             free_cores=read_int(data, "free_cores", low=1, high=MOST_CORES),
-            took_s=read_float(data, "took_s"),
-            error=read_opt_float(data, "error"),
-            model_bytes=read_opt_float(data, "model_bytes"),
-            largest_tensor_bytes=read_opt_float(data, "largest_tensor_bytes"),
-            read_bytes_per_step=read_opt_float(data, "read_bytes_per_step"),
-            dataset_bytes=read_opt_float(data, "dataset_bytes"),
-            disk_bytes_per_s=read_opt_float(data, "disk_bytes_per_s"),
-            memory_bytes_per_s=read_opt_float(data, "memory_bytes_per_s"),
-            cache_bytes=read_opt_float(data, "cache_bytes"),
+            took_s=read_float(data, "took_s", high=MOST_PAUSE_S),
+            error=read_opt_float(data, "error", high=1e6),
+            model_bytes=read_opt_float(data, "model_bytes", high=MOST_BYTES),
+            largest_tensor_bytes=read_opt_float(data, "largest_tensor_bytes", high=MOST_BYTES),
+            read_bytes_per_step=read_opt_float(data, "read_bytes_per_step", high=MOST_BYTES),
+            dataset_bytes=read_opt_float(data, "dataset_bytes", high=MOST_BYTES),
+            disk_bytes_per_s=read_opt_float(data, "disk_bytes_per_s", high=MOST_BYTES),
+            memory_bytes_per_s=read_opt_float(data, "memory_bytes_per_s", high=MOST_BYTES),
+            cache_bytes=read_opt_float(data, "cache_bytes", high=MOST_BYTES),
         )
 
 
@@ -63,7 +72,5 @@ def _rate(pair: Any) -> tuple[int, float]:
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise Malformed("rates")
     named = {"cores": pair[0], "rate": pair[1]}
-    rate = read_float(named, "rate")
-    if rate <= 0:
-        raise Malformed("rates")
+    rate = read_float(named, "rate", low=LEAST_STEPS_PER_S, high=MOST_STEPS_PER_S)
     return read_int(named, "cores", low=1, high=MOST_CORES), rate

@@ -10,13 +10,18 @@ import errno
 import os
 import resource
 import signal
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
+from agents.host.landlock import Confinement, confine
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_DROP = 24
+_CAPABILITY_VERSION_3 = 0x20080522
 _MOST_FILES = 65_536
 # Processes and threads of all jobs of one user on this machine.
 _MOST_TASKS = 32_768
@@ -49,6 +54,7 @@ class ChildPlan:
         largest_file_bytes: Limit of one file; 0 for none.
         uid: User, and group, that it runs as; None for our own.
         entrance: File of the control group that it enters; empty for none.
+        confinement: What it may use of the machine; None for all that its user may.
     """
 
     argv: tuple[str, ...]
@@ -59,6 +65,7 @@ class ChildPlan:
     largest_file_bytes: int
     uid: int | None = None
     entrance: str = ""
+    confinement: Confinement | None = None
 
 
 def _prctl(option: int, value: int) -> None:
@@ -153,12 +160,26 @@ def _set_up(plan: ChildPlan, parent_pid: int) -> None:
         os.setgroups([])
         os.setresgid(plan.uid, plan.uid, plan.uid)
         os.setresuid(plan.uid, plan.uid, plan.uid)
+    elif os.geteuid() == 0:
+        _drop_capabilities()
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # The job never outlives its supervisor. Becoming another user takes this away, so it is set last; the parent may
     # have died before.
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(127)
+    if plan.confinement is not None:
+        confine(plan.confinement)
+
+
+def _drop_capabilities() -> None:
+    """Leave root none of its rights but those of an owner of files; with no new privileges they never come back."""
+    for number in range(64):
+        with contextlib.suppress(OSError):  # a number that this kernel does not know
+            _prctl(_PR_CAPBSET_DROP, number)
+    header, none = struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
+    if _libc.capset(header, none) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 def _limit(kind: int, value: int) -> None:

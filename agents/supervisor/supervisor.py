@@ -15,20 +15,18 @@ from agents.core import supervision_events as ev
 from agents.core.diagnosis import TAIL_BYTES
 from agents.core.ending import Exit
 from agents.core.records import (
-    CHECKPOINT_DIR,
     CONTROL_FILE,
     GANG_FILE,
     GRANT_FILE,
     REPORT_FILE,
     REQUEST_FILE,
     STATE_FILE,
-    WORK_DIR,
     Control,
     Launch,
     encode,
 )
 from agents.core.supervision import Supervision
-from agents.files.attempt_dir import AttemptDir
+from agents.files.attempt_dir import WRITTEN_BY_JOB, AttemptDir
 from agents.files.cache_owners import cache_folder, owner_bytes, sweep_apart
 from agents.files.job_log import JobLog
 from agents.files.journal import journal_append
@@ -36,6 +34,7 @@ from agents.host.cgroup import AttemptGroup, attempt_group
 from agents.host.cores import pin_tree
 from agents.host.disk import DiskMeter, is_full
 from agents.host.identity import identity_of
+from agents.host.short_tmp import short_tmp_remove
 from agents.host.tree import TreeMeter, kernel_ooms, signal_tree
 from agents.protocol.clock import SystemClock
 from agents.protocol.gangs import membership_file
@@ -82,7 +81,7 @@ class Supervisor:
         self._cache = cache_folder(launch.server_id, uid=launch.uid)
         self._group: AttemptGroup | None = None
         self._held_bytes = 0
-        self._disk = DiskMeter((WORK_DIR, CHECKPOINT_DIR, REPORT_FILE))
+        self._disk = DiskMeter(WRITTEN_BY_JOB)
         self._ooms_before = kernel_ooms()
         self._due_s = {"memory": 0.0, "measure": 0.0}
         self._output, self._output_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -117,6 +116,7 @@ class Supervisor:
                     return 1
         if self._group is not None:
             self._group.remove()
+        short_tmp_remove(self._launch.order.attempt_id)
         self._log.close()
         return 0
 

@@ -5,12 +5,14 @@ import sys
 from pathlib import Path
 
 from agents.core.environment import job_environment
-from agents.core.records import Launch
-from agents.files.attempt_dir import AttemptDir
+from agents.core.records import TMP_DIR, Launch
+from agents.files.attempt_dir import WRITTEN_BY_JOB, AttemptDir
 from agents.files.job_log import JobLog
 from agents.host.cgroup import AttemptGroup
+from agents.host.job_paths import confinement_of
 from agents.host.job_users import folders_of, is_free
 from agents.host.launch_names import CODE_PATH
+from agents.host.short_tmp import short_tmp
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
 from agents.supervisor.warm_child import WarmChild, may_take
 
@@ -50,6 +52,8 @@ def trainer_start(
         raise StartFailed("launch_failed", f"User {launch.uid} is not one that jobs may run as.")
     cache, datasets = folders_of(launch.uid, attempt=Path(directory.path), cache=cache)
     work_fd = directory.make_work(order.files)
+    own = (*(os.path.join(directory.path, name) for name in WRITTEN_BY_JOB), str(cache), str(datasets))
+    read = (directory.path, *([os.path.dirname(resume_path)] if resume_path else []))
     try:
         plan = ChildPlan(
             argv=order.command,
@@ -61,6 +65,7 @@ def trainer_start(
                 code_path=CODE_PATH,
                 cache_path=str(cache),
                 datasets_path=str(datasets),
+                tmp_path=short_tmp(order.attempt_id, os.path.join(directory.path, TMP_DIR)),
             ),
             work_fd=work_fd,
             output_fd=output_fd,
@@ -68,6 +73,9 @@ def trainer_start(
             largest_file_bytes=order.disk_bytes,
             uid=launch.uid,
             entrance=group.entrance if group is not None else "",
+            confinement=confinement_of(
+                os.environ, own=own, read=read, as_root=launch.uid is None and os.geteuid() == 0
+            ),
         )
         pid = _started_ahead(plan, launch, warm)
         if pid is not None and group is not None:

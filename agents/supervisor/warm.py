@@ -19,6 +19,7 @@ import sys
 import types
 from typing import Any, NoReturn
 
+from agents.host.landlock import Confinement, confine
 from agents.host.launch_names import ATTEMPT_MARK
 
 # As long as any attempt's id; overwritten in place, so that /proc shows the attempt of this process.
@@ -72,10 +73,14 @@ def _take_over(told: dict[str, Any], work_fd: int, output_fd: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         most = told["largest_file_bytes"] if hard == resource.RLIM_INFINITY else min(told["largest_file_bytes"], hard)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    os.fchdir(work_fd)
+    if told["confinement"] is not None:
+        if len(os.listdir("/proc/self/task")) > 1:
+            sys.exit(1)  # only this thread would be confined; the job is started anew
+        confine(Confinement(**told["confinement"]))
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(int(env["OMP_NUM_THREADS"]))
-    os.fchdir(work_fd)
     os.dup2(output_fd, 1)
     os.dup2(output_fd, 2)
     os.close(work_fd)

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from agents.host.launch_names import ATTEMPT_MARK
 from agents.supervisor.child import ChildPlan, start_child
@@ -75,6 +76,8 @@ class WarmChild:
                         "PYTHONPATH": code_path,
                         "PYTHONUNBUFFERED": "1",
                         "LANG": "C.UTF-8",
+                        # Its threads would be made at import, too early to be confined with the job.
+                        "OPENBLAS_NUM_THREADS": "1",
                         ATTEMPT_MARK: NOBODY,
                     },
                     work_fd=work_fd,
@@ -96,6 +99,7 @@ class WarmChild:
             "env": dict(plan.env),
             "cpu_ids": plan.cpu_ids,
             "largest_file_bytes": plan.largest_file_bytes,
+            "confinement": None if plan.confinement is None else asdict(plan.confinement),
         }
         content = json.dumps(told).encode()
         descriptors = array.array("i", [plan.work_fd, plan.output_fd])

@@ -80,6 +80,7 @@ def _frame(request: HttpRequest) -> dict[str, object]:
         "next_round_at": finished_at + period if finished_at and not cluster.paused else None,
         "stale": bool(finished_at and now_utc() - finished_at > 3 * period + timedelta(seconds=5)),
         "paused": cluster.paused,
+        "failing": ", ".join(cluster.failing_steps),
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
         "device": device_word(server.device_kind for server in servers),

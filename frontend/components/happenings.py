@@ -272,6 +272,16 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         f"had its experiment {row['data'].get('name', '')} cancelled by {row['actor']}.",
     ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
+    "report_unusable": lambda row: (
+        "warn",
+        "triangle-alert",
+        f"reported numbers that cannot be used, which are left out: {row['data'].get('error', '')}.",
+    ),
+    "step": lambda row: (
+        ("bad", "triangle-alert", f"A part of the scheduler fails: {row['data']['step']}. {row['data']['error']}")
+        if row["reason"] == "failing"
+        else ("ok", "check", f"A part of the scheduler works again: {row['data']['step']}.")
+    ),
     "plan_refused": lambda row: (
         "bad",
         "triangle-alert",

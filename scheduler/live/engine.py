@@ -8,11 +8,11 @@ No thread and no sleep here: ``worker.py`` runs it, tests and ``tests/faults`` d
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
 
 from django.conf import settings
-from django.db import DataError, IntegrityError
 
-from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.live.observed.early_stop import EVERY_S, early_check
@@ -20,7 +20,7 @@ from scheduler.live.observed.fairness import Fairness
 from scheduler.live.observed.idle import Idle
 from scheduler.live.observed.searches import searches_step
 from scheduler.live.observed.smoke import smoke_check
-from scheduler.live.reports.apply_report import report_apply
+from scheduler.live.reports.apply_report import report_apply, unusable_tell
 from scheduler.live.reports.frames import Frames
 from scheduler.live.reports.intake import Taken, refusals_record, reports_open
 from scheduler.live.reports.telemetry import Telemetry, job_values
@@ -28,6 +28,7 @@ from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.servers.suspects import suspects_check
 from scheduler.live.servers.watch import ServerWatch
+from scheduler.live.steps import AWAY, POSTPONED, Steps
 from scheduler.models import Cluster, Job, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
@@ -47,7 +48,9 @@ class Engine:
         self.frames = Frames(ports.frames)
         self.idle = Idle()
         self.fairness = Fairness()
+        self.steps = Steps()
         self._checked_s = self._renewed_s = self._settled_s = -1e18
+        self._listened_s = ports.clock.mono_s()  # up to which all reports have been taken
 
     def server_ids(self) -> list[str]:
         """Return the servers whose reports are to be fetched."""
@@ -72,13 +75,16 @@ class Engine:
         silent = intake.old - self._present(now_s=now_s)
         tell = {server_id for server_id in silent if self.watch.may_resend(server_id, now_s=now_s)}
         for taken in intake.taken:
+            self._renew()  # a long batch delays no lease
             try:
                 tell |= self._apply(taken, intake.refuse, now_s=now_s)
-            except (JobChanged, InvalidTransition) as error:
+            except POSTPONED as error:
                 # A user was faster. The next report says the same and meets the job as it is then.
                 log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
-            except (IntegrityError, DataError, ValueError) as error:
-                log.warning("report_inconsistent", extra={"server": taken.server_id, "error": str(error)})
+            except AWAY:
+                raise
+            except Exception:
+                log.exception("report_inconsistent", extra={"server": taken.server_id})
                 intake.refuse(taken.server_id, "inconsistent")
         refusals_record(intake.refused, watch=self.watch, at=at, now_s=now_s)
         self._tell(tell)
@@ -91,6 +97,9 @@ class Engine:
             return set()
         server_id = taken.server_id
         self.watch.heard[server_id] = now_s
+        for attempt_id, error in applied.unusable.items():
+            if self.watch.may_tell_rejection(attempt_id, now_s=now_s):
+                unusable_tell(attempt_id, error, at=at)
         self.watch.sequences[server_id] = (taken.stamp.epoch, taken.stamp.sequence)
         self.watch.note_missing(applied.missing, of=set(applied.job_of), now_s=now_s)
         for why in applied.refused.elements():
@@ -112,33 +121,34 @@ class Engine:
             listened_s: Monotonic time up to which all reports have been taken; None: now.
         """
         at, now_s = self.ports.clock.now(), self.ports.clock.mono_s()
-        listened_s = now_s if listened_s is None else listened_s
-        if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
-            request_round("introspection")
+        self._listened_s = now_s if listened_s is None else listened_s
+        run = partial(self.steps.run, at=at)
+        run("leases", self._renew)
+        run("rounds due", partial(_rounds_ask, at=at))
         if now_s - self._checked_s >= CHECK_EVERY_S:
             self._checked_s = now_s
-            try:
-                self._tell(lost_check(self.watch, at=at, now_s=listened_s))
-                self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s))
-                self._tell(smoke_check(at=at))
-                suspects_check(at=at)
-                searches_step(at=at, ids=self.ports.ids)
-            except (JobChanged, InvalidTransition) as error:
-                log.info("check_postponed", extra={"error": str(error)})
-            if Job.objects.filter(
-                state=JobState.QUEUED, wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at
-            ).exists():
-                request_round("backoff")
+            run("lost servers", partial(lost_check, self.watch, self._tell, at=at, now_s=self._listened_s))
+            run("unconfirmed launches", lambda: self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s)))
+            run("smoke runs", lambda: self._tell(smoke_check(at=at)))
+            run("suspect servers", partial(suspects_check, at=at))
+            run("searches", partial(searches_step, at=at, ids=self.ports.ids))
         if now_s - self._settled_s >= EVERY_S:
             self._settled_s = now_s
-            self._tell(early_check(at=at))
-        self.idle.check(at=at, now_s=now_s)
-        self.fairness.check(at=at, now_s=now_s)
-        if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
-            self._renewed_s = now_s
-            self._tell(self._present(now_s=listened_s))
+            run("early stops", partial(early_check, self._tell, at=at))
+        run("idle jobs", partial(self.idle.check, at=at, now_s=now_s))
+        run("fairness", partial(self.fairness.check, at=at, now_s=now_s))
+        run("samples", partial(self._flush, at=at, now_s=now_s))
+
+    def _flush(self, *, at: datetime, now_s: float) -> None:
         if self.telemetry.flush(at=at, now_s=now_s):
             touch_cluster()
+
+    def _renew(self) -> None:
+        """Renew the leases of the servers heard lately, each quarter of their life."""
+        now_s = self.ports.clock.mono_s()
+        if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
+            self._renewed_s = now_s
+            self._tell(self._present(now_s=self._listened_s))
 
     def _present(self, *, now_s: float) -> set[str]:
         """Return the servers heard lately; a silent server gets no renewal, so its leases run out."""
@@ -149,3 +159,12 @@ class Engine:
             return
         desired_send(server_ids, transport=self.ports.transport, at=self.ports.clock.now())
         self.watch.sent |= dict.fromkeys(server_ids, self.ports.clock.mono_s())
+
+
+def _rounds_ask(*, at: datetime) -> None:
+    """Ask for a round where introspection or the end of a job's pause wants one."""
+    if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
+        request_round("introspection")
+    waits = Job.objects.filter(state=JobState.QUEUED, wait_reason=WaitReason.BACKOFF, wanted="run")
+    if waits.filter(retry_after__lte=at).exists():
+        request_round("backoff")

@@ -29,6 +29,8 @@ class Cluster(models.Model):
     smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
     # Share of start estimates that may be late; adjusted by past errors.
     late_level = models.FloatField(default=LATE_FRAC)
+    # Steps of the engine that fail: {name: {"since": ISO time, "error": text}}; see ``scheduler/live/steps.py``.
+    failing_steps = models.JSONField(default=dict, blank=True)
     # Version of the settings, for ETag and If-Match.
     settings_version = models.PositiveBigIntegerField(default=1)
 

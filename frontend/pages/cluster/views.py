@@ -17,10 +17,9 @@ from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row
 from frontend.pages.cluster.hours import hours_chart, hours_rows
 from frontend.pages.cluster.words import (
-    ISOLATION,
-    NO_ISOLATION,
     drain_effect,
     finding,
+    isolation_line,
     server_title,
     start_table,
     state_line,
@@ -161,7 +160,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "device": device,
         "title": server_title(row),
         "tenants": tenants(row, cached=_cached(row, until)),
-        "isolation": ISOLATION.get(row["isolation"], NO_ISOLATION),
+        "isolation": isolation_line(row["isolation"]),
         "ranges": [(f"?range={key}", f"{key[:-1]} h", key == chosen) for key in SPANS],
         "heat": heat_chart(
             id_="heat",

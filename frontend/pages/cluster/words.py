@@ -9,13 +9,14 @@ from frontend.components.formats import counted, number
 from frontend.components.gpu_cells import free_by_server, idle_words, is_free, is_idle
 from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
 
+# What keeps jobs apart, by the parts of a server's ``isolation``, in the order in which they are told.
 ISOLATION = {
-    "user": "Isolation: the jobs of each queue run as a user of their own, with limits of their own.",
-    "user+cgroup": "Isolation: the jobs of each queue run as a user of their own, within limits that the kernel keeps.",
-    "none+cgroup": "Limits: the kernel keeps them. No isolation otherwise: jobs on it run as one user and can see each "
-    "other's processes and files.",
+    "user": "the jobs of each queue run as a user of their own",
+    "landlock": "a job is confined to its own files and cannot see or end the processes of others",
+    "landlock-files": "a job is confined to its own files and cannot see the processes of others",
+    "cgroup": "the kernel keeps the limits of each job",
 }
-NO_ISOLATION = "No isolation: jobs on it run as one user and can see each other's processes and files."
+SEEN = "jobs on it run as one user and can see each other's processes and files"
 
 
 class StartLine(TypedDict):
@@ -35,6 +36,15 @@ class TenantLine(TypedDict):
     color_slot: int | None
     indexes: str
     cached_frac: float | None
+
+
+def isolation_line(level: str) -> str:
+    """Return the sentence for ``Server.isolation``, such as ``user+cgroup``."""
+    parts = level.split("+")
+    told = [words for part, words in ISOLATION.items() if part in parts]
+    if not {"user", "landlock", "landlock-files"} & set(parts):
+        return "; ".join([f"No isolation: {SEEN}", *told]) + "."
+    return f"Isolation: {'; '.join(told)}."
 
 
 def finding(servers: list[ServerRow]) -> tuple[str, str]:

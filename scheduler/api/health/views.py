@@ -6,6 +6,7 @@ Each part of readiness is one function that returns what it found, or raises Unr
 import logging
 import tomllib
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TypedDict
 
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 BROKER_WITHIN_S = 2.0
 MISSED_ROUNDS = 3
 ROUND_SLACK_S = 5.0
+FAILING_AFTER = timedelta(seconds=5)
 
 
 class Unready(Exception):
@@ -91,11 +93,25 @@ def rounds() -> str:
     return f"round {row.round_number} finished {age_s:.1f} s ago"
 
 
+def steps() -> str:
+    """Look for steps of the scheduler that keep failing; what failed once, and works again, is no trouble."""
+    row = Cluster.objects.filter(pk=1).only("failing_steps").first()
+    now = live_ports().clock.now()
+    failing = {
+        name: datetime.fromisoformat(failure["since"]) for name, failure in (row.failing_steps if row else {}).items()
+    }
+    long = [f"{name} since {since:%H:%M:%S} UTC" for name, since in failing.items() if (now - since) >= FAILING_AFTER]
+    if long:
+        raise Unready(f"steps of the scheduler fail: {', '.join(long)}; its log says why")
+    return "all work"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "database": database,
     "migrations": migrations,
     "broker": broker,
     "rounds": rounds,
+    "steps": steps,
 }
 
 

@@ -59,7 +59,10 @@ def _line(steps: Sequence[float], accuracy: Sequence[float], exponent: float) ->
     xs = [(step / first) ** -exponent for step in steps]  # from 1 downwards, however many steps these are
     mean_x, mean_y = math.fsum(xs) / size, math.fsum(accuracy) / size
     spread = math.fsum((x - mean_x) ** 2 for x in xs)
-    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, accuracy, strict=True)) / spread
+    # Steps so large that they differ in no digit of a float tell nothing of a slope.
+    slope = (
+        math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, accuracy, strict=True)) / spread if spread else 0.0
+    )
     drop = max(0.0, -slope)
     limit = mean_y + drop * mean_x
     error = math.sqrt(math.fsum((limit - drop * x - y) ** 2 for x, y in zip(xs, accuracy, strict=True)) / size)

@@ -4,12 +4,13 @@ Decides when to look and what is saved; the rule is in ``scheduler.core.operatio
 checkpoint and ends as in a preemption.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
-from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.early_stop import is_settled
 from scheduler.live.servers.lost import attempt_ask
+from scheduler.live.steps import for_each
 from scheduler.models import Attempt, Job
 from scheduler.models.event import SampleScope
 from scheduler.models.job import AttemptKind
@@ -18,28 +19,26 @@ from scheduler.selectors.samples import series_thinned
 EVERY_S = 10.0
 
 
-def early_check(*, at: datetime) -> set[str]:
-    """Ask jobs with early stop whose loss has settled to end; return the ids of servers to tell."""
-    tell: set[str] = set()
+def early_check(tell: Callable[[set[str]], None], *, at: datetime) -> None:
+    """Ask jobs with early stop whose loss has settled to end; ``tell`` gets the ids of servers to tell."""
     attempts = Attempt.objects.filter(
         job__state=JobState.RUNNING, job__spec__progress__early_stop=True, wanted="run", ended_at=None
     ).exclude(kind=AttemptKind.SMOKE)
-    for attempt in attempts.select_related("job").order_by("pk"):
-        job = attempt.job
-        series = series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=("step", "loss"), since=None)
-        known = [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]
-        if not is_settled([step for step, _ in known], [loss for _, loss in known]):
-            continue
-        saved_gpu_s = _saved_gpu_s(job, attempt.num_gpus)
-        data = {"step": job.step or 0} | ({} if saved_gpu_s is None else {"saved_gpu_s": round(saved_gpu_s, 1)})
-        try:
-            told = attempt_ask(attempt.pk, rule=EndCause.EARLY_STOPPED, at=at, data=data)
-        except (JobChanged, InvalidTransition):
-            continue  # the job changed meanwhile
-        if told:
-            Job.objects.filter(pk=job.pk).update(saved_gpu_s=saved_gpu_s)
-            tell |= set(told)
-    return tell
+    for_each(attempts.select_related("job").order_by("pk"), lambda attempt: tell(_ask_if_settled(attempt, at=at)))
+
+
+def _ask_if_settled(attempt: Attempt, *, at: datetime) -> set[str]:
+    job = attempt.job
+    series = series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=("step", "loss"), since=None)
+    known = [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]
+    if not is_settled([step for step, _ in known], [loss for _, loss in known]):
+        return set()
+    saved_gpu_s = _saved_gpu_s(job, attempt.num_gpus)
+    data = {"step": job.step or 0} | ({} if saved_gpu_s is None else {"saved_gpu_s": round(saved_gpu_s, 1)})
+    told = attempt_ask(attempt.pk, rule=EndCause.EARLY_STOPPED, at=at, data=data)
+    if told:
+        Job.objects.filter(pk=job.pk).update(saved_gpu_s=saved_gpu_s)
+    return set(told)
 
 
 def _saved_gpu_s(job: Job, num_gpus: int) -> float | None:

@@ -4,7 +4,6 @@ Decides when to look and writes the result; the rule is in ``scheduler.core.oper
 restarted scheduler grants every job its whole idle time again.
 """
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,14 +12,12 @@ from django.db import transaction
 from django.db.models import Sum
 
 from agents.protocol.signing import AttemptReport
-from scheduler.core.model.errors import JobChanged
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
+from scheduler.live.steps import for_each
 from scheduler.models import Job, Lease
 from scheduler.notify import request_round, touch_job
 from scheduler.services.jobs.state import job_event
-
-log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
 
@@ -65,13 +62,8 @@ class Idle:
         self.seen = {pk: seen for pk, seen in self.seen.items() if pk in jobs}
         held = Lease.objects.filter(closed_at=None, attempt__job_id__in=list(jobs)).values_list("attempt__job_id")
         self.cores = dict(held.annotate(cores=Sum("cpus")).order_by())
-        for pk, job in sorted(jobs.items()):
-            if now_s - self.seen[pk].heard_s > SILENT_S:
-                continue
-            try:
-                _treat(job, self.seen[pk], at=at, now_s=now_s)
-            except JobChanged as error:
-                log.info("idle_postponed", extra={"job": pk, "error": str(error)})
+        heard = [jobs[pk] for pk in sorted(jobs) if now_s - self.seen[pk].heard_s <= SILENT_S]
+        for_each(heard, lambda job: _treat(job, self.seen[job.pk], at=at, now_s=now_s))
 
 
 def _treat(job: Job, seen: Seen, *, at: datetime, now_s: float) -> None:

@@ -13,6 +13,7 @@ from agents.protocol.ports import Ids
 from scheduler.core.model.errors import JobChanged, SchedulerError
 from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.operations.multijob import Promise, chance_of_reaching, feedback_times_s, fit_curve, rank, weights
+from scheduler.live.steps import for_each
 from scheduler.models import Configuration, Experiment, Gpu, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.server import ServerState
@@ -30,11 +31,15 @@ UNKNOWN_CHANCE = 0.5
 
 def searches_step(*, at: datetime, ids: Ids) -> None:
     """Evaluate every running experiment."""
-    for experiment in Experiment.objects.filter(state=ExperimentState.RUNNING).select_related("queue", "owner"):
-        try:
-            _step(experiment, at=at, ids=ids)
-        except SchedulerError as error:  # its owner may no longer submit, or a job changed meanwhile
-            log.info("search_postponed", extra={"experiment": experiment.pk, "error": str(error)})
+    running = Experiment.objects.filter(state=ExperimentState.RUNNING).select_related("queue", "owner")
+    for_each(running, lambda experiment: _step_or_postpone(experiment, at=at, ids=ids))
+
+
+def _step_or_postpone(experiment: Experiment, *, at: datetime, ids: Ids) -> None:
+    try:
+        _step(experiment, at=at, ids=ids)
+    except SchedulerError as error:  # its owner may no longer submit, or a job changed meanwhile
+        log.info("search_postponed", extra={"experiment": experiment.pk, "error": str(error)})
 
 
 @transaction.atomic

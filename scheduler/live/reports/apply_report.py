@@ -5,7 +5,9 @@ phases, only rising steps. ``attempts/close.py`` decides what becomes of a job w
 ``tests/faults``.
 """
 
+import logging
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -20,13 +22,17 @@ from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
-from scheduler.live.gangs.membership import is_whole, members_on, peak_of
+from scheduler.live.gangs.membership import attempts_of, is_whole, members_on, peak_of
 from scheduler.live.reports.intake import Taken
 from scheduler.live.reports.progress import ProgressWrites, attempt_started, changed_columns, progress_take
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back
-from scheduler.models import Attempt, GangMember, Lease, Server
+from scheduler.live.steps import AWAY, POSTPONED, described
+from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.services.jobs.profiles import measurement_end
+from scheduler.services.jobs.state import job_event
+
+log = logging.getLogger(__name__)
 
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
 _LOOKED_AT = (
@@ -61,6 +67,7 @@ class AppliedReport:
         missing: Open attempts that the report lacks.
         job_of: Job of every attempt that was open on the server, by attempt id.
         refused: Reasons of what was refused, with counts.
+        unusable: Attempts of which only the phase was taken, with the reason.
         progress: Columns not written yet.
     """
 
@@ -70,12 +77,17 @@ class AppliedReport:
     missing: set[str] = field(default_factory=set)
     job_of: dict[str, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
+    unusable: dict[str, str] = field(default_factory=dict)
     progress: ProgressWrites = field(default_factory=ProgressWrites)
 
 
 @transaction.atomic
 def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
-    """Write one report. Raises JobChanged when a job changed meanwhile; the next report repeats it."""
+    """Write one report. Raises JobChanged when a job changed meanwhile; the next report repeats it.
+
+    What a job says never makes its server silent: where an attempt's numbers cannot be used, the others are taken, and
+    of this one what the agent itself knows.
+    """
     applied = AppliedReport()
     is_present_epoch = taken.stamp.epoch == taken.epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
@@ -86,9 +98,52 @@ def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
     applied.is_behind = not is_present_epoch or taken.stamp.generation < server.generation
     if not applied.is_behind:
         server_is_back(server, at=at)
-    if is_present_epoch:
-        _attempts_apply(server, taken, applied, at=at)
+    if not is_present_epoch:
+        return applied
+    applied.unusable = {said.attempt_id: said.unusable for said in taken.report.attempts if said.unusable}
+    before = deepcopy(applied)
+    try:
+        with transaction.atomic():
+            _attempts_apply(server, taken, applied, at=at)
+    except (*AWAY, *POSTPONED):
+        raise
+    except Exception:
+        log.exception("report_unusable", extra={"server": server.pk})
+        applied = before
+        _one_by_one(server, taken, applied, at=at)
     return applied
+
+
+def _one_by_one(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime) -> None:
+    """Apply the report again, with the bare words of every attempt whose own make it fail."""
+    said = []
+    for attempt in taken.report.attempts:
+        trial = replace(taken, report=replace(taken.report, attempts=(attempt,)))
+        try:
+            with transaction.atomic():
+                _attempts_apply(server, trial, AppliedReport(), at=at, is_all=False)
+                transaction.set_rollback(True)
+            said.append(attempt)
+        except (*AWAY, *POSTPONED):
+            raise
+        except Exception as error:
+            applied.unusable[attempt.attempt_id] = described(error)
+            said.append(attempt.bare())
+    usable = replace(taken, report=replace(taken.report, attempts=tuple(said)))
+    try:
+        with transaction.atomic():
+            _attempts_apply(server, usable, applied, at=at)
+    except (*AWAY, *POSTPONED):
+        raise
+    except Exception:
+        log.exception("report_left_out", extra={"server": server.pk})  # its server counts as heard all the same
+
+
+def unusable_tell(attempt_id: str, error: str, *, at: datetime) -> None:
+    """Tell a job's owner that its numbers cannot be used."""
+    job = Job.objects.filter(attempts__pk=attempts_of([attempt_id]).get(attempt_id, attempt_id)).first()
+    if job is not None:
+        job_event(job=job, kind="report_unusable", at=at, actor="scheduler", reason="unusable", data={"error": error})
 
 
 def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
@@ -105,7 +160,8 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
     return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
 
 
-def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime) -> None:
+def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime, is_all: bool = True) -> None:
+    """Apply what a report says of attempts; ``is_all``: what it does not name is missing."""
     leases = {
         lease.attempt_id: lease
         for lease in Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
@@ -129,6 +185,8 @@ def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at:
                 attempt_parked(attempt=lease.attempt, server=server, generation=said.generation, at=at)
     applied.progress.write()
     _gangs_parked(server, taken, at=at)
+    if not is_all:
+        return
     applied.refused["foreign_attempt"] += _foreign(server, strangers)
     for attempt_id, lease in sorted(leases.items()):
         if lease.generation <= taken.stamp.generation:

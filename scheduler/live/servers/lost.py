@@ -6,7 +6,7 @@ Held right by ``tests/faults``.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from django.conf import settings
@@ -21,6 +21,7 @@ from scheduler.live.gangs.ends import members_lost
 from scheduler.live.gangs.membership import attempts_of
 from scheduler.live.servers.inventory import WAS_DRAINING, server_move
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S, ServerWatch
+from scheduler.live.steps import for_each
 from scheduler.models import Attempt, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import job_transition
@@ -33,16 +34,18 @@ def lost_after_s() -> float:
     return settings.LEASE_TTL_S + settings.LOST_GRACE_S
 
 
-def lost_check(watch: ServerWatch, *, at: datetime, now_s: float) -> set[str]:
-    """Mark servers lost that have been silent for too long; return the ids of servers to tell."""
-    tell: set[str] = set()
-    rows = Server.objects.filter(state__in=[ServerState.UP, ServerState.DRAINING]).order_by("number")
-    for server_id, *stamp in rows.values_list("pk", "report_epoch", "report_sequence"):
-        newest = (int(stamp[0]), int(stamp[1]))
+def lost_check(watch: ServerWatch, tell: Callable[[set[str]], None], *, at: datetime, now_s: float) -> None:
+    """Mark servers lost that have been silent for too long; ``tell`` gets the ids of servers to tell."""
+
+    def look(row: tuple[str, int, int]) -> None:
+        server_id, *stamp = row
+        newest = (stamp[0], stamp[1])
         silent_s = watch.silent_s(server_id, stamp=newest, now_s=now_s)
         if silent_s >= lost_after_s():
-            tell |= server_lost(server_id, stamp=newest, silent_s=silent_s, at=at)
-    return tell
+            tell(server_lost(server_id, stamp=newest, silent_s=silent_s, at=at))
+
+    rows = Server.objects.filter(state__in=[ServerState.UP, ServerState.DRAINING]).order_by("number")
+    for_each(rows.values_list("pk", "report_epoch", "report_sequence"), look)
 
 
 @transaction.atomic

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.protocol.fields import MOST_LOSS
 from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
 from agents.protocol.signing import (
     EXPIRES_AFTER_S,
@@ -274,7 +275,7 @@ REPORTS = st.builds(
             run_s=st.floats(0, 1e18),
             end_detail=TEXT,
             exit_code=st.none() | st.integers(-(2**31), 2**31),
-            loss=st.none() | st.floats(-1e18, 1e18),
+            loss=st.none() | st.floats(-MOST_LOSS, MOST_LOSS),
             checkpoint_name=st.just("") | NAMES,
             cpu_frac=FRACS,
         ),

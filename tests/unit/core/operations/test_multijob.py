@@ -130,3 +130,14 @@ def test_the_most_promising_get_more_of_the_round_robin() -> None:
 def test_feedback_comes_at_doubling_times() -> None:
     """Looks after e, 2e, 4e ... until the run would be over."""
     assert feedback_times_s(16.0, 100.0) == [16.0, 32.0, 64.0]
+
+
+@pytest.mark.parametrize("first", [1, 10**12, 2**61])
+@pytest.mark.parametrize("loss", [0.0, -1.0, -1e12, 1e12])
+def test_steps_that_no_float_tells_apart_still_have_a_fit(first: int, loss: float) -> None:
+    """What a job reports may be anything within the ranges of a report; the prediction is a number, not an error."""
+    fit = fit_curve([first + number for number in range(5)], [loss] * 5)
+
+    assert fit is not None
+    assert math.isfinite(fit.at(10 * first))
+    assert 0.0 <= chance_of_reaching(fit, target=0.5, by_step=10 * first) <= 1.0

@@ -1,0 +1,117 @@
+"""What a job can reach that runs as the agent's own user: its own files, and nothing that belongs to others."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.host.landlock import SIGNALS_ABI, abi
+from tests.support.agents.server import AgentServer, script, wanted
+
+pytestmark = pytest.mark.skipif(abi() < SIGNALS_ABI, reason="CONFINEMENT IS NOT TESTED: this kernel has no Landlock")
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Path:
+    """A folder that an admin opened for jobs to read, with one that they may write."""
+    (tmp_path / "data" / "results").mkdir(parents=True)
+    (tmp_path / "data" / "set.txt").write_text("a dataset")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def server(tmp_path: Path, opened: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentServer]:
+    """A server whose jobs run as the agent's own user."""
+    monkeypatch.setattr("agents.loop.trial", lambda *_, **__: "not tried")
+    made = AgentServer(tmp_path)
+    made.config = replace(
+        made.config, readable_dirs=(str(opened),), writable_dirs=(str(opened / "results"),), warm_processes=1
+    )
+    made.start()
+    yield made
+    made.end()
+
+
+TRYING = """
+import json, os, signal, socket, subprocess, sys, tempfile
+def trying(act):
+    try:
+        act()
+        return "done"
+    except OSError as error:
+        return type(error).__name__
+here = os.path.dirname(os.getcwd())
+parent = os.getppid()
+places = %s
+answers = {
+    "own launch": trying(lambda: open(here + "/launch.json").read()),
+    "own work": trying(lambda: open("mine", "w").write("")),
+    "own checkpoints": trying(lambda: open(here + "/checkpoints/c", "w").write("")),
+    "own report": trying(lambda: open(here + "/reports.jsonl", "a").write("")),
+    "temporary": trying(lambda: tempfile.TemporaryFile()),
+    "process": trying(lambda: subprocess.run(["/bin/true"], check=True)),
+    "shared memory": trying(lambda: tempfile.NamedTemporaryFile(dir="/dev/shm")),
+    "dataset": trying(lambda: open(places["dataset"]).read()),
+    "results": trying(lambda: open(places["results"] + "/r", "w").write("")),
+    "forge state": trying(lambda: open(here + "/state.json", "w").write("{}")),
+    "forge control": trying(lambda: open(here + "/control.json", "w").write("{}")),
+    "change dataset": trying(lambda: open(places["dataset"], "a").write("")),
+    "agent's state": trying(lambda: os.listdir(places["state"])),
+    "other attempt": trying(lambda: open(places["other"]).read()),
+    "other attempts": trying(lambda: os.listdir(os.path.dirname(here))),
+    "configuration": trying(lambda: open(places["code"] + "/Makefile").read()),
+    "home": trying(lambda: os.listdir(os.path.expanduser("~root"))),
+    "passwords": trying(lambda: open("/etc/shadow").read()),
+    "kill supervisor": trying(lambda: os.kill(parent, signal.SIGKILL)),
+    "kill another": trying(lambda: os.kill(places["pid"], 0)),
+    "environment of supervisor": trying(lambda: open(f"/proc/{parent}/environ", "rb").read()),
+    "memory of supervisor": trying(lambda: open(f"/proc/{parent}/mem", "rb").read(1)),
+    "descriptors of another": trying(lambda: os.readlink(f"/proc/{places['pid']}/fd/1")),
+    "temporary files of others": trying(lambda: open("/tmp/clusterweb-confined", "w")),
+}
+print(json.dumps(answers))
+"""
+MAY = {
+    *("own launch", "own work", "own checkpoints", "own report", "temporary", "process", "shared memory"),
+    *("dataset", "results"),
+}
+
+
+@pytest.mark.parametrize("way", ["anew", "in a warm process"])
+def test_job_reaches_its_own_files_and_no_others(server: AgentServer, opened: Path, way: str) -> None:
+    """The same for a process that was started ahead of time, and for one that the agent starts anew."""
+    other = wanted(script("open('secret', 'w').write('of another job')"))
+    server.send(other)
+    server.wait_phase(other, "ended")
+    places = {
+        "dataset": str(opened / "set.txt"),
+        "results": str(opened / "results"),
+        "state": str(server.config.state_dir),
+        "other": str(server.config.attempts_dir / other.attempt_id / "work" / "secret"),
+        "code": str(Path(__file__).parents[3]),
+        "pid": os.getpid(),
+    }
+    text = TRYING % json.dumps(places)
+    command = script(text) if way == "anew" else (sys.executable, "hostile.py")
+    job = wanted(command, files={"hostile.py": text})
+    server.send(other, job)
+    report = server.wait_phase(job, "ended")
+
+    assert report.end_cause == "completed", (report, server.log(job))
+    found = json.loads(server.log(job).splitlines()[-1])
+    assert {name for name, answer in found.items() if answer == "done"} == MAY
+    assert {answer for name, answer in found.items() if name not in MAY} == {"PermissionError"}
+    assert (opened / "results" / "r").exists()
+
+
+def test_report_names_the_level(server: AgentServer) -> None:
+    """The page of the server says what a job gets."""
+    job = wanted(script("pass"))
+    server.send(job)
+    server.wait_phase(job, "ended")
+
+    assert "landlock" in server.mail.newest[1].isolation.split("+")

@@ -1,0 +1,99 @@
+"""What one job says, or one step of the engine does, never reaches the jobs and servers of others."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from agents.protocol.messages import AttemptReport
+from scheduler.core.model.lifecycle import JobState
+from scheduler.live import engine as live
+from scheduler.live.reports import apply_report
+from scheduler.models import Cluster, Event, Job, Server
+from tests.support.live.ports import FakeAgent
+from tests.support.live.world import World
+
+# What ends a naive reader: products overflow, quotients divide by zero, floats no longer tell two steps apart.
+ODD: list[dict[str, Any]] = [
+    {"measured": {"rates": [[1, 1e18], [2, 5e-324]], "free_cores": 4, "took_s": 1.0}},
+    {"steps_per_s": 1e300},
+    {"loss": 1e17},
+    {"first_step": 2**61},
+    {"total_steps": 2**61},
+]
+
+
+def say(world: World, agent: FakeAgent, job: Job, words: dict[str, Any]) -> None:
+    """Let a job's report hold what no reader of ours would write."""
+    attempt = agent.attempt_of(job.pk)
+    attempt.steps_per_s = words.get("steps_per_s", attempt.steps_per_s)
+    attempt.extra = {name: value for name, value in words.items() if name != "steps_per_s"}
+    world.do(lambda: world.engine.take([(agent.server_id, agent.report())]))
+
+
+@pytest.mark.parametrize("words", ODD, ids=str)
+def test_odd_numbers_cost_only_the_job_that_says_them(world: World, words: dict[str, Any]) -> None:
+    """Its server is heard, its neighbour goes on, and it reads what was wrong."""
+    agent = world.server("alpha")
+    odd, neighbour = world.submit(), world.submit()
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in (odd, neighbour)))
+    agent.work(5)
+    say(world, agent, odd, words)
+
+    assert Job.objects.get(pk=neighbour.pk).step == agent.attempt_of(neighbour.pk).step
+    assert Server.objects.get().rejected_reports == 0
+    [told] = Event.objects.filter(job=odd, kind="report_unusable")
+    assert told.data["error"] in {*words, "rate"}
+
+
+def test_defect_in_taking_in_one_job_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report is taken with what the agent itself knows of that job, which still ends."""
+    agent = world.server("alpha")
+    odd, neighbour = world.submit(), world.submit()
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in (odd, neighbour)))
+    real = apply_report.progress_take
+
+    def breaks(attempt: Any, said: AttemptReport, *arguments: Any, **named: Any) -> None:
+        if attempt.job_id == odd.pk and said.step is not None:
+            raise ZeroDivisionError("a defect")
+        real(attempt, said, *arguments, **named)
+
+    monkeypatch.setattr(apply_report, "progress_take", breaks)
+    world.pass_time(3)
+    attempt = agent.attempt_of(odd.pk)
+    attempt.phase, attempt.cause, attempt.exit_code = "ended", "completed", 0
+    world.pass_time(2)
+
+    assert Job.objects.get(pk=neighbour.pk).step == agent.attempt_of(neighbour.pk).step
+    assert world.state(odd) == JobState.COMPLETED
+    assert Server.objects.get().state == "up"
+    assert Event.objects.get(job=odd, kind="report_unusable").data == {"error": "ZeroDivisionError: a defect"}
+
+
+def test_step_that_fails_stops_no_other_and_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases are renewed, jobs run on, ``/readyz`` and every page say what fails, until it works again."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+
+    def breaks(**_: Any) -> None:
+        raise ZeroDivisionError("a defect")
+
+    real = live.searches_step
+    monkeypatch.setattr(live, "searches_step", breaks)
+    sent = agent.stamp.sequence
+    world.pass_time(120)
+
+    assert world.state(job) == JobState.RUNNING
+    assert agent.stamp.sequence > sent, "no lease was renewed"
+    assert set(Cluster.objects.get().failing_steps) == {"searches"}
+    assert Event.objects.get(kind="step").data == {"step": "searches", "error": "ZeroDivisionError: a defect"}
+    ready = Client().get("/readyz").json()["parts"]["steps"]
+    assert not ready["ok"]
+    assert "searches since" in ready["detail"]
+
+    monkeypatch.setattr(live, "searches_step", real)
+    world.pass_time(3)
+
+    assert Cluster.objects.get().failing_steps == {}
+    assert Event.objects.filter(kind="step").values_list("reason", flat=True)[0] == "well"
