@@ -7,8 +7,8 @@ from django.test import Client
 
 from agents.protocol.messages import AttemptReport
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live import engine as live
-from scheduler.live.reports import apply_report
+from scheduler.live.observed.searches import searches_step
+from scheduler.live.reports.progress import progress_take
 from scheduler.models import Cluster, Event, Job, Server
 from tests.support.live.ports import FakeAgent
 from tests.support.live.world import World
@@ -51,14 +51,13 @@ def test_defect_in_taking_in_one_job_stops_no_other(world: World, monkeypatch: p
     agent = world.server("alpha")
     odd, neighbour = world.submit(), world.submit()
     world.until(lambda: all(world.state(job) == JobState.RUNNING for job in (odd, neighbour)))
-    real = apply_report.progress_take
 
     def breaks(attempt: Any, said: AttemptReport, *arguments: Any, **named: Any) -> None:
         if attempt.job_id == odd.pk and said.step is not None:
             raise ZeroDivisionError("a defect")
-        real(attempt, said, *arguments, **named)
+        progress_take(attempt, said, *arguments, **named)
 
-    monkeypatch.setattr(apply_report, "progress_take", breaks)
+    monkeypatch.setattr("scheduler.live.reports.apply_report.progress_take", breaks)
     world.pass_time(3)
     attempt = agent.attempt_of(odd.pk)
     attempt.phase, attempt.cause, attempt.exit_code = "ended", "completed", 0
@@ -79,8 +78,7 @@ def test_step_that_fails_stops_no_other_and_is_told(world: World, monkeypatch: p
     def breaks(**_: Any) -> None:
         raise ZeroDivisionError("a defect")
 
-    real = live.searches_step
-    monkeypatch.setattr(live, "searches_step", breaks)
+    monkeypatch.setattr("scheduler.live.engine.searches_step", breaks)
     sent = agent.stamp.sequence
     world.pass_time(120)
 
@@ -92,7 +90,7 @@ def test_step_that_fails_stops_no_other_and_is_told(world: World, monkeypatch: p
     assert not ready["ok"]
     assert "searches since" in ready["detail"]
 
-    monkeypatch.setattr(live, "searches_step", real)
+    monkeypatch.setattr("scheduler.live.engine.searches_step", searches_step)
     world.pass_time(3)
 
     assert Cluster.objects.get().failing_steps == {}
