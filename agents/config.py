@@ -5,13 +5,13 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from agents.protocol.errors import ConfigInvalid, Malformed
-from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str, read_strings
+from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str
 
 VERSION = "0.1.0"
 DEFAULT_CPU_SLOTS = 2
@@ -40,6 +40,7 @@ class AgentConfig:
         memory_bytes: On offer.
         warm_processes: How many processes with torch imported wait for the next jobs.
         readable_dirs, writable_dirs: What jobs may use beside the system and folders of their own.
+        file: Where this was read; jobs must not.
     """
 
     server_id: str
@@ -55,6 +56,7 @@ class AgentConfig:
     warm_processes: int = 0
     readable_dirs: tuple[str, ...] = ()
     writable_dirs: tuple[str, ...] = ()
+    file: str = ""
 
     @property
     def attempts_dir(self) -> Path:
@@ -105,16 +107,15 @@ def _read(data: dict[str, Any]) -> AgentConfig:
         cpu_ids=cpu_ids or tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=int(machine_memory_bytes() * OFFERED_MEMORY_FRAC) if memory_bytes is None else memory_bytes,
         warm_processes=read_opt_int(data, "warm_processes", high=64) or 0,
-        readable_dirs=_dirs(data, "readable_dirs"),
-        writable_dirs=_dirs(data, "writable_dirs"),
         address=read_str(data, "address", most=253) if data.get("address") else _address_towards(redis_url),
     )
 
 
-def _dirs(data: dict[str, Any], key: str) -> tuple[str, ...]:
-    dirs = read_strings(data, key, most=256, longest=4000) if data.get(key) else ()
-    if not all(os.path.isabs(path) for path in dirs):
-        raise Malformed(key)
+def _dirs(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    dirs = tuple(path for path in environ.get(name, "").split(os.pathsep) if path)
+    for path in dirs:
+        if not os.path.isabs(path):
+            raise ConfigInvalid(f"{name} cannot be used: {path!r} is not an absolute path.")
     return dirs
 
 
@@ -133,8 +134,16 @@ def config_load(path: str | Path) -> AgentConfig:
 
 
 def config_from_environment(environ: Mapping[str, str]) -> AgentConfig:
-    """Return the configuration that AGENT_CONFIG names. Raises ConfigInvalid."""
+    """Return the configuration that AGENT_CONFIG names, with the folders that JOB_READ_DIRS and JOB_WRITE_DIRS open.
+
+    Raises ConfigInvalid.
+    """
     path = environ.get("AGENT_CONFIG", "")
     if not path:
         raise ConfigInvalid("AGENT_CONFIG is not set: it must name the agent's configuration file.")
-    return config_load(path)
+    return replace(
+        config_load(path),
+        readable_dirs=_dirs(environ, "JOB_READ_DIRS"),
+        writable_dirs=_dirs(environ, "JOB_WRITE_DIRS"),
+        file=os.path.abspath(path),
+    )

@@ -78,7 +78,7 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
             **job_paths(
                 readable=config.readable_dirs,
                 writable=config.writable_dirs,
-                closed=(config.state_dir, config.shared_dir),
+                closed=(config.state_dir, config.shared_dir, *([config.file] if config.file else [])),
             ),
         },
         cwd=str(directory),

@@ -90,3 +90,14 @@ def test_missing_file_and_missing_variable_are_named(tmp_path: Path) -> None:
         config_load(tmp_path / "nowhere")
     with pytest.raises(ConfigInvalid, match="AGENT_CONFIG is not set"):
         config_from_environment({})
+
+
+def test_folders_for_jobs_come_from_the_environment(tmp_path: Path) -> None:
+    """They are the machine's, not what the scheduler says; a relative path would depend on where the agent started."""
+    environ = {"AGENT_CONFIG": str(written(tmp_path)), "JOB_READ_DIRS": "/data:/mnt/sets", "JOB_WRITE_DIRS": "/results"}
+    config = config_from_environment(environ)
+
+    assert (config.readable_dirs, config.writable_dirs) == (("/data", "/mnt/sets"), ("/results",))
+    assert config.file == environ["AGENT_CONFIG"]
+    with pytest.raises(ConfigInvalid, match="JOB_READ_DIRS cannot be used: 'data' is not an absolute path"):
+        config_from_environment(environ | {"JOB_READ_DIRS": "data"})
