@@ -118,6 +118,8 @@ class _Applying:
 
     def _stop(self, preemption: Preemption) -> None:
         """Ask a running job to stop, with a receipt: for which job and by which rule."""
+        if preemption.job not in self.live.attempt_pks:
+            return  # its attempt ended while the snapshot was read; the round that its report asked for comes next
         job = self.jobs[self.live.job_pks[preemption.job]]
         by = self.jobs.get(self.live.job_pks[preemption.by_job]) if preemption.by_job != NO_ROW else None
         receipt: StopReceipt = {"preempt_rule": preemption.rule, "preempted_by": by}

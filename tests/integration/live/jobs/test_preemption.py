@@ -1,11 +1,13 @@
 """Preemption: checkpoint, receipt, resume from the checkpoint, and grants that wait for leaving jobs."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job, Lease
 from tests.support.live.world import World
 
@@ -112,3 +114,25 @@ def test_service_is_counted_by_the_clock_of_the_scheduler(world: World) -> None:
     held_s = (attempt.ended_at - attempt.created_at) / timedelta(seconds=1)
     assert row.attained_gpu_s == pytest.approx(2 * held_s)
     assert 20 <= row.executed_s <= held_s
+
+
+def test_attempt_that_ends_while_the_snapshot_is_read_ends_no_round(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job it was of is passed over; all others get their decisions."""
+    Cluster.objects.update(policy="las")
+    world.server("alpha", slots=1)
+    first = world.submit(name="first")
+    world.until_state(first, JobState.RUNNING)
+    world.clock.advance(4000)
+    world.pass_time(1)
+    second = world.submit(name="second")
+
+    def read_late(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
+        return replace(snapshot_read(cluster, at=at), attempt_pks={})
+
+    monkeypatch.setattr("scheduler.live.rounds.run_round.snapshot_read", read_late)
+
+    assert world.round() is not None
+    assert world.state(first) == JobState.RUNNING
+    assert Job.objects.get(pk=second.pk).wait_reason == WaitReason.RECONFIGURING
