@@ -23,7 +23,7 @@ SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
 # Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})
 QUESTIONS = {
-    "policy": "Who runs, and with how many devices.",
+    "policy": "Which jobs run, and with how many devices.",
     "locality": "On which set of servers.",
     "mechanism": "How jobs are packed, and with which cores and memory.",
     "introspection": "What is tried on running jobs, measured, and taken back when it does not pay.",

@@ -18,7 +18,7 @@ LOOKS = {
     "lost": ("Lost", "bad", "Computed, then thrown away by a failure or preemption."),
     "idle": ("Held but idle", "q6", "A job holds it and uses less than 5 % of it."),
     "fragmented": ("Fragmented", "q8", "Free, while a job waits for as many in a better place."),
-    "free": ("Free", "sunken", "Nobody holds it."),
+    "free": ("Free", "sunken", "No job holds it."),
     "broken": ("Broken", "border-ctl", "Out of order, or its server is lost."),
 }
 

@@ -74,7 +74,7 @@ def gantt_chart(seats: Gantt, arm: Figures, colors: Sequence[str], prefix: str) 
     figure: Json = {"data": data, "layout": layout(height=height, left=76, x=x, y=y, **more)}
     return Chart(
         id=f"{prefix}-gantt",
-        title=f"Who was on the first {counted(seats.num_servers, 'server')} "
+        title=f"Which jobs were on the first {counted(seats.num_servers, 'server')} "
         f"in the first {duration(seats.until_s - seats.from_s)}",
         sub="One bar for each stay, as high as its GPUs; drag to zoom, double-click to go back. "
         + ("Shades only tell neighbours apart" if one_queue else "Colours are queues")

@@ -43,7 +43,7 @@ def next_gpu_of(subject: Subject) -> NextGpuCard | None:
         return None
     winner, one = found["winner"], subject.device.one
     if winner is None:
-        title = f"Nobody would gain by one more {one}"
+        title = f"No job would gain by one more {one}"
     else:
         title = f"The next free {one} would go to {'this job' if winner['is_own'] else winner['name']}"
     why = WHY.get(found["why"], "")
