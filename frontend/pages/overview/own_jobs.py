@@ -1,6 +1,6 @@
 """The user's own jobs on the overview: open jobs first, then the jobs that ended last."""
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, duration, number, whole_s
@@ -9,6 +9,7 @@ from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc
 from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.operations.time_left import moment_after, time_left_s
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
 from scheduler.selectors.jobs.rows import JobRow
 from scheduler.selectors.visibility import Actor
@@ -62,9 +63,10 @@ def when(row: JobRow, now: datetime, zone: tzinfo) -> str:
     """Return when the job will end, how long it has waited, or when it ended."""
     changed = as_time(row["state_changed_at"])
     if row["state"] == JobState.RUNNING:
-        step, total, rate = row["step"], row["total_steps"], row["steps_per_s"]
-        if step is not None and total and rate and total > step:
-            return f"Ends about {clock(now + timedelta(seconds=(total - step) / rate), now, zone)}"
+        left_s = time_left_s(step=row["step"], total_steps=row["total_steps"], steps_per_s=row["steps_per_s"])
+        at = moment_after(now, left_s)
+        if row["step"] is not None and left_s > 0 and at is not None:
+            return f"Ends about {clock(at, now, zone)}"
         return f"Runs for {duration(whole_s((now - changed).total_seconds()))}"
     if row["state"] == JobState.QUEUED:
         return f"Waits for {duration(whole_s((now - changed).total_seconds()))}"

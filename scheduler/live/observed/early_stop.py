@@ -4,11 +4,13 @@ Decides when to look and what is saved; the rule is in ``scheduler.core.operatio
 checkpoint and ends as in a preemption.
 """
 
+import math
 from collections.abc import Callable
 from datetime import datetime
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.early_stop import is_settled
+from scheduler.core.operations.time_left import time_left_s
 from scheduler.live.servers.lost import attempt_ask
 from scheduler.live.steps import for_each
 from scheduler.models import Attempt, Job
@@ -42,6 +44,5 @@ def _ask_if_settled(attempt: Attempt, *, at: datetime) -> set[str]:
 
 
 def _saved_gpu_s(job: Job, num_gpus: int) -> float | None:
-    if not job.total_steps or not job.steps_per_s or job.step is None:
-        return None
-    return max(0, job.total_steps - job.step) / job.steps_per_s * num_gpus
+    left_s = time_left_s(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s)
+    return None if job.step is None or math.isinf(left_s) else left_s * num_gpus

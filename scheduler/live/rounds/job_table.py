@@ -17,6 +17,7 @@ from django.db.models import Q
 from scheduler.core.model.lifecycle import PLANNABLE, JobState
 from scheduler.core.model.profile import Profile as Curves
 from scheduler.core.model.tables import NO_ROW, JobTable, OptionalColumns, optional_columns
+from scheduler.core.operations.time_left import time_left_s
 from scheduler.live.attempts.job_row import COLUMNS, JobQueryRow
 from scheduler.live.attempts.retry import BACKOFF_MOST_S
 from scheduler.live.observed.smoke import smoke_sized
@@ -201,10 +202,8 @@ def _rate(row: JobQueryRow, held: list[HeldLease]) -> float:
 
 def _remaining_s(row: JobQueryRow, *, is_running: bool) -> float:
     """Return the run time left at the reported rate, seconds; +inf when unknown."""
-    if not row["total_steps"] or not row["steps_per_s"]:
-        return math.inf
     done = row["step"] if is_running else row["checkpoint_step"]
-    return max(0.0, float(row["total_steps"] - (done or 0))) / float(row["steps_per_s"])
+    return time_left_s(step=done, total_steps=row["total_steps"], steps_per_s=row["steps_per_s"])
 
 
 def _unsaved_s(row: JobQueryRow, held: HeldLease, *, now_s: float) -> float:

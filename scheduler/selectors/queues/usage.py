@@ -22,6 +22,7 @@ from scheduler.core.operations.ledger import (
     means_between,
     steps_at,
 )
+from scheduler.core.operations.time_left import moment_after, time_left_s
 from scheduler.models import Attempt, Event, Gpu, Job, Lease, Queue, Round, UsageHour
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
@@ -206,10 +207,11 @@ def _last_ends(queue_pks: Sequence[int], at: datetime) -> dict[str, datetime]:
     unknown: set[str] = set()
     columns = ("queue__name", "step", "total_steps", "steps_per_s", "progress_at")
     for name, step, total_steps, steps_per_s, told_at in running.values_list(*columns):
-        if step is None or not total_steps or not steps_per_s or told_at is None:
+        left_s = time_left_s(step=step, total_steps=total_steps, steps_per_s=steps_per_s)
+        end = None if step is None or told_at is None else moment_after(told_at, left_s)
+        if end is None:
             unknown.add(name)
             continue
-        end = told_at + timedelta(seconds=max(0, total_steps - step) / steps_per_s)
         found[name] = max(end, at, found.get(name, at))
     return {name: end for name, end in found.items() if name not in unknown}
 

@@ -13,6 +13,7 @@ from scheduler.core.model.plan import Preemption, WaitReason
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
+from scheduler.core.operations.time_left import moment_after
 from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
@@ -25,7 +26,7 @@ from scheduler.selectors.visibility import Access, access_of
 from scheduler.services.jobs.check import CheckedSpec
 from scheduler.services.jobs.profiles import profile_known
 from scheduler.whatif.one_job.present import Present, SimulatedStarts, Values, new_values, present_read, simulate_starts
-from scheduler.whatif.start_times.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S, moment_after
+from scheduler.whatif.start_times.estimates import CPU_S, FUTURES, HORIZON_S, MOST_CPU_S
 from scheduler.whatif.start_times.late_bounds import stretch_now
 
 _ESTIMATE: SimulatedStart = {

@@ -6,13 +6,14 @@ the job as it is, by the same chance.
 
 import math
 import statistics
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.core.cache import cache
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import JobTable
+from scheduler.core.operations.time_left import moment_after
 from scheduler.core.round.hypothetical import Said, first_that_starts, with_job_as
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
@@ -121,14 +122,13 @@ def _sooner(question: Question, rest: list[list[Option]]) -> list[UnblockRow]:
 
 
 def _sooner_row(question: Question, option: Option, before_s: float, after_s: float) -> UnblockRow:
-    p50_at = question.present.at + timedelta(seconds=after_s)
     by_s = before_s - after_s
     words = f"about {_duration(by_s)} sooner" if math.isfinite(by_s) else "where as it is it does not within 7 days"
     return {
         "key": option.key,
         "title": option.title,
         "change": dict(option.change),
-        "p50_at": iso(p50_at),
+        "p50_at": iso(moment_after(question.present.at, after_s)),
         "sooner_s": round(by_s, 1) if math.isfinite(by_s) else None,
         "preempts": [],
         "starts": "sooner",

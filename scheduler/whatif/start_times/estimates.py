@@ -17,6 +17,7 @@ from django.db.models import Max
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.start_calibration import bound_s
+from scheduler.core.operations.time_left import moment_after
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Attempt, Cluster, Job, StartEstimate
 from scheduler.ports import Ports
@@ -190,11 +191,6 @@ def _row(
         row.first_simulated_p90_at, row.first_p90_at = before.first_simulated_p90_at, before.first_p90_at
         row.in_time = before.in_time
     return row
-
-
-def moment_after(at: datetime, after_s: float) -> datetime | None:
-    """Return the moment so many seconds later; None for +inf."""
-    return at + timedelta(seconds=after_s) if math.isfinite(after_s) else None
 
 
 def estimates_close(at: datetime) -> None:

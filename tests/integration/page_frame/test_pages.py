@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Round, Sample
+from scheduler.models import Job, Round, Sample
 from scheduler.models.server import ServerState
 from tests.integration.page_frame.frame_world import ROLES, World, world_make
 from tests.support.rows.factories import job_make, sample_make, server_make, user_make
@@ -264,3 +264,20 @@ def test_more_jobs_do_not_cost_more_queries(world: World, path: str) -> None:
 
     assert len(after) <= len(before), "\n".join(after)
     assert len(before) <= 60
+
+
+@pytest.mark.parametrize("odd", [{"steps_per_s": 1e-9, "total_steps": 10**12}, {"total_steps": 2**53}], ids=str)
+def test_pages_hold_whatever_rate_a_job_reports(world: World, odd: dict[str, Any]) -> None:
+    """No end is told for it; its queue, its owner's overview and the loans of all queues are there."""
+    job = world.jobs[JobState.RUNNING]
+    Job.objects.filter(pk=job.pk).update(progress_at=timezone.now(), **odd)
+
+    for path in (
+        "/",
+        "/jobs",
+        f"/jobs/J-{job.number}",
+        f"/queues/{job.queue.name}",
+        f"/queues/{job.queue.name}?tab=usage",
+    ):
+        assert "Ends about" not in shown(world.client("member"), path).text
+    assert world.client("admin").get("/metrics").status_code < 500

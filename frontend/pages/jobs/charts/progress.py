@@ -10,6 +10,7 @@ from frontend.components.times import Series
 from frontend.pages.jobs.charts.timeline import CAUSES, cause_words
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.time_left import moment_after, time_left_s
 from scheduler.selectors.cluster.fairness import rho_of
 
 FRESH_S = 60.0  # older progress gives no estimate
@@ -50,10 +51,9 @@ class EndedWords:
 
 def ends_at(*, step: int | None, total_steps: int | None, steps_per_s: float | None, now: datetime) -> datetime | None:
     """Return when the last step is done at this rate; None unless both are known."""
-    if step is None or not total_steps or not steps_per_s or steps_per_s <= 0 or step >= total_steps:
+    if step is None or not total_steps or step >= total_steps:
         return None
-    seconds = (total_steps - step) / steps_per_s
-    return now + timedelta(seconds=seconds) if seconds < 10 * 365 * 86400 else None
+    return moment_after(now, time_left_s(step=step, total_steps=total_steps, steps_per_s=steps_per_s))
 
 
 def ends_of(subject: Subject) -> Ends | None:

@@ -3,12 +3,14 @@
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (Philly), ATC 2019.
 """
 
+import math
 from dataclasses import dataclass
 
 from frontend.components.formats import duration, number, percent
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.early_stop import TOLERANCE_FRAC, is_settled
+from scheduler.core.operations.time_left import time_left_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,6 @@ def _left(subject: Subject) -> str:
     if not job.total_steps or job.step is None or job.step >= job.total_steps:
         return ""
     frac = 1.0 - job.step / job.total_steps
-    left_s = (job.total_steps - job.step) / job.steps_per_s if job.steps_per_s else None
-    cost = f", about {duration(left_s * job.num_gpus)} of {subject.device.one} time" if left_s else ""
+    left_s = time_left_s(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s)
+    cost = f", about {duration(left_s * job.num_gpus)} of {subject.device.one} time" if math.isfinite(left_s) else ""
     return f" {percent(frac)} of its steps are left{cost}."
