@@ -41,6 +41,7 @@ class AgentConfig:
         warm_processes: How many processes with torch imported wait for the next jobs.
         readable_dirs, writable_dirs: What jobs may use beside the system and folders of their own.
         file: Where this was read; jobs must not.
+        confines: Jobs are confined to their own files where the kernel can.
     """
 
     server_id: str
@@ -57,6 +58,7 @@ class AgentConfig:
     readable_dirs: tuple[str, ...] = ()
     writable_dirs: tuple[str, ...] = ()
     file: str = ""
+    confines: bool = True
 
     @property
     def attempts_dir(self) -> Path:
@@ -141,9 +143,18 @@ def config_from_environment(environ: Mapping[str, str]) -> AgentConfig:
     path = environ.get("AGENT_CONFIG", "")
     if not path:
         raise ConfigInvalid("AGENT_CONFIG is not set: it must name the agent's configuration file.")
+    config = config_load(path)
+    writable = _dirs(environ, "JOB_WRITE_DIRS")
+    for closed in (config.shared_dir, config.state_dir):
+        for folder in writable:
+            if closed.resolve().is_relative_to(Path(folder).resolve()):
+                raise ConfigInvalid(f"JOB_WRITE_DIRS cannot be used: {folder} holds {closed}, which is closed to jobs.")
+    if environ.get("JOB_CONFINEMENT", "on") not in ("on", "off"):
+        raise ConfigInvalid("JOB_CONFINEMENT cannot be used: it is neither on nor off.")
     return replace(
-        config_load(path),
+        config,
         readable_dirs=_dirs(environ, "JOB_READ_DIRS"),
-        writable_dirs=_dirs(environ, "JOB_WRITE_DIRS"),
+        writable_dirs=writable,
         file=os.path.abspath(path),
+        confines=environ.get("JOB_CONFINEMENT", "on") == "on",
     )

@@ -75,13 +75,17 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
             **({GROUPS: groups} if groups else {}),
-            **job_paths(
-                readable=config.readable_dirs,
-                writable=config.writable_dirs,
-                closed=(config.state_dir, config.shared_dir, *([config.file] if config.file else [])),
-            ),
+            **(_job_paths(config) if config.confines else {}),
         },
         cwd=str(directory),
+    )
+
+
+def _job_paths(config: AgentConfig) -> dict[str, str]:
+    return job_paths(
+        readable=config.readable_dirs,
+        writable=config.writable_dirs,
+        closed=(config.state_dir, config.shared_dir, *([config.file] if config.file else [])),
     )
 
 
@@ -105,7 +109,9 @@ def profile_of(
         agent_version=VERSION,
         boot_id=boot_id(),
         device_kind=probe.device_kind,
-        isolation=_isolation(has_users=not problem, has_limits="memory" in controllers),
+        isolation=_isolation(
+            has_users=not problem, has_limits="memory" in controllers, landlock=abi() if config.confines else 0
+        ),
         first_uid=None if problem else FIRST_UID,
         num_cpus=max(num_devices, len(config.cpu_ids)),
         memory_bytes=config.memory_bytes,
@@ -115,8 +121,8 @@ def profile_of(
     )
 
 
-def _isolation(*, has_users: bool, has_limits: bool) -> str:
-    confined = "" if abi() == 0 else "+landlock" if abi() >= SIGNALS_ABI else "+landlock-files"
+def _isolation(*, has_users: bool, has_limits: bool, landlock: int) -> str:
+    confined = "" if landlock == 0 else "+landlock" if landlock >= SIGNALS_ABI else "+landlock-files"
     return ("user" if has_users else "none") + ("+cgroup" if has_limits else "") + confined
 
 

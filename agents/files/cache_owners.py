@@ -12,7 +12,7 @@ import fcntl
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -60,8 +60,11 @@ def sweep(cache: Path) -> None:
         sweep_dataset(dataset)
 
 
-def sweep_apart(cache: Path) -> None:
-    """Sweep in a child process with the rights of the jobs only, as they could have tampered with the files."""
+def sweep_apart(cache: Path, *, confine: Callable[[], None]) -> None:
+    """Sweep in a child process with the rights of the jobs only, as they could have tampered with the files.
+
+    ``confine`` keeps it inside the cache where the jobs are confined: a folder may be a link to another place by now.
+    """
     try:
         status = os.stat(cache, follow_symlinks=False)
     except OSError:
@@ -73,6 +76,7 @@ def sweep_apart(cache: Path) -> None:
                 os.setgroups([])
                 os.setgid(status.st_gid)
                 os.setuid(status.st_uid)
+            confine()
             sweep(cache)
         finally:
             os._exit(0)

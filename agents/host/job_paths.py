@@ -6,23 +6,24 @@ Nothing else of the agent's user is in reach: no key, no configuration, no other
 import glob
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from agents.host.landlock import Confinement, abi
+from agents.host.landlock import Confinement, abi, confine
 from agents.host.launch_names import CODE_PATH
 
 # Where supervisors are told what the agent's configuration opens and closes; without it jobs are not confined.
 JOB_PATHS = "CLUSTERWEB_JOB_PATHS"
+_CONFIGURATION = "/etc"
 _SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/sys", "/proc"),
-    "/run/systemd/resolve",
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/sys", "/proc"),
+    # Where names of hosts and certificates are on some systems.
+    *("/etc/resolv.conf", "/var/lib/ca-certificates"),
 )
-# What root owns alone: closed to a job that runs as root, where no queue can have a user.
-_OF_ROOT = ("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
 _DEVICES = (
-    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"),
-    *("/dev/shm", "/dev/kfd", "/dev/dri", "/dev/infiniband"),  # noqa: S108  (as the system has it)
+    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"),  # noqa: S108  (the system's)
+    *("/dev/kfd", "/dev/dri", "/dev/infiniband"),
 )
 
 
@@ -31,7 +32,7 @@ def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed:
 
     Args:
         readable, writable: What an admin opened for jobs.
-        closed: What stays closed, also where it lies in what can be read.
+        closed: What stays closed, also where it lies in what is open.
     """
     if not abi():
         return {}
@@ -46,34 +47,77 @@ def confinement_of(
 
     Args:
         environ: Of the supervisor.
-        own: Files and folders that the job may write, beside those that were opened for all jobs.
-        read: What it may read beside the system, its Python, our code, and what was opened for all jobs.
-        as_root: Whether it runs as root.
+        own: Files and folders that the job may write, without links in their paths.
+        read: What it may read of its own, likewise.
+        as_root: Whether it runs as root, which may read what root alone should.
     """
     told = json.loads(environ.get(JOB_PATHS, "null"))
     if told is None:
         return None
-    closed = (*told["closed"], CODE_PATH, *(_OF_ROOT if as_root else ()))
-    shut = tuple(os.path.realpath(path) for path in closed)
-    opened = [path for root in (*_SYSTEM, *told["readable"]) for path in _beside(os.path.realpath(root), shut)]
+    closed = tuple(os.path.realpath(path) for path in (*told["closed"], CODE_PATH))
+
+    def opened(roots: Iterable[str]) -> list[str]:
+        return [path for root in roots for path in _beside(os.path.realpath(root), closed)]
+
+    configuration = _for_all(_CONFIGURATION) if as_root else [_CONFIGURATION]
     return Confinement(
         listed=(CODE_PATH,),  # a folder on the import path is listed before any of it is read
-        readable=(*opened, os.path.join(CODE_PATH, "agents"), *_python(), *read),
-        writable=(*_DEVICES, *glob.glob("/dev/nvidia*"), *told["writable"], *own),
+        readable=(
+            *opened([*_SYSTEM, *configuration, *told["readable"]]),
+            *(os.path.realpath(path) for path in (os.path.join(CODE_PATH, "agents"), *_python())),
+            *read,
+        ),
+        writable=(*opened([*_DEVICES, *glob.glob("/dev/nvidia*"), *told["writable"]]), *own),
     )
+
+
+def confine_to(environ: Mapping[str, str], folder: str) -> None:
+    """Confine this process to one folder, where jobs are confined. Raises OSError."""
+    if JOB_PATHS in environ:
+        confine(Confinement(listed=(), readable=(), writable=(folder,)))
 
 
 def _python() -> tuple[str, ...]:
     """Return where our Python is; supervisors run without ``site``, which would know the virtual environment."""
     venv = os.path.dirname(os.path.dirname(sys.executable))
-    is_venv = os.path.exists(os.path.join(venv, "pyvenv.cfg"))
+    is_venv = os.path.exists(os.path.join(venv, "pyvenv.cfg")) and os.path.realpath(venv) != CODE_PATH
     return (sys.base_prefix, *([venv] if is_venv else []))
 
 
 def _beside(path: str, closed: tuple[str, ...]) -> Iterator[str]:
-    """Yield the path, or where closed folders lie in it, all that lies beside them."""
-    if not any(os.path.commonpath((path, shut)) == path for shut in closed):
+    """Yield the path, or where closed folders lie in it, all that lies beside them, links left out."""
+    if path in closed or any(_is_in(path, shut) for shut in closed):
+        return
+    if not any(_is_in(shut, path) for shut in closed):
         yield path
-    elif path not in closed and os.path.isdir(path):
-        for name in sorted(os.listdir(path)):
-            yield from _beside(os.path.join(path, name), closed)
+        return
+    for entry in _entries(path):
+        if not entry.is_symlink():
+            yield from _beside(entry.path, closed)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.commonpath((path, folder)) == folder and path != folder
+
+
+def _for_all(path: str) -> list[str]:
+    """Return what every user may read: the folder itself if that is all of it, else the parts of it that are."""
+    parts, is_whole = [], True
+    for entry in _entries(path):
+        if entry.is_symlink():
+            continue
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            found = _for_all(entry.path) if mode & 0o005 == 0o005 else []
+        else:
+            found = [entry.path] if mode & 0o004 else []
+        parts += found
+        is_whole = is_whole and found == [entry.path]
+    return [path] if is_whole else parts
+
+
+def _entries(path: str) -> list["os.DirEntry[str]"]:
+    try:
+        return sorted(os.scandir(path), key=lambda entry: entry.name)
+    except OSError:
+        return []  # not to be listed by this user

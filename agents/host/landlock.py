@@ -2,7 +2,7 @@
 
 Taken on by the process itself and never lifted again. Processes outside still reach it: a supervisor reads
 and signals its job. The other way round the kernel refuses to trace a process outside, to read its memory, environment
-or descriptors below ``/proc``, and from ABI 6 to signal it. Abstract sockets stay open, by which gangs meet.
+or descriptors below ``/proc``, and from ABI 6 to signal it. Sockets stay open: Landlock does not check them.
 
 Between fork and exec too, so the standard library only. Source: Linux, Documentation/userspace-api/landlock.rst.
 """
@@ -13,7 +13,10 @@ import stat
 from dataclasses import dataclass
 from functools import lru_cache
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_OPENAT2, _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 437, 444, 445, 446  # the same on every architecture
+_NO_SYMLINKS = 0x04
+_AT_FDCWD = -100
+_PR_SET_NO_NEW_PRIVS = 38
 _VERSION = 1 << 0
 _RULE_PATH_BENEATH = 1
 _SCOPE_SIGNAL = 1 << 1
@@ -38,9 +41,15 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a confined process may use; paths that do not exist are passed over.
+    """What a confined process may use. Paths that do not exist are passed over, and so are those with a link in them.
+
+    A link may be what another job has put there, to have this one, or the supervisor, open what it could not itself.
 
     Attributes:
         listed: Folders whose names, and those of all below, can be listed, but not read.
@@ -62,10 +71,11 @@ def abi() -> int:
 def confine(allowed: Confinement) -> None:
     """Confine this thread and all that it starts; the process must have no other thread. Raises OSError.
 
-    ``PR_SET_NO_NEW_PRIVS`` must be set. Nothing is changed where the kernel has no Landlock.
+    No program that it runs gains privileges any more. Nothing is changed where the kernel has no Landlock.
     """
     if not abi():
         return
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     handled = _HANDLED[max(version for version in _HANDLED if version <= abi())]
     wanted = _Ruleset(files=handled, scoped=_SCOPE_SIGNAL if abi() >= SIGNALS_ABI else 0)
     # Older kernels refuse a structure with fields that they do not know.
@@ -86,7 +96,10 @@ def confine(allowed: Confinement) -> None:
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        how = _OpenHow(flags=os.O_PATH | os.O_CLOEXEC, resolve=_NO_SYMLINKS)
+        descriptor = _call(
+            _OPENAT2, ctypes.c_int(_AT_FDCWD), os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+        )
     except OSError:
         return  # not there, or not to be reached by this user anyway
     try:

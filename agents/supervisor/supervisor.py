@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import time
+from functools import partial
 
 from agents.core import supervision_events as ev
 from agents.core.diagnosis import TAIL_BYTES
@@ -34,6 +35,7 @@ from agents.host.cgroup import AttemptGroup, attempt_group
 from agents.host.cores import pin_tree
 from agents.host.disk import DiskMeter, is_full
 from agents.host.identity import identity_of
+from agents.host.job_paths import confine_to
 from agents.host.short_tmp import short_tmp_remove
 from agents.host.tree import TreeMeter, kernel_ooms, signal_tree
 from agents.protocol.clock import SystemClock
@@ -196,7 +198,7 @@ class Supervisor:
 
     def _on_cleared(self) -> None:
         self._is_clearing = False
-        sweep_apart(self._cache)
+        sweep_apart(self._cache, confine=partial(confine_to, os.environ, str(self._cache)))
         # All writers are gone, so an empty pipe has been read to its end.
         while self._pump():
             pass

@@ -52,8 +52,11 @@ def trainer_start(
         raise StartFailed("launch_failed", f"User {launch.uid} is not one that jobs may run as.")
     cache, datasets = folders_of(launch.uid, attempt=Path(directory.path), cache=cache)
     work_fd = directory.make_work(order.files)
-    own = (*(os.path.join(directory.path, name) for name in WRITTEN_BY_JOB), str(cache), str(datasets))
-    read = (directory.path, *([os.path.dirname(resume_path)] if resume_path else []))
+    # Other jobs cannot put links into these paths, but into the cache's, which is passed over then.
+    place = os.path.realpath(directory.path)
+    notes = os.path.join(os.path.realpath(datasets.parent), datasets.name)
+    own = (*(os.path.join(place, name) for name in WRITTEN_BY_JOB), str(cache), notes)
+    read = (place, *([os.path.realpath(os.path.dirname(resume_path))] if resume_path else []))
     try:
         plan = ChildPlan(
             argv=order.command,

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from agents.host.job_paths import JOB_PATHS
 from agents.host.launch_names import ATTEMPT_MARK
 from agents.supervisor.child import ChildPlan, start_child
 from agents.supervisor.warm import NOBODY
@@ -76,8 +77,8 @@ class WarmChild:
                         "PYTHONPATH": code_path,
                         "PYTHONUNBUFFERED": "1",
                         "LANG": "C.UTF-8",
-                        # Its threads would be made at import, too early to be confined with the job.
-                        "OPENBLAS_NUM_THREADS": "1",
+                        # Numpy's threads would be made at import, too early to be confined with the job.
+                        **({"OPENBLAS_NUM_THREADS": "1"} if JOB_PATHS in os.environ else {}),
                         ATTEMPT_MARK: NOBODY,
                     },
                     work_fd=work_fd,

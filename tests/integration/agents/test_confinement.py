@@ -3,13 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from agents.host.landlock import SIGNALS_ABI, abi
+from agents.files.cache_owners import sweep_apart
+from agents.host.job_paths import JOB_PATHS, confine_to, confinement_of, job_paths
+from agents.host.landlock import SIGNALS_ABI, Confinement, abi, confine
 from tests.support.agents.server import AgentServer, script, wanted
 
 pytestmark = pytest.mark.skipif(abi() < SIGNALS_ABI, reason="CONFINEMENT IS NOT TESTED: this kernel has no Landlock")
@@ -29,7 +32,11 @@ def server(tmp_path: Path, opened: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setattr("agents.loop.trial", lambda *_, **__: "not tried")
     made = AgentServer(tmp_path)
     made.config = replace(
-        made.config, readable_dirs=(str(opened),), writable_dirs=(str(opened / "results"),), warm_processes=1
+        made.config,
+        confines=True,
+        readable_dirs=(str(opened),),
+        writable_dirs=(str(opened / "results"),),
+        warm_processes=1,
     )
     made.start()
     yield made
@@ -65,6 +72,7 @@ answers = {
     "other attempts": trying(lambda: os.listdir(os.path.dirname(here))),
     "configuration": trying(lambda: open(places["code"] + "/Makefile").read()),
     "home": trying(lambda: os.listdir(os.path.expanduser("~root"))),
+    "terminal": trying(lambda: os.listdir("/dev/pts")),
     "passwords": trying(lambda: open("/etc/shadow").read()),
     "kill supervisor": trying(lambda: os.kill(parent, signal.SIGKILL)),
     "kill another": trying(lambda: os.kill(places["pid"], 0)),
@@ -115,3 +123,81 @@ def test_report_names_the_level(server: AgentServer) -> None:
     server.wait_phase(job, "ended")
 
     assert "landlock" in server.mail.newest[1].isolation.split("+")
+
+
+def apart(act: Callable[[], object]) -> str:
+    """Return what became of it in a child process: "done", or the name of the error."""
+    readable, writable = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            act()
+            answer = "done"
+        except Exception as error:
+            answer = type(error).__name__
+        os.write(writable, answer.encode())
+        os._exit(0)
+    os.close(writable)
+    os.waitpid(pid, 0)
+    with open(readable, "rb") as file:
+        return file.read().decode()
+
+
+def test_link_that_a_job_planted_opens_nothing(tmp_path: Path) -> None:
+    """The dataset cache lies where every job may write; a link in its place would lead to the agent's key."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "key").write_text("secret")
+    (tmp_path / "cache").symlink_to(tmp_path / "state")
+    (tmp_path / "own").mkdir()
+
+    def read() -> None:
+        confine(Confinement(listed=(), readable=(), writable=(str(tmp_path / "cache"), str(tmp_path / "own"))))
+        (tmp_path / "own" / "note").write_text("")
+        (tmp_path / "state" / "key").read_text()
+
+    assert apart(read) == "PermissionError"
+    assert (tmp_path / "own" / "note").exists()
+
+
+def test_sweeper_of_the_cache_deletes_nothing_behind_a_link(tmp_path: Path) -> None:
+    """Unpaid items are deleted; the folder of items may be a link to the checkpoints of another job."""
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "checkpoint").write_text("weights")
+    dataset = tmp_path / "cache" / "dataset"
+    (dataset / "owners" / "gone").mkdir(parents=True)
+    (dataset / "owners" / "gone" / ".alive").write_text("")
+    (dataset / "items").symlink_to(tmp_path / "victim")
+    sweep_apart(tmp_path / "cache", confine=partial(confine_to, {JOB_PATHS: "{}"}, str(tmp_path / "cache")))
+
+    assert (tmp_path / "victim" / "checkpoint").exists()
+
+
+def test_closed_folder_stays_closed_in_what_is_open(tmp_path: Path) -> None:
+    """Below a folder that is read or written, and behind a link beside it."""
+    for name in ("data/set", "data/cluster/state", "results/cluster"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "data" / "link").symlink_to(tmp_path / "data" / "cluster")
+    told = job_paths(
+        readable=[tmp_path / "data"],
+        writable=[tmp_path / "results"],
+        closed=[tmp_path / "data" / "cluster" / "state", tmp_path / "results" / "cluster"],
+    )
+    allowed = confinement_of(told, own=(), read=(), as_root=False)
+    assert allowed is not None
+
+    inside = [path for path in (*allowed.readable, *allowed.writable) if path.startswith(str(tmp_path))]
+    assert inside == [str(tmp_path / "data" / "set")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="WHAT ROOT ALONE MAY READ IS NOT TESTED: only root may")
+def test_job_of_root_reads_of_the_configuration_what_all_may(tmp_path: Path) -> None:
+    """Passwords and keys of the machine are root's own files."""
+    allowed = confinement_of(job_paths(readable=(), writable=(), closed=()), own=(), read=(), as_root=True)
+    assert allowed is not None
+
+    def read(path: str) -> None:
+        confine(allowed)
+        Path(path).read_bytes()
+
+    assert apart(partial(read, "/etc/passwd")) == "done"
+    assert {apart(partial(read, f"/etc/{name}")) for name in ("shadow", "gshadow")} == {"PermissionError"}

@@ -20,12 +20,11 @@ MIB = 1024**2
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentServer]:
+def server(tmp_path: Path) -> Iterator[AgentServer]:
     """One server with a running agent; nothing of it is left behind.
 
     As on a kernel that cannot confine jobs: where it can, most of what they try here is refused.
     """
-    monkeypatch.setattr("agents.host.job_paths.abi", lambda: 0)
     server = AgentServer(tmp_path)
     server.start()
     yield server
