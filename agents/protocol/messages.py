@@ -161,10 +161,14 @@ class DesiredState:
             raise Malformed(str(error)) from None
 
 
-# Of a report about an attempt: what no job can say.
+# Of a report about an attempt: what a job tells, and what is known without.
+_OF_THE_JOB = {
+    *("first_step", "step", "total_steps", "loss", "steps_per_s", "cached_frac", "checkpoint_step", "measured"),
+    *("gang_version", "gang_size", "switch_s"),
+}
 _KNOWN_TO_AGENT = (
     *("attempt_id", "phase", "generation", "pid", "run_s", "end_cause", "end_detail", "exit_code", "exit_signal"),
-    "log_bytes",
+    *("failure", "failure_line", "peak_memory_bytes", "log_bytes"),
 )
 
 
@@ -196,7 +200,7 @@ class AttemptReport:
         memory_bytes: Resident memory of the process tree, and the items of datasets that it keeps in shared memory.
         peak_memory_bytes: Most that its processes used, without such items.
         measured: How its speed depends on cores, once that is measured.
-        unusable: Which of the job's numbers is out of range, so that all of them are left out; empty for none.
+        unusable: Which of the job's numbers are left out, because they are out of range; empty for none.
         gpu_frac: Mean utilization of its devices, 0 to 1; None when not measured.
         log_bytes: Bytes of log written so far, those dropped by rotation included.
     """
@@ -232,17 +236,22 @@ class AttemptReport:
     unusable: str = ""
 
     def bare(self) -> "AttemptReport":
-        """Return what the agent knows by itself, without anything that the job told."""
+        """Return what is known of it without the job's own numbers."""
         return AttemptReport(**{name: getattr(self, name) for name in _KNOWN_TO_AGENT})
 
     @staticmethod
     def parse_usable(data: dict[str, Any]) -> "AttemptReport":
-        """Read one attempt out of JSON, without the job's numbers where one is out of range. Raises Malformed."""
-        try:
-            return AttemptReport.parse(data)
-        except Malformed as error:
-            bare = {name: data[name] for name in _KNOWN_TO_AGENT if name in data} | {"checkpoint_name": ""}
-            return replace(AttemptReport.parse(bare), unusable=str(error))
+        """Read one attempt out of JSON, without those of the job's numbers that are out of range. Raises Malformed."""
+        odd: list[str] = []
+        while True:
+            try:
+                return replace(AttemptReport.parse(data), unusable=", ".join(odd))
+            except Malformed as error:
+                name = str(error) if str(error) in _OF_THE_JOB else "measured"
+                if data.get(name) is None:
+                    raise
+                data = {**data, name: None}
+                odd.append(name)
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptReport":

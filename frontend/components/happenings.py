@@ -275,7 +275,9 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "report_unusable": lambda row: (
         "warn",
         "triangle-alert",
-        f"reported numbers that cannot be used, which are left out: {row['data'].get('error', '')}.",
+        f"reported numbers that cannot be used, which are left out: {row['data']['error']}."
+        if row["reason"] == "numbers"
+        else "could not be followed for a moment: an error in Clusterweb. It trains on.",
     ),
     "step": lambda row: (
         ("bad", "triangle-alert", f"A part of the scheduler fails: {row['data']['step']}. {row['data']['error']}")

@@ -28,7 +28,7 @@ from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.servers.suspects import suspects_check
 from scheduler.live.servers.watch import ServerWatch
-from scheduler.live.steps import AWAY, POSTPONED, Steps
+from scheduler.live.steps import NOT_DUE, POSTPONED, Steps, is_away
 from scheduler.models import Cluster, Job, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
@@ -75,19 +75,20 @@ class Engine:
         silent = intake.old - self._present(now_s=now_s)
         tell = {server_id for server_id in silent if self.watch.may_resend(server_id, now_s=now_s)}
         for taken in intake.taken:
-            self._renew()  # a long batch delays no lease
+            self.steps.run("leases", self._renew, at=at)  # a long batch delays none
             try:
                 tell |= self._apply(taken, intake.refuse, now_s=now_s)
-            except POSTPONED as error:
-                # A user was faster. The next report says the same and meets the job as it is then.
-                log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
-            except AWAY:
-                raise
-            except Exception:
-                log.exception("report_inconsistent", extra={"server": taken.server_id})
-                intake.refuse(taken.server_id, "inconsistent")
+            except Exception as error:
+                if is_away(error):
+                    raise
+                if isinstance(error, POSTPONED):
+                    # A user was faster. The next report says the same and meets the job as it is then.
+                    log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
+                else:
+                    log.exception("report_inconsistent", extra={"server": taken.server_id})
+                    intake.refuse(taken.server_id, "inconsistent")
         refusals_record(intake.refused, watch=self.watch, at=at, now_s=now_s)
-        self._tell(tell)
+        self.steps.run("orders", lambda: self._tell(tell), at=at)
 
     def _apply(self, taken: Taken, refuse: Callable[[str, str], None], *, now_s: float) -> set[str]:
         """Apply one report; return the servers to tell."""
@@ -97,9 +98,6 @@ class Engine:
             return set()
         server_id = taken.server_id
         self.watch.heard[server_id] = now_s
-        for attempt_id, error in applied.unusable.items():
-            if self.watch.may_tell_rejection(attempt_id, now_s=now_s):
-                unusable_tell(attempt_id, error, at=at)
         self.watch.sequences[server_id] = (taken.stamp.epoch, taken.stamp.sequence)
         self.watch.note_missing(applied.missing, of=set(applied.job_of), now_s=now_s)
         for why in applied.refused.elements():
@@ -112,6 +110,9 @@ class Engine:
         touch_cluster()
         if (applied.is_behind or applied.missing) and self.watch.may_resend(server_id, now_s=now_s):
             applied.tell.add(server_id)
+        for attempt_id, odd in applied.unusable.items():
+            if self.watch.may_tell_rejection(attempt_id, now_s=now_s):
+                self.steps.run("odd reports", partial(unusable_tell, attempt_id, odd, at=at), at=at)
         return applied.tell
 
     def tick(self, *, listened_s: float | None = None) -> None:
@@ -138,17 +139,22 @@ class Engine:
         run("idle jobs", partial(self.idle.check, at=at, now_s=now_s))
         run("fairness", partial(self.fairness.check, at=at, now_s=now_s))
         run("samples", partial(self._flush, at=at, now_s=now_s))
+        self.steps.raise_away()
 
-    def _flush(self, *, at: datetime, now_s: float) -> None:
-        if self.telemetry.flush(at=at, now_s=now_s):
-            touch_cluster()
+    def _flush(self, *, at: datetime, now_s: float) -> object:
+        if not self.telemetry.flush(at=at, now_s=now_s):
+            return NOT_DUE
+        touch_cluster()
+        return None
 
-    def _renew(self) -> None:
+    def _renew(self) -> object:
         """Renew the leases of the servers heard lately, each quarter of their life."""
         now_s = self.ports.clock.mono_s()
-        if now_s - self._renewed_s >= settings.LEASE_TTL_S / 4:
-            self._renewed_s = now_s
-            self._tell(self._present(now_s=self._listened_s))
+        if now_s - self._renewed_s < settings.LEASE_TTL_S / 4:
+            return NOT_DUE
+        self._renewed_s = now_s
+        self._tell(self._present(now_s=self._listened_s))
+        return None
 
     def _present(self, *, now_s: float) -> set[str]:
         """Return the servers heard lately; a silent server gets no renewal, so its leases run out."""

@@ -1,7 +1,8 @@
 """The engine's work is made of steps: one that fails stops no other, and the cluster's row says which keep failing.
 
 What a job reports reaches many of them, so a defect in one must not end the renewal of leases, which all jobs need. A
-broker or database that is away fails the whole turn instead: nothing can be done then.
+database that is away fails the whole turn instead, since nothing can be done then; a broker that is away fails it when
+all steps have run.
 """
 
 import logging
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connection, transaction
 
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.models import Cluster, Event
@@ -18,14 +19,22 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-AWAY = (ConnectionError, InterfaceError, OperationalError)
-# A user was faster: the next turn meets things as they are then.
-POSTPONED = (JobChanged, InvalidTransition)
+# A user was faster, or a lock was not free: the next turn meets things as they are then.
+POSTPONED = (JobChanged, InvalidTransition, OperationalError)
+# What a step returns that had nothing to do yet; it is no sign that it works again.
+NOT_DUE = object()
+
+
+def is_away(error: Exception) -> bool:
+    """Return whether broker or database cannot be reached; a deadlock or a lock that is not free is less than that."""
+    if isinstance(error, OperationalError):
+        return not connection.is_usable()
+    return isinstance(error, ConnectionError | InterfaceError)
 
 
 def described(error: Exception) -> str:
     """Return what an admin reads of a failure."""
-    return f"{type(error).__name__}: {error}"[:300]
+    return f"{type(error).__name__}: {error}".replace("\x00", "")[:300]
 
 
 def for_each(items: Iterable[T], act: Callable[[T], object]) -> None:
@@ -34,11 +43,12 @@ def for_each(items: Iterable[T], act: Callable[[T], object]) -> None:
     for item in items:
         try:
             act(item)
-        except AWAY:
-            raise
-        except POSTPONED as error:
-            log.info("postponed", extra={"item": str(item), "error": str(error)})
         except Exception as error:
+            if is_away(error):
+                raise
+            if isinstance(error, POSTPONED):
+                log.info("postponed", extra={"item": str(item), "error": str(error)})
+                continue
             log.exception("item_failed", extra={"item": str(item)})
             first = first or error
     if first is not None:
@@ -49,32 +59,47 @@ class Steps:
     """Runs steps by name, and remembers which fail."""
 
     def __init__(self) -> None:
-        self._failing: dict[str, dict[str, str]] | None = None  # as ``Cluster.failing_steps``; None before it is read
+        # As ``Cluster.failing_steps``. None before the first note, which forgets what an earlier process left there.
+        self._failing: dict[str, dict[str, str]] | None = None
+        self._away: ConnectionError | None = None
 
     def run(self, name: str, step: Callable[[], object], *, at: datetime) -> None:
-        """Run one step. Raises only when broker or database are away."""
+        """Run one step. Raises only when the database is away."""
         try:
-            step()
-        except AWAY:
-            raise
-        except POSTPONED as error:
-            log.info("step_postponed", extra={"step": name, "error": str(error)})
+            found = step()
+        except ConnectionError as error:
+            self._away = self._away or error
         except Exception as error:
+            if is_away(error):
+                raise
+            if isinstance(error, POSTPONED):
+                log.info("step_postponed", extra={"step": name, "error": str(error)})
+                return
             log.exception("step_failed", extra={"step": name})
             self._note(name, described(error), at=at)
         else:
-            self._note(name, "", at=at)
+            if found is not NOT_DUE:
+                self._note(name, "", at=at)
+
+    def raise_away(self) -> None:
+        """Raise what a step met since the last time: the broker was away."""
+        away, self._away = self._away, None
+        if away is not None:
+            raise away
 
     def _note(self, name: str, error: str, *, at: datetime) -> None:
         """Record that a step began to fail, or is well again."""
         if self._failing is None:
-            self._failing = dict(Cluster.objects.values_list("failing_steps", flat=True).first() or {})
+            Cluster.objects.filter(pk=1).exclude(failing_steps={}).update(failing_steps={})
+            self._failing = {}
         if bool(error) == (name in self._failing):
             return
+        failing = {other: found for other, found in self._failing.items() if other != name}
         if error:
-            self._failing[name] = {"since": at.isoformat(), "error": error}
-        else:
-            error = self._failing.pop(name)["error"]
-        Cluster.objects.filter(pk=1).update(failing_steps=self._failing)
-        reason = "failing" if name in self._failing else "well"
-        Event.objects.create(at=at, kind="step", actor="scheduler", reason=reason, data={"step": name, "error": error})
+            failing[name] = {"since": at.isoformat(), "error": error}
+        data = {"step": name, "error": error or self._failing[name]["error"]}
+        with transaction.atomic():
+            Cluster.objects.filter(pk=1).update(failing_steps=failing)
+            reason = "failing" if error else "well"
+            Event.objects.create(at=at, kind="step", actor="scheduler", reason=reason, data=data)
+        self._failing = failing

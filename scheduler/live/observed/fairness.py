@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.conf import settings
 
+from scheduler.live.steps import NOT_DUE, for_each
 from scheduler.models import Event, Job, Queue
 from scheduler.notify import touch_queue
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, mean_rho_by_queue
@@ -19,14 +20,14 @@ class Fairness:
 
     checked_s: float = -1e18
 
-    def check(self, *, at: datetime, now_s: float) -> None:
+    def check(self, *, at: datetime, now_s: float) -> object:
         """Compare the mean finish-time fairness of each queue with ``FAIRNESS_LIMIT``; 0 looks at nothing."""
         if not settings.FAIRNESS_LIMIT or now_s - self.checked_s < EVERY_S:
-            return
+            return NOT_DUE
         self.checked_s = now_s
         means = mean_rho_by_queue(Job.objects.all(), at, least_jobs=LEAST_JOBS)
-        for queue in Queue.objects.order_by("pk"):
-            _tell(queue, means.get(queue.name), at=at)
+        for_each(Queue.objects.order_by("pk"), lambda queue: _tell(queue, means.get(queue.name), at=at))
+        return None
 
 
 def _tell(queue: Queue, rho: float | None, *, at: datetime) -> None:

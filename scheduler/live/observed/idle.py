@@ -14,7 +14,7 @@ from django.db.models import Sum
 from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.idle import SILENT_S, IdleAction, IdleRule, IdleStep, Seen, idle_step, seen_after
-from scheduler.live.steps import for_each
+from scheduler.live.steps import NOT_DUE, for_each
 from scheduler.models import Job, Lease
 from scheduler.notify import request_round, touch_job
 from scheduler.services.jobs.state import job_event
@@ -52,10 +52,10 @@ class Idle:
                 step=report.step,
             )
 
-    def check(self, *, at: datetime, now_s: float) -> None:
+    def check(self, *, at: datetime, now_s: float) -> object:
         """Check every running job, at most once in EVERY_S seconds."""
         if now_s - self.checked_s < EVERY_S:
-            return
+            return NOT_DUE
         self.checked_s = now_s
         running = Job.objects.filter(pk__in=list(self.seen), state=JobState.RUNNING, wanted="run")
         jobs = {job.pk: job for job in running.select_related("queue").defer("spec")}
@@ -64,6 +64,7 @@ class Idle:
         self.cores = dict(held.annotate(cores=Sum("cpus")).order_by())
         heard = [jobs[pk] for pk in sorted(jobs) if now_s - self.seen[pk].heard_s <= SILENT_S]
         for_each(heard, lambda job: _treat(job, self.seen[job.pk], at=at, now_s=now_s))
+        return None
 
 
 def _treat(job: Job, seen: Seen, *, at: datetime, now_s: float) -> None:

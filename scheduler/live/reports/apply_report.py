@@ -7,7 +7,7 @@ phases, only rising steps. ``attempts/close.py`` decides what becomes of a job w
 
 import logging
 from collections import Counter
-from copy import deepcopy
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -27,12 +27,14 @@ from scheduler.live.reports.intake import Taken
 from scheduler.live.reports.progress import ProgressWrites, attempt_started, changed_columns, progress_take
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back
-from scheduler.live.steps import AWAY, POSTPONED, described
+from scheduler.live.steps import POSTPONED, described, is_away
 from scheduler.models import Attempt, GangMember, Job, Lease, Server
 from scheduler.services.jobs.profiles import measurement_end
 from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
+
+DEFECT = "defect: "  # begins the reason of an attempt that an error of ours made unusable
 
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
 _LOOKED_AT = (
@@ -81,13 +83,23 @@ class AppliedReport:
     progress: ProgressWrites = field(default_factory=ProgressWrites)
 
 
-@transaction.atomic
 def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
     """Write one report. Raises JobChanged when a job changed meanwhile; the next report repeats it.
 
     What a job says never makes its server silent: where an attempt's numbers cannot be used, the others are taken, and
     of this one what the agent itself knows.
     """
+    try:
+        return _apply(taken, at=at)
+    except Exception as error:
+        if is_away(error) or isinstance(error, POSTPONED):
+            raise
+        log.exception("report_unusable", extra={"server": taken.server_id})
+        return _apply(taken, at=at, is_one_by_one=True)
+
+
+@transaction.atomic
+def _apply(taken: Taken, *, at: datetime, is_one_by_one: bool = False) -> AppliedReport:
     applied = AppliedReport()
     is_present_epoch = taken.stamp.epoch == taken.epoch
     if not _claim(taken, is_present_epoch=is_present_epoch, at=at):
@@ -98,52 +110,55 @@ def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
     applied.is_behind = not is_present_epoch or taken.stamp.generation < server.generation
     if not applied.is_behind:
         server_is_back(server, at=at)
-    if not is_present_epoch:
-        return applied
-    applied.unusable = {said.attempt_id: said.unusable for said in taken.report.attempts if said.unusable}
-    before = deepcopy(applied)
-    try:
-        with transaction.atomic():
-            _attempts_apply(server, taken, applied, at=at)
-    except (*AWAY, *POSTPONED):
-        raise
-    except Exception:
-        log.exception("report_unusable", extra={"server": server.pk})
-        applied = before
-        _one_by_one(server, taken, applied, at=at)
+    if is_present_epoch:
+        odd, out = _odd_attempts(server, taken, at=at) if is_one_by_one else ({}, set())
+        said = [odd.get(one.attempt_id, one) for one in taken.report.attempts]
+        _attempts_apply(server, _with(taken, said), applied, at=at, left_out=out)
+        told = {one.attempt_id: one.unusable for one in said if one.unusable}
+        applied.unusable = {pk: why for pk, why in told.items() if pk in applied.job_of}
     return applied
 
 
-def _one_by_one(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime) -> None:
-    """Apply the report again, with the bare words of every attempt whose own make it fail."""
-    said = []
+def _odd_attempts(server: Server, taken: Taken, *, at: datetime) -> tuple[dict[str, AttemptReport], set[str]]:
+    """Return the attempts whose words make the report fail, with what is left of them, and those with nothing left."""
+    bare: dict[str, AttemptReport] = {}
+    left_out: set[str] = set()
     for attempt in taken.report.attempts:
-        trial = replace(taken, report=replace(taken.report, attempts=(attempt,)))
         try:
-            with transaction.atomic():
-                _attempts_apply(server, trial, AppliedReport(), at=at, is_all=False)
-                transaction.set_rollback(True)
-            said.append(attempt)
-        except (*AWAY, *POSTPONED):
-            raise
+            _try(server, taken, attempt, at=at)
+            continue
         except Exception as error:
-            applied.unusable[attempt.attempt_id] = described(error)
-            said.append(attempt.bare())
-    usable = replace(taken, report=replace(taken.report, attempts=tuple(said)))
-    try:
-        with transaction.atomic():
-            _attempts_apply(server, usable, applied, at=at)
-    except (*AWAY, *POSTPONED):
-        raise
-    except Exception:
-        log.exception("report_left_out", extra={"server": server.pk})  # its server counts as heard all the same
+            if is_away(error) or isinstance(error, POSTPONED):
+                raise
+            bare[attempt.attempt_id] = replace(attempt.bare(), unusable=DEFECT + described(error))
+        try:
+            _try(server, taken, attempt.bare(), at=at)
+        except Exception as error:
+            if is_away(error) or isinstance(error, POSTPONED):
+                raise
+            log.exception("attempt_left_out", extra={"attempt": attempt.attempt_id})
+            left_out.add(attempt.attempt_id)
+    return bare, left_out
 
 
-def unusable_tell(attempt_id: str, error: str, *, at: datetime) -> None:
-    """Tell a job's owner that its numbers cannot be used."""
-    job = Job.objects.filter(attempts__pk=attempts_of([attempt_id]).get(attempt_id, attempt_id)).first()
+def _try(server: Server, taken: Taken, attempt: AttemptReport, *, at: datetime) -> None:
+    """Apply what is said of one attempt, and take it back. Raises what that raises."""
+    with transaction.atomic():
+        _attempts_apply(server, _with(taken, [attempt]), AppliedReport(), at=at, is_all=False)
+        transaction.set_rollback(True)
+
+
+def _with(taken: Taken, attempts: list[AttemptReport]) -> Taken:
+    return replace(taken, report=replace(taken.report, attempts=tuple(attempts)))
+
+
+def unusable_tell(attempt_id: str, why: str, *, at: datetime) -> None:
+    """Tell a job's owner which of its numbers cannot be used, or that a defect of ours makes all of them unusable."""
+    job = Job.objects.filter(attempts__pk=attempts_of([attempt_id])[attempt_id]).first()
     if job is not None:
-        job_event(job=job, kind="report_unusable", at=at, actor="scheduler", reason="unusable", data={"error": error})
+        reason = "defect" if why.startswith(DEFECT) else "numbers"
+        data = {"error": why.removeprefix(DEFECT)}
+        job_event(job=job, kind="report_unusable", at=at, actor="scheduler", reason=reason, data=data)
 
 
 def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
@@ -160,8 +175,16 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
     return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
 
 
-def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime, is_all: bool = True) -> None:
-    """Apply what a report says of attempts; ``is_all``: what it does not name is missing."""
+def _attempts_apply(
+    server: Server,
+    taken: Taken,
+    applied: AppliedReport,
+    *,
+    at: datetime,
+    is_all: bool = True,
+    left_out: Collection[str] = (),
+) -> None:
+    """Apply what a report says of attempts, but of those ``left_out``; ``is_all``: what it does not name is missing."""
     leases = {
         lease.attempt_id: lease
         for lease in Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
@@ -175,6 +198,8 @@ def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at:
     for said in taken.report.attempts:
         lease = leases.pop(said.attempt_id, None)
         member = members.pop(said.attempt_id, None)
+        if said.attempt_id in left_out:
+            continue
         if member is not None:
             _member_apply(server, member, said, applied, at=at)
         elif lease is None:

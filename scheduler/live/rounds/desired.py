@@ -17,6 +17,7 @@ from agents.protocol.ports import Transport
 from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.gangs.membership import gang_order, members_on, membership_of
+from scheduler.live.steps import for_each
 from scheduler.models import Attempt, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
@@ -32,15 +33,20 @@ WANTED: dict[str, Wanted] = {word: word for word in get_args(Wanted)}
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
-    """Send the servers their desired state; one that misses it reports an old generation and gets it again."""
-    for server_id in sorted(set(server_ids)):
+    """Send the servers their desired state; one that misses it reports an old generation and gets it again.
+
+    Raises the first failure when all servers have been tried.
+    """
+
+    def send(server_id: str) -> None:
         message = desired_message(server_id, at=at)
-        if message is None:
-            continue
         try:
-            transport.send_desired(server_id, message)
+            if message is not None:
+                transport.send_desired(server_id, message)
         except ConnectionError as error:
             log.warning("desired_state_not_sent", extra={"server": server_id, "error": str(error)})
+
+    for_each(sorted(set(server_ids)), send)
 
 
 @transaction.atomic

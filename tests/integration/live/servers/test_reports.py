@@ -55,8 +55,8 @@ def test_report_of_many_jobs_costs_no_more_statements_than_of_one(
     message = agent.report()
 
     # The cluster's epoch, the server (twice, and its place in line), its GPUs, leases and gangs, two kinds of rows
-    # written, and a savepoint around all and another around the attempts.
-    with django_assert_num_queries(13):
+    # written, and a savepoint.
+    with django_assert_num_queries(11):
         world.engine.take([(agent.server_id, message)])
     assert [Job.objects.get(pk=job.pk).step for job in jobs] == [agent.attempt_of(job.pk).step for job in jobs]
 

@@ -1,5 +1,6 @@
 """What one job says, or one step of the engine does, never reaches the jobs and servers of others."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from agents.protocol.messages import AttemptReport
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.observed.searches import searches_step
 from scheduler.live.reports.progress import progress_take
+from scheduler.live.rounds import desired
 from scheduler.models import Cluster, Event, Job, Server
 from tests.support.live.ports import FakeAgent
 from tests.support.live.world import World
@@ -43,7 +45,9 @@ def test_odd_numbers_cost_only_the_job_that_says_them(world: World, words: dict[
     assert Job.objects.get(pk=neighbour.pk).step == agent.attempt_of(neighbour.pk).step
     assert Server.objects.get().rejected_reports == 0
     [told] = Event.objects.filter(job=odd, kind="report_unusable")
-    assert told.data["error"] in {*words, "rate"}
+    assert (told.reason, told.data["error"]) == ("numbers", next(iter(words)))
+    step = agent.attempt_of(odd.pk).step
+    assert Job.objects.get(pk=odd.pk).step == step, "a number that is well was left out with the odd one"
 
 
 def test_defect_in_taking_in_one_job_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +70,8 @@ def test_defect_in_taking_in_one_job_stops_no_other(world: World, monkeypatch: p
     assert Job.objects.get(pk=neighbour.pk).step == agent.attempt_of(neighbour.pk).step
     assert world.state(odd) == JobState.COMPLETED
     assert Server.objects.get().state == "up"
-    assert Event.objects.get(job=odd, kind="report_unusable").data == {"error": "ZeroDivisionError: a defect"}
+    told = Event.objects.get(job=odd, kind="report_unusable")
+    assert (told.reason, told.data) == ("defect", {"error": "ZeroDivisionError: a defect"})
 
 
 def test_step_that_fails_stops_no_other_and_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +100,58 @@ def test_step_that_fails_stops_no_other_and_is_told(world: World, monkeypatch: p
 
     assert Cluster.objects.get().failing_steps == {}
     assert Event.objects.filter(kind="step").values_list("reason", flat=True)[0] == "well"
+
+
+def test_attempt_that_no_words_can_be_used_of_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither ended nor missing; its neighbour goes on."""
+    agent = world.server("alpha")
+    odd, neighbour = world.submit(), world.submit()
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in (odd, neighbour)))
+
+    def breaks(attempt: Any, *arguments: Any, **named: Any) -> None:
+        if attempt.job_id == odd.pk:
+            raise ZeroDivisionError("a defect")
+        progress_take(attempt, *arguments, **named)
+
+    monkeypatch.setattr("scheduler.live.reports.apply_report.progress_take", breaks)
+    world.pass_time(60)
+
+    assert world.state(odd) == world.state(neighbour) == JobState.RUNNING
+    assert Job.objects.get(pk=neighbour.pk).step == agent.attempt_of(neighbour.pk).step
+
+
+def test_leases_that_cannot_be_renewed_for_one_server_are_for_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is told for as long as it lasts, though most turns renew nothing."""
+    alpha, beta = world.server("alpha"), world.server("beta")
+    world.pass_time(5)
+    real = desired.desired_message
+
+    def breaks(server_id: str, **named: Any) -> str | None:
+        if server_id == min(alpha.server_id, beta.server_id):
+            raise ZeroDivisionError("a defect")
+        return real(server_id, **named)
+
+    monkeypatch.setattr("scheduler.live.rounds.desired.desired_message", breaks)
+    first, last = sorted((alpha, beta), key=lambda agent: agent.server_id)
+    before = (first.stamp.sequence, last.stamp.sequence)
+    world.pass_time(60)
+
+    assert first.stamp.sequence == before[0]
+    assert last.stamp.sequence > before[1]
+    assert "leases" in Cluster.objects.get().failing_steps
+    assert Event.objects.filter(kind="step", data__step="leases").count() == 1
+
+
+def test_report_about_an_attempt_of_another_server_writes_nothing_to_its_job(world: World) -> None:
+    """Nor does one about an attempt that has ended."""
+    alpha, beta = world.server("alpha"), world.server("beta")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    holder, liar = (alpha, beta) if world.agent_of(job) is alpha else (beta, alpha)
+    attempt = holder.attempt_of(job.pk)
+    liar.attempts[attempt.wanted.attempt_id] = replace(attempt, extra={"loss": 1e17})
+    world.do(lambda: world.engine.take([(liar.server_id, liar.report())]))
+
+    assert not Event.objects.filter(kind="report_unusable").exists()
