@@ -1,6 +1,7 @@
 """The files that a job may use: the system, its Python, our runtime, what an admin opened, and folders of its own.
 
-Nothing else of the agent's user is in reach: no key, no configuration, no other attempt, no home directory.
+Nothing else of the agent's user can be opened: no key, no configuration, no other attempt, no home directory. The names
+below the code's folder can be listed, since it is on the import path.
 """
 
 import glob

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.e2e.stack import Client, Stack, wait_for
+from tests.support.e2e.stack import RECORDS, Client, Stack, wait_for
 
 # Counts steps of a given length with the runtime and notes when each ended. A step keeps a core busy, or sleeps; while
 # it sleeps it may hold a lock, as something that only one can use at a time.
@@ -113,8 +113,7 @@ def cluster(**environment: str) -> Iterator[Cluster]:
         stack = Stack(Path(directory) / "var", LEASE_TTL_S="30", ROUND_S="10", **environment)
         try:
             stack.start(within_s=180)
-            (Path(directory) / "records").mkdir()
-            yield Cluster(stack, Path(directory) / "records")
+            yield Cluster(stack, Path(tempfile.mkdtemp(dir=RECORDS.name)))
             stack.interrupt()
         finally:
             stack.destroy()

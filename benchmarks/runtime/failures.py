@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.runtime.figure import Figure
 from tests.support.e2e.failing import FAILS_LATER, Case, cases
-from tests.support.e2e.stack import Client, Stack
+from tests.support.e2e.stack import RECORDS, Client, Stack
 
 TITLE = "Failures: what is found, and what follows"
 LONGEST_S = 300.0
@@ -21,7 +21,7 @@ def figures() -> Sequence[Figure]:
         stack = Stack(Path(directory) / "var")
         try:
             stack.start()
-            return [*_measured(stack.client("member"), cases(str(Path(directory) / "mark"))), _smoke(stack)]
+            return [*_measured(stack.client("member"), cases(str(Path(RECORDS.name) / "mark"))), _smoke(stack)]
         finally:
             stack.destroy()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.e2e.stack import Stack, wait_for
+from tests.support.e2e.stack import RECORDS, Stack, wait_for
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,6 +32,12 @@ def stack() -> Iterator[Stack]:
             assert not left, left
         finally:
             product.destroy()
+
+
+@pytest.fixture
+def tmp_path() -> Path:
+    """A folder that jobs may write: those of the product under test are confined, as everywhere."""
+    return Path(tempfile.mkdtemp(dir=RECORDS.name))
 
 
 @pytest.fixture

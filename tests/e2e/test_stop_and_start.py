@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.test_main_job import counting, steps_of
 from tests.support.e2e.stack import Stack, wait_for
 
 
-def test_jobs_continue_after_ctrl_c_and_a_second_start(tmp_path: Path) -> None:
+def test_jobs_continue_after_ctrl_c_and_a_second_start(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Nothing runs between the two, and no step is trained twice or left out."""
-    product = Stack(tmp_path / "var")
+    product = Stack(tmp_path_factory.mktemp("product") / "var")
     record = tmp_path / "steps"
     try:
         product.start()

@@ -12,8 +12,8 @@ from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
 # What keeps jobs apart, by the parts of a server's ``isolation``, in the order in which they are told.
 ISOLATION = {
     "user": "the jobs of each queue run as a user of their own",
-    "landlock": "a job is confined to its own files and cannot see or end the processes of others",
-    "landlock-files": "a job is confined to its own files and cannot see the processes of others",
+    "landlock": "a job opens its own files alone, and neither looks into the processes of others nor signals them",
+    "landlock-files": "a job opens its own files alone, and does not look into the processes of others",
     "cgroup": "the kernel keeps the limits of each job",
 }
 SEEN = "jobs on it run as one user and can see each other's processes and files"

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -120,6 +121,10 @@ class Client:
             raise AssertionError(f"{error}; it is {seen}") from None
 
 
+# Where jobs of the tests write what the tests read; the agents open it for them.
+RECORDS = tempfile.TemporaryDirectory(prefix="clusterweb-records-")
+
+
 class Stack:
     """A running product. Everything it starts carries ``var_dir`` in its environment or arguments."""
 
@@ -135,6 +140,7 @@ class Stack:
             # Short, but not so short that on a busy machine an agent that starts again looks lost.
             "LEASE_TTL_S": "20",
             "LOST_GRACE_S": "8",
+            "JOB_WRITE_DIRS": RECORDS.name,
             **here,
             **environment,
         }

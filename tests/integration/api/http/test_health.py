@@ -53,7 +53,7 @@ def test_ready_when_every_part_works(working: World) -> None:
     status, found = parts()
 
     assert status == 200
-    assert set(found) == {"database", "migrations", "broker", "rounds"}
+    assert set(found) == {"database", "migrations", "broker", "rounds", "steps"}
     assert all(part["ok"] and part["detail"] for part in found.values())
     assert "round 7" in found["rounds"]["detail"]
 
