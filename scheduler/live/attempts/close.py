@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from scheduler.core.model.lifecycle import ENDS_BY_RULE, OPEN, EndCause, JobState
-from scheduler.core.model.plan import WaitReason
+from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.operations.failures import MACHINE, FailureClass, class_of
 from scheduler.live.attempts.leases import generations_raise, servers_of, service_of
 from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retry
@@ -114,8 +114,14 @@ def _idle_words(attempt: Attempt) -> str:
 
 
 def _cause(said: EndCause, attempt: Attempt) -> EndCause:
-    """Return the cause to record: a requested end is named after the request, and only if there was one."""
+    """Return the cause to record: a requested end is named after the request, and only if there was one.
+
+    But a job that was preempted without a request of ours was stopped with its server, by the server's operator.
+    """
     if said not in CAUSE_OF_STOP.values():
+        return said
+    if said is EndCause.PREEMPTED and attempt.wanted == "run" and attempt.started_at and not attempt.preempt_rule:
+        attempt.preempt_rule = PreemptRule.SERVER_GONE
         return said
     if attempt.preempt_rule == EndCause.LAUNCH_UNCONFIRMED or attempt.wanted == "run":
         return EndCause.SUPERVISOR_LOST if attempt.started_at else EndCause.LAUNCH_UNCONFIRMED
@@ -158,7 +164,7 @@ def _close_rows(attempt: Attempt, *, end: AttemptEnd, at: datetime, lost_s: floa
     attempt.exit_code, attempt.exit_signal = end.exit_code, end.exit_signal
     attempt.failure, attempt.failure_line = end.failure or "", end.line[:300]
     columns = ["state", "ended_at", "lost_s", "end_cause", "end_detail", "exit_code", "exit_signal"]
-    attempt.save(update_fields=[*columns, "failure", "failure_line"])
+    attempt.save(update_fields=[*columns, "failure", "failure_line", "preempt_rule"])
     LeaseGpu.objects.filter(lease__attempt=attempt, released_at=None).update(released_at=at)
     Lease.objects.filter(attempt=attempt, closed_at=None).update(closed_at=at)
 

@@ -210,6 +210,23 @@ def test_end_on_request_that_nobody_asked_for_is_no_success(world: World) -> Non
     assert world.attempts(job)[0].end_cause == "supervisor_lost"
 
 
+def test_job_that_was_stopped_with_its_server_waits_for_no_pause(world: World) -> None:
+    """Ctrl-C of the product, or of one agent: the job checkpoints, and goes on as soon as its server is back."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    world.pass_time(5)
+    agent.checkpoint(job.pk)
+    agent.end(job.pk, cause="preempted")
+    _take(world, agent, agent.report())
+    stopped = world.attempts(job)[0]
+    kept = Job.objects.get(pk=job.pk)
+
+    assert (stopped.end_cause, stopped.preempt_rule, stopped.failure) == ("preempted", "server_gone", "preempted")
+    assert (kept.state, kept.failures, kept.retry_after, kept.preemptions) == (JobState.QUEUED, 0, None, 1)
+    world.until_state(job, JobState.RUNNING, within_s=20)
+
+
 @pytest.mark.parametrize("cause", ["", "tired", "x" * 20])
 def test_unknown_cause_is_refused(world: World, cause: str) -> None:
     """The list of causes is closed."""
