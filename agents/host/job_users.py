@@ -1,5 +1,6 @@
 """The unix users of jobs: which numbers may be given to them, and folders that belong to one of them alone."""
 
+import contextlib
 import os
 import pwd
 import stat
@@ -45,6 +46,8 @@ def folders_of(uid: int | None, *, attempt: Path, cache: Path) -> tuple[Path, Pa
     """
     datasets = attempt.parent.parent / DATASETS_DIR
     if uid is None:
+        with contextlib.suppress(OSError):
+            datasets.mkdir(parents=True, exist_ok=True, mode=0o711)  # a confined job could not
         return cache, datasets
     if not own_folder(cache.parent, uid):
         cache = attempt / WORK_DIR / "cache"

@@ -238,7 +238,7 @@ def test_job_that_puts_directories_in_the_way_still_ends(server: AgentServer) ->
 def test_fifo_and_links_for_reports_are_not_followed(server: AgentServer) -> None:
     """Nothing hangs on what a job puts in place of its report file."""
     text = (
-        "import os,time;f=os.environ['CLUSTERWEB_REPORT_FILE'];os.mkfifo(f);time.sleep(0.5)\n"
+        "import os,time;f=os.environ['CLUSTERWEB_REPORT_FILE'];os.unlink(f);os.mkfifo(f);time.sleep(0.5)\n"
         "os.unlink(f);os.symlink('/etc/passwd',f);time.sleep(0.5)"
     )
     order = wanted(script(text))

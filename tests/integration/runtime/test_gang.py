@@ -65,7 +65,7 @@ def test_ranks_train_as_one_would_with_the_whole_batch(gangs: Gangs, curve: list
 
 def test_growing_and_shrinking_keeps_the_loss_curve(gangs: Gangs, curve: list[float]) -> None:
     """One rank, two, one again: each step is trained once, with the loss of a training of fixed size."""
-    gang = gangs.start(Training(steps=STEPS, step_s=0.02, start_s=START_S), "first")
+    gang = gangs.start(Training(steps=STEPS, step_s=0.05, start_s=START_S), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     gang.share("first", "second")
     gang.start("second")
@@ -87,7 +87,8 @@ def test_growing_and_shrinking_keeps_the_loss_curve(gangs: Gangs, curve: list[fl
 
 def test_training_goes_on_while_a_new_rank_starts(gangs: Gangs) -> None:
     """The running group does not wait for a rank that takes its time."""
-    gang = gangs.start(Training(steps=STEPS, step_s=0.02, start_s=START_S), "first")
+    endless = 1_000_000  # however long the second rank takes, the first still trains
+    gang = gangs.start(Training(steps=endless, step_s=0.02, start_s=START_S), "first")
     gang.wait("steps", lambda: len(gang.steps("first")) > 5)
     gang.share("first", "second")
     gang.start("second")
