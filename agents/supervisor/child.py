@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from agents.host.landlock import Confinement, confine
+from agents.host.system_calls import refuse_limits_of_others
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -170,6 +171,7 @@ def _set_up(plan: ChildPlan, parent_pid: int) -> None:
         os._exit(127)
     if plan.confinement is not None:
         confine(plan.confinement)
+        refuse_limits_of_others()
 
 
 def _drop_capabilities() -> None:

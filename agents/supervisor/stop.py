@@ -81,7 +81,7 @@ def stop_all(files: Files, processes: Processes, *, timeout_s: float) -> tuple[i
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Stop the jobs of one server and print one line."""
+    """Stop the jobs of one server; print one line if there are any."""
     parser = argparse.ArgumentParser(description="Bring every job of a server to a checkpoint and an end.")
     parser.add_argument("--config", required=True, help="the agent's configuration file")
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds until leftovers are killed")
@@ -97,7 +97,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, Malformed) as error:
         sys.stderr.write(f"{config.server_name}: the jobs could not be stopped: {error}\n")
         return 1
-    sys.stdout.write(f"{config.server_name}: {stopped} jobs stopped at a checkpoint, {killed} killed.\n")
+    if stopped + killed:
+        jobs = "1 job" if stopped == 1 else f"{stopped} jobs"
+        sys.stdout.write(f"{config.server_name}: {jobs} asked to checkpoint and stopped, {killed} killed.\n")
     return 0
 
 

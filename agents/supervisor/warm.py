@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from agents.host.landlock import Confinement, confine
 from agents.host.launch_names import ATTEMPT_MARK
+from agents.host.system_calls import refuse_limits_of_others
 
 # As long as any attempt's id; overwritten in place, so that /proc shows the attempt of this process.
 NOBODY = "0" * 26
@@ -78,6 +79,7 @@ def _take_over(told: dict[str, Any], work_fd: int, output_fd: int) -> None:
         if len(os.listdir("/proc/self/task")) > 1:
             sys.exit(1)  # only this thread would be confined; the job is started anew
         confine(Confinement(**told["confinement"]))
+        refuse_limits_of_others()
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(int(env["OMP_NUM_THREADS"]))

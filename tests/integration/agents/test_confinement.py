@@ -44,7 +44,7 @@ def server(tmp_path: Path, opened: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 TRYING = """
-import json, os, signal, socket, subprocess, sys, tempfile
+import json, os, resource, signal, socket, subprocess, sys, tempfile
 def trying(act):
     try:
         act()
@@ -56,6 +56,7 @@ parent = os.getppid()
 places = %s
 answers = {
     "own launch": trying(lambda: open(here + "/launch.json").read()),
+    "own limits": trying(lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))),
     "own work": trying(lambda: open("mine", "w").write("")),
     "own checkpoints": trying(lambda: open(here + "/checkpoints/c", "w").write("")),
     "own report": trying(lambda: open(here + "/reports.jsonl", "a").write("")),
@@ -76,6 +77,7 @@ answers = {
     "passwords": trying(lambda: open("/etc/shadow").read()),
     "kill supervisor": trying(lambda: os.kill(parent, signal.SIGKILL)),
     "kill another": trying(lambda: os.kill(places["pid"], 0)),
+    "limits of another": trying(lambda: resource.prlimit(places["pid"], resource.RLIMIT_NOFILE)),
     "environment of supervisor": trying(lambda: open(f"/proc/{parent}/environ", "rb").read()),
     "memory of supervisor": trying(lambda: open(f"/proc/{parent}/mem", "rb").read(1)),
     "descriptors of another": trying(lambda: os.readlink(f"/proc/{places['pid']}/fd/1")),
@@ -85,7 +87,7 @@ print(json.dumps(answers))
 """
 MAY = {
     *("own launch", "own work", "own checkpoints", "own report", "temporary", "process", "shared memory"),
-    *("dataset", "results"),
+    *("dataset", "results", "own limits"),
 }
 
 

@@ -351,7 +351,7 @@ def test_stop_command_prints_one_line(server: AgentServer, tmp_path: Path) -> No
     report = server.wait_phase(order, "ended")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "server-under-test: 1 jobs stopped at a checkpoint, 0 killed.\n"
+    assert done.stdout == "server-under-test: 1 job asked to checkpoint and stopped, 0 killed.\n"
     assert report.end_cause == "preempted"
 
 
