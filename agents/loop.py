@@ -11,9 +11,10 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from agents.config import VERSION, AgentConfig
 from agents.core import events as ev
@@ -60,11 +61,14 @@ def take_lock(state_dir: Path) -> int:
     return descriptor
 
 
-def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = "") -> SpawnRequest:
+def supervisor_request(
+    config: AgentConfig, attempt_id: str, *, groups: str = "", paths: Mapping[str, str] = MappingProxyType({})
+) -> SpawnRequest:
     """Return how the supervisor of an attempt is started.
 
     Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. The
-    attempt directory, where the job will write, is not on its import path. ``groups`` is where control groups are made.
+    attempt directory, where the job will write, is not on its import path. ``groups`` is where control groups are made,
+    ``paths`` what jobs may use (``job_paths``).
     """
     directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
@@ -75,13 +79,15 @@ def supervisor_request(config: AgentConfig, attempt_id: str, *, groups: str = ""
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
             **({GROUPS: groups} if groups else {}),
-            **(_job_paths(config) if config.confines else {}),
+            **paths,
         },
         cwd=str(directory),
     )
 
 
 def _job_paths(config: AgentConfig) -> dict[str, str]:
+    if not config.confines:
+        return {}
     return job_paths(
         readable=config.readable_dirs,
         writable=config.writable_dirs,
@@ -138,6 +144,7 @@ class AgentLoop:
         self._load = CpuLoad(config.cpu_ids)
         self._groups, controllers = groups_of_host()
         log.info("control_groups", extra={"path": self._groups, "controllers": sorted(controllers)})
+        self._job_paths = _job_paths(config)
         self._processes = HostProcesses(groups=self._groups)
         self._worker = WorkerThread()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
@@ -221,7 +228,7 @@ class AgentLoop:
             self._processes.prepare(self._supervisor(""), kind=kind, count=count)
 
     def _supervisor(self, attempt_id: str) -> SpawnRequest:
-        return supervisor_request(self._config, attempt_id, groups=self._groups)
+        return supervisor_request(self._config, attempt_id, groups=self._groups, paths=self._job_paths)
 
     def _later(self, carry_out: Callable[[], ev.Event | None], *, once: Hashable) -> None:
         def work() -> None:

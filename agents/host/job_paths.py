@@ -31,14 +31,27 @@ _DEVICES = (
 def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed: Iterable[object]) -> dict[str, str]:
     """Return the variable for supervisors; nothing where the kernel cannot confine a process.
 
+    Made once by the agent: to look for what is open takes longer than to start a job may.
+
     Args:
         readable, writable: What an admin opened for jobs.
         closed: What stays closed, also where it lies in what is open.
     """
     if not abi():
         return {}
-    told = {"readable": readable, "writable": writable, "closed": closed}
-    return {JOB_PATHS: json.dumps({name: [str(path) for path in paths] for name, paths in told.items()})}
+    shut = tuple(os.path.realpath(str(path)) for path in (*closed, CODE_PATH))
+
+    def opened(*roots: object) -> list[str]:
+        return [path for root in roots for path in _beside(os.path.realpath(str(root)), shut)]
+
+    ours = [os.path.realpath(path) for path in (os.path.join(CODE_PATH, "agents"), *_python())]
+    told = {
+        "readable": opened(*_SYSTEM, *readable) + ours,
+        "configuration": opened(_CONFIGURATION),
+        "configuration_of_root": opened(*_for_all(_CONFIGURATION)) if os.geteuid() == 0 else [],
+        "writable": opened(*_DEVICES, *glob.glob("/dev/nvidia*"), *writable),
+    }
+    return {JOB_PATHS: json.dumps(told)}
 
 
 def confinement_of(
@@ -55,20 +68,11 @@ def confinement_of(
     told = json.loads(environ.get(JOB_PATHS, "null"))
     if told is None:
         return None
-    closed = tuple(os.path.realpath(path) for path in (*told["closed"], CODE_PATH))
-
-    def opened(roots: Iterable[str]) -> list[str]:
-        return [path for root in roots for path in _beside(os.path.realpath(root), closed)]
-
-    configuration = _for_all(_CONFIGURATION) if as_root else [_CONFIGURATION]
+    configuration = told["configuration_of_root" if as_root else "configuration"]
     return Confinement(
         listed=(CODE_PATH,),  # a folder on the import path is listed before any of it is read
-        readable=(
-            *opened([*_SYSTEM, *configuration, *told["readable"]]),
-            *(os.path.realpath(path) for path in (os.path.join(CODE_PATH, "agents"), *_python())),
-            *read,
-        ),
-        writable=(*opened([*_DEVICES, *glob.glob("/dev/nvidia*"), *told["writable"]]), *own),
+        readable=(*told["readable"], *configuration, *read),
+        writable=(*told["writable"], *own),
     )
 
 
