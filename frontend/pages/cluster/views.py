@@ -19,6 +19,7 @@ from frontend.pages.cluster.hours import hours_chart, hours_rows
 from frontend.pages.cluster.words import (
     drain_effect,
     finding,
+    isolation_in_short,
     isolation_line,
     server_title,
     start_table,
@@ -107,6 +108,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "views": shown,
         "racks": _racks(cells),
         "selected": selected,
+        "isolation": isolation_in_short(selected["isolation"]) if selected else "",
         "device": device,
         "is_small": len(servers) <= SMALL_MOST,
         "start_title": start_title,

@@ -16,6 +16,8 @@ ISOLATION = {
     "landlock-files": "a job opens its own files alone, and does not look into the processes of others",
     "cgroup": "the kernel keeps the limits of each job",
 }
+# The same in a row of a table.
+IN_SHORT = {"user": "a user for each queue", "landlock": "own files alone", "landlock-files": "own files alone"}
 SEEN = "jobs on it run as one user and can see each other's processes and files"
 
 
@@ -45,6 +47,11 @@ def isolation_line(level: str) -> str:
     if not {"user", "landlock", "landlock-files"} & set(parts):
         return "; ".join([f"No isolation: {SEEN}", *told]) + "."
     return f"Isolation: {'; '.join(told)}."
+
+
+def isolation_in_short(level: str) -> str:
+    """Return a few words for ``Server.isolation``."""
+    return ", ".join(words for part, words in IN_SHORT.items() if part in level.split("+")) or "none"
 
 
 def finding(servers: list[ServerRow]) -> tuple[str, str]:
