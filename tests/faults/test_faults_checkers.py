@@ -100,9 +100,9 @@ def forget_the_generation_of_reports(patch: Patch) -> None:
     """What a report lacks is taken as ended, even if its agent cannot have heard of it yet."""
     apply_attempts = reports._attempts_apply
 
-    def apply_as_new(server: Server, taken: Taken, applied: reports.AppliedReport, *, at: Anything) -> None:
+    def apply_as_new(server: Server, taken: Taken, applied: reports.AppliedReport, **named: Anything) -> None:
         newest = replace(taken, stamp=replace(taken.stamp, generation=2**60))
-        apply_attempts(server, newest, applied, at=at)
+        apply_attempts(server, newest, applied, **named)
 
     def close(
         server: Server, attempt: Attempt, attempt_id: str, applied: reports.AppliedReport, *, at: Anything
