@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from django.db.models import Q
+from django.utils import timezone
 
 from scheduler.core.model.lifecycle import HOLDING
 from scheduler.core.model.tables import FloatArray
@@ -37,11 +38,11 @@ NO_LENDER = "no queue's quota"
 ANOTHER = "another queue"
 
 
-def usage(queue: Queue, *, since: datetime, until: datetime) -> UsageReport:
+def usage(queue: Queue, *, since: datetime, until: datetime, at: datetime | None = None) -> UsageReport:
     """Return the GPU-hours of a queue with those below it, by queue and user, most first.
 
     ``busy_gpu_hours`` and ``measured_gpu_hours`` are None where nothing was measured; a GPU that two jobs share counts
-    for both.
+    for both. ``at`` is now.
     """
     names = names_below(queue)
     leases = _leases(list(names), since=since, until=until)
@@ -49,7 +50,7 @@ def usage(queue: Queue, *, since: datetime, until: datetime) -> UsageReport:
     allocated: dict[tuple[int, str], float] = defaultdict(float)
     for (queue_pk, username, *_), gpu_s in zip(leases, spent.tolist(), strict=True):
         allocated[queue_pk, username] += gpu_s
-    busy = _busy(list(names), since=since, until=until)
+    busy = _busy(list(names), since=since, until=until, at=at or timezone.now())
     rows: list[UsageRow] = [
         {
             "queue": names[queue_pk],
@@ -94,16 +95,18 @@ def _holdings(leases: Sequence[Held], account_of: dict[int, int]) -> Holdings:
     )
 
 
-def _busy(queue_pks: list[int], *, since: datetime, until: datetime) -> dict[tuple[int, str], tuple[float, float]]:
-    """Return measured and busy GPU-seconds by queue and user."""
+def _busy(
+    queue_pks: list[int], *, since: datetime, until: datetime, at: datetime
+) -> dict[tuple[int, str], tuple[float, float]]:
+    """Return measured and busy GPU-seconds by queue and user; the hour that runs has only the part up to ``at``."""
     hours = UsageHour.objects.filter(queue_id__in=queue_pks, hour__gt=since - timedelta(hours=1), hour__lt=until)
     found: dict[tuple[int, str], tuple[float, float]] = {}
     for queue_pk, username, hour, measured_gpu_s, busy_gpu_s in hours.values_list(
         "queue_id", "user__username", "hour", "measured_gpu_s", "busy_gpu_s"
     ):
-        inside_s = (min(until, hour + timedelta(hours=1)) - max(since, hour)).total_seconds()
+        end = min(hour + timedelta(hours=1), max(at, hour + timedelta(seconds=1)))
+        part = max(timedelta(0), min(until, end) - max(since, hour)) / (end - hour)
         measured, busy = found.get((queue_pk, username), (0.0, 0.0))
-        part = inside_s / HOUR_S
         found[queue_pk, username] = (measured + part * measured_gpu_s, busy + part * busy_gpu_s)
     return found
 

@@ -53,6 +53,21 @@ def test_usage_is_by_user_and_of_the_queues_below() -> None:
     assert [row["busy_gpu_hours"] for row in found["rows"]] == [None, 0.25, None]
 
 
+@pytest.mark.django_db
+def test_the_hour_that_runs_counts_whole_up_to_now() -> None:
+    """20 minutes into the hour, what was measured in it lies in those 20 minutes; a range over half of them has half."""
+    vision, mia = queue_make("vision", quota_gpus=8, created_at=AT - 9 * HOUR), user_make("mia")
+    hour = AT.replace(minute=0, second=0)
+    now = hour + timedelta(minutes=20)
+    UsageHour.objects.create(hour=hour, queue=vision, user=mia, measured_gpu_s=1200.0, busy_gpu_s=600.0)
+
+    whole = usage(vision, since=hour - HOUR, until=now, at=now)
+    half = usage(vision, since=now - timedelta(minutes=10), until=now, at=now)
+
+    assert whole["total"]["measured_gpu_hours"] == pytest.approx(1200 / 3600, abs=1e-6)
+    assert half["total"]["busy_gpu_hours"] == pytest.approx(300 / 3600, abs=1e-6)
+
+
 class UsageAgreesWithLeases(TestCase):
     """Whatever was held: rows, ranges and subtrees add up to the leases."""
 
