@@ -19,6 +19,8 @@ CAUSES: dict[str, str] = {
     EndCause.OUT_OF_DISK: "its working directory grew too large",
     EndCause.COMMAND_NOT_FOUND: "its command could not be started",
     EndCause.TIME_LIMIT: "it ran longer than it may",
+    EndCause.STALLED: "it went on without progress",
+    EndCause.PROCESS_LIMIT: "it had more processes than a job may have",
     EndCause.LAUNCH_FAILED: "the server could not start it",
     EndCause.SERVER_LOST: "its server was lost",
     EndCause.SUPERVISOR_LOST: "its supervisor was lost",

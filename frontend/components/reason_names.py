@@ -6,6 +6,7 @@ REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.NEW: ("Not looked at yet", "mute"),
     WaitReason.QUEUE_QUOTA: ("Quota of the queue", "mute"),
     WaitReason.QUEUE_MAX: ("Limit of the queue", "mute"),
+    WaitReason.USER_LIMIT: ("Limit of a user", "mute"),
     WaitReason.NO_CAPACITY: ("Too few free", "warn"),
     WaitReason.BEHIND_POLICY_ORDER: ("Behind other jobs", "info"),
     WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),
