@@ -10,6 +10,7 @@ from django.utils.functional import SimpleLazyObject
 
 from frontend.components.devices import device_word
 from frontend.components.states import looks_for_scripts
+from frontend.components.times import as_time
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Server
@@ -80,7 +81,10 @@ def _frame(request: HttpRequest) -> dict[str, object]:
         "next_round_at": finished_at + period if finished_at and not cluster.paused else None,
         "stale": bool(finished_at and now_utc() - finished_at > 3 * period + timedelta(seconds=5)),
         "paused": cluster.paused,
-        "failing": ", ".join(cluster.failing_steps),
+        "failing": [
+            {"step": step, "since": as_time(failure["since"]), "error": failure["error"] if access.is_admin else ""}
+            for step, failure in cluster.failing_steps.items()
+        ],
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
         "device": device_word(server.device_kind for server in servers),

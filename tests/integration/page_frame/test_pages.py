@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, Round, Sample
+from scheduler.models import Cluster, Job, Round, Sample
 from scheduler.models.server import ServerState
 from tests.integration.page_frame.frame_world import ROLES, World, world_make
 from tests.support.rows.factories import job_make, sample_make, server_make, user_make
@@ -281,3 +281,15 @@ def test_pages_hold_whatever_rate_a_job_reports(world: World, odd: dict[str, Any
     ):
         assert "Ends about" not in shown(world.client("member"), path).text
     assert world.client("admin").get("/metrics").status_code < 500
+
+
+def test_every_page_says_which_part_of_the_scheduler_fails(world: World) -> None:
+    """Since when, for everyone; with what error, for admins alone."""
+    failure = {"since": timezone.now().isoformat(), "error": "ZeroDivisionError: canary-error"}
+    Cluster.objects.filter(pk=1).update(failing_steps={"searches": failure})
+
+    for role in ("member", "admin"):
+        text = " ".join(Page(world.client(role).get("/queues").content.decode()).words)
+        assert "A part of the scheduler fails: searches since" in text
+        assert "Jobs keep their CPU slots" in text
+        assert ("canary-error" in text) == (role == "admin")
