@@ -207,7 +207,8 @@ def _card(job: JobAnswer) -> str:
         ("not used", f"its GPUs do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
         ("step", progress(job)),
         ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
-        ("attempt", f"{job['attempt']['number']} of at most {job['max_attempts']}" if job["attempt"] else ""),
+        ("attempt", job["attempt"]["number"] if job["attempt"] else ""),
+        ("failed", f"{job['failures']} of at most {job['max_attempts']} times" if job["failures"] else ""),
         ("preempted", f"{job['preemptions']} times" if job["preemptions"] else ""),
         ("ended", " ".join(part for part in (job["end_cause"], job["end_detail"]) if part)),
     ]

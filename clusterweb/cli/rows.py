@@ -52,6 +52,7 @@ class JobAnswer(JobLine):
     spec: JsonObject
     attempt: AttemptAnswer | None
     max_attempts: int
+    failures: int
     preemptions: int
     actions: list[str]
 
