@@ -1,6 +1,6 @@
 """Placements as seats and back, and which running jobs could stay on their servers before any job claims GPUs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,8 +26,12 @@ def seats_by_job(held: Placements) -> dict[int, Seats]:
 
 
 def placed(seats: Mapping[int, Seats], servers: ServerTable) -> Placements:
-    """Return the seats as a table, with the cores and bytes that belong to the GPUs of each server."""
-    rows = [(job, server, gpus) for job, at in sorted(seats.items()) for server, gpus in at]
+    """Return the seats as a table, as ``placements``."""
+    return placements([(job, server, gpus) for job, at in sorted(seats.items()) for server, gpus in at], servers)
+
+
+def placements(rows: Sequence[tuple[int, int, int]], servers: ServerTable) -> Placements:
+    """Return (job, server, GPUs) as a table, with the cores and bytes that belong to the GPUs of each server."""
     job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     part: FloatArray = gpus / np.maximum(servers.num_gpus[server], 1)
     return Placements(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import NO_ROW, IntArray, JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.packing.kept_placements import placements
 
 GIB = 2.0**30
 NO_LIMIT = 1_000_000
@@ -130,20 +131,8 @@ def snapshot_of(
             may_borrow=np.array([row.may_borrow for row in queues], dtype=np.bool_),
             max_gpus=np.array([row.max_gpus for row in queues], dtype=np.int64),
         ),
-        held=_placements(held, table),
-        releasing=_placements([(NO_ROW, server, gpus) for server, gpus in releasing or []], table),
-    )
-
-
-def _placements(rows: list[tuple[int, int, int]], servers: ServerTable) -> Placements:
-    job, server, gpus = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    part = gpus / np.maximum(servers.num_gpus[server], 1)
-    return Placements(
-        job=job,
-        server=server,
-        num_gpus=gpus,
-        cpus=part * servers.num_cpus[server],
-        memory_bytes=part * servers.memory_bytes[server],
+        held=placements(held, table),
+        releasing=placements([(NO_ROW, server, gpus) for server, gpus in releasing or []], table),
     )
 
 
