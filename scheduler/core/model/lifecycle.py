@@ -17,7 +17,7 @@ class JobState(StrEnum):
     PARKED = "parked"  # its process waits for its turn, off its GPUs; keeps memory on its server; carries a wait reason
     PREEMPTING = "preempting"  # asked to checkpoint and end; keeps its leases until it has ended
     SUSPENDING = "suspending"  # its owner asked to pause; like preempting, but goes to suspended
-    SUSPENDED = "suspended"  # paused by its owner: no lease, not planned until resumed
+    SUSPENDED = "suspended"  # paused by a user: no lease, not planned until resumed
     COMPLETED = "completed"  # its command ended with exit code 0
     FAILED = "failed"  # ended for a cause that is not retried, or retries are used up
     CANCELLED = "cancelled"  # ended because a user asked for it
@@ -97,8 +97,8 @@ class EndCause(StrEnum):
 
     COMPLETED = "completed"  # exit code 0
     PREEMPTED = "preempted"  # stopped for the scheduler, resumes later
-    SUSPENDED = "suspended"  # stopped for its owner, resumes when asked
-    CANCELLED = "cancelled"  # stopped for its owner, for good
+    SUSPENDED = "suspended"  # stopped for a user, resumes when asked
+    CANCELLED = "cancelled"  # stopped for a user, for good
     EXIT_CODE = "exit_code"  # the command ended with another exit code than 0
     SIGNAL = "signal"  # the command was ended by a signal that we did not send
     OUT_OF_MEMORY = "out_of_memory"  # the process tree went over its granted memory

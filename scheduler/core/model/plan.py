@@ -38,7 +38,7 @@ class WaitReason(StrEnum):
     NO_SERVER = "no_server"  # no server is up
     RECONFIGURING = "reconfiguring"  # granted, waits for the job that leaves to checkpoint
     BACKOFF = "backoff"  # failed a moment ago, is tried again at a known time
-    HELD = "held"  # its owner paused it
+    HELD = "held"  # a user suspended it
     POLICY_PAUSED = "policy_paused"  # an admin paused scheduling
     SCHEDULER_STALE = "scheduler_stale"  # no round has ended for too long
 

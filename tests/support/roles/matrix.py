@@ -24,7 +24,7 @@ SIGN_IN, HIDDEN, REFUSED, DOES = Right
 Rights = tuple[Right, Right, Right, Right, Right, Right]
 
 # In the order of ROLES. Roles are held in the queue ``vision``; the outsider is a member of another one.
-EVERYBODY: Rights = (DOES, DOES, DOES, DOES, DOES, DOES)
+ANY_ROLE: Rights = (DOES, DOES, DOES, DOES, DOES, DOES)
 SIGNED_IN: Rights = (SIGN_IN, DOES, DOES, DOES, DOES, DOES)
 IN_QUEUE: Rights = (SIGN_IN, HIDDEN, DOES, DOES, DOES, DOES)
 MEMBERS: Rights = (SIGN_IN, HIDDEN, REFUSED, DOES, DOES, DOES)  # jobs and templates are the member's
@@ -74,13 +74,13 @@ class Row:
 ROWS = (
     # The frame, and the own account.
     Row("see the overview", SIGNED_IN, Way("get-api-overview"), Way("GET overview")),
-    Row("open the sign-in", EVERYBODY, page=Way("GET sign-in", does=302, but={"anonymous": 200})),
-    Row("sign in", EVERYBODY, page=Way("POST sign-in", does=302, but={"anonymous": 200})),
+    Row("open the sign-in", ANY_ROLE, page=Way("GET sign-in", does=302, but={"anonymous": 200})),
+    Row("sign in", ANY_ROLE, page=Way("POST sign-in", does=302, but={"anonymous": 200})),
     Row("sign out", SIGNED_IN, page=Way("POST sign-out", does=302)),
     Row("sign in elsewhere", SIGNED_IN, page=Way("GET oidc", does=302)),  # no provider is set
     Row("come back from there", SIGNED_IN, page=Way("GET oidc-back", does=302)),
-    Row("send to the sign-in elsewhere", EVERYBODY, page=Way("POST oidc", does=405)),
-    Row("send to the way back", EVERYBODY, page=Way("POST oidc-back", does=405)),
+    Row("send to the sign-in elsewhere", ANY_ROLE, page=Way("POST oidc", does=405)),
+    Row("send to the way back", ANY_ROLE, page=Way("POST oidc-back", does=405)),
     Row("choose a theme", SIGNED_IN, page=Way("POST theme", does=302)),
     Row("see the own account", SIGNED_IN, Way("get-api-me"), Way("GET me")),
     Row("list own tokens", SIGNED_IN, Way("get-api-tokens")),
@@ -90,10 +90,10 @@ ROWS = (
     Row("change the password", SIGNED_IN, page=Way("POST password")),
     Row("choose mails", SIGNED_IN, page=Way("POST mails", does=302)),
     Row("read events", SIGNED_IN, Way("get-api-events")),
-    Row("read metrics", EVERYBODY, Way("get-metrics")),  # the test client calls from this machine
-    Row("read the schema of specs", EVERYBODY, Way("get-api-job-spec-schema")),
-    Row("read the schema of REST", EVERYBODY, Way("get-api-schema")),
-    Row("read the documents of REST", EVERYBODY, Way("get-api-docs")),
+    Row("read metrics", ANY_ROLE, Way("get-metrics")),  # the test client calls from this machine
+    Row("read the schema of specs", ANY_ROLE, Way("get-api-job-spec-schema")),
+    Row("read the schema of REST", ANY_ROLE, Way("get-api-schema")),
+    Row("read the documents of REST", ANY_ROLE, Way("get-api-docs")),
     # Jobs.
     Row("list jobs", SIGNED_IN, Way("get-api-jobs"), Way("GET jobs")),
     Row("open the form of a job", SIGNED_IN, page=Way("GET job-new")),
@@ -199,7 +199,7 @@ ROWS = (
     ),
     Row("see an experiment", IN_QUEUE, Way("get-api-experiment"), Way("GET experiment")),
     Row("cancel an experiment", MEMBERS, Way("post-api-experiment-cancel"), Way("POST experiment", does=302)),
-    # What-if questions; their pages do not exist for those who may not ask.
+    # What-if questions; other roles get 404 for their pages.
     Row("list questions", ASKERS, Way("get-api-scenarios"), Way("GET what-if", refused=404)),
     Row("open the form of a question", ASKERS, page=Way("GET what-if-new", refused=404)),
     Row("ask a question", ASKERS, Way("post-api-scenarios", does=202), Way("POST what-if-new", refused=404)),
@@ -230,7 +230,7 @@ ROWS = (
     Row("try a webhook", OWN_QUESTION, Way("post-api-webhook-test", does=202), Way("POST webhook-test", does=302)),
     Row("renew the secret of a webhook", OWN_QUESTION, Way("post-api-webhook-secret"), Way("POST webhook-secret")),
     Row("list deliveries of a webhook", OWN_QUESTION, Way("get-api-webhook-deliveries")),
-    # Administration; its pages do not exist for others. Some are sent without what they need.
+    # Administration; other roles get 404 for its pages. Some are sent without what they need.
     Row("read settings", SIGNED_IN, Way("get-api-settings")),
     Row("open the settings", ADMINS, page=Way("GET admin", refused=404)),
     Row("change settings", ADMINS, Way("patch-api-settings"), Way("POST admin", does=409, refused=404)),

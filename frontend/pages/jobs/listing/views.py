@@ -253,7 +253,7 @@ def _detail(job: Job, row: JobRow, device: DeviceWord, now: datetime) -> str:
     if state is JobState.SUSPENDED and job.idle_since is not None:
         return f"Suspended: it held {device.counted(job.num_gpus)} without using {them(job.num_gpus)}"
     if state is JobState.SUSPENDED:
-        return "Suspended by its owner" if job.wanted == "suspend" else "Suspended"
+        return "Suspended until it is resumed"
     at_step = f" at step {number(job.step)}" if job.step is not None else ""
     if state is JobState.LAUNCHING:
         return f"Continues from step {number(job.checkpoint_step)}" if job.checkpoint_step else "Starts"
