@@ -258,6 +258,8 @@ class AttemptBook:
 
     def _take_state(self, known: Known, state: SupervisorState) -> None:
         before = known.report
+        if state.note and (known.state is None or known.state.note != state.note):
+            self._out.note("warning", "job_start", {"attempt": known.attempt_id, "problem": state.note})
         known.state = state
         after = known.report
         if known.identity is None and state.supervisor is not None:
