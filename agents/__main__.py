@@ -5,7 +5,7 @@ import sys
 
 from agents.config import config_from_environment
 from agents.loop import take_lock
-from agents.protocol.errors import AgentError
+from agents.protocol.errors import AgentError, ConfigInvalid
 
 
 def main() -> int:
@@ -15,7 +15,7 @@ def main() -> int:
         os.close(take_lock(config.state_dir))  # the worker takes it for good; here a second agent gets one clear line
     except AgentError as error:
         sys.stderr.write(f"{error}\n")
-        return 2
+        return os.EX_CONFIG if isinstance(error, ConfigInvalid) else 2
     worker = [sys.executable, "-m", "celery", "-A", "agents.celery_app", "worker", "-n", f"agent@{config.server_id}"]
     options = ["-Q", f"server.{config.server_id}", "-P", "threads", "-c", "4", "--loglevel", "INFO"]
     off = ["--without-gossip", "--without-mingle", "--without-heartbeat"]

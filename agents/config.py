@@ -42,6 +42,7 @@ class AgentConfig:
         readable_dirs, writable_dirs: What jobs may use beside the system and folders of their own.
         file: Where this was read; jobs must not.
         confines: Jobs are confined to their own files where the kernel can.
+        own_user: Jobs run as the agent's own user, even as root; else root gives each queue a user, or takes no jobs.
     """
 
     server_id: str
@@ -59,6 +60,7 @@ class AgentConfig:
     writable_dirs: tuple[str, ...] = ()
     file: str = ""
     confines: bool = True
+    own_user: bool = False
 
     @property
     def attempts_dir(self) -> Path:
@@ -121,6 +123,13 @@ def _dirs(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     return dirs
 
 
+def _one_of(environ: Mapping[str, str], name: str, usual: str, other: str) -> str:
+    value = environ.get(name, usual)
+    if value not in (usual, other):
+        raise ConfigInvalid(f"{name} cannot be used: it is neither {usual} nor {other}.")
+    return value
+
+
 def config_load(path: str | Path) -> AgentConfig:
     """Return the configuration. Raises ConfigInvalid."""
     try:
@@ -149,12 +158,11 @@ def config_from_environment(environ: Mapping[str, str]) -> AgentConfig:
         for folder in writable:
             if closed.resolve().is_relative_to(Path(folder).resolve()):
                 raise ConfigInvalid(f"JOB_WRITE_DIRS cannot be used: {folder} holds {closed}, which is closed to jobs.")
-    if environ.get("JOB_CONFINEMENT", "on") not in ("on", "off"):
-        raise ConfigInvalid("JOB_CONFINEMENT cannot be used: it is neither on nor off.")
     return replace(
         config,
         readable_dirs=_dirs(environ, "JOB_READ_DIRS"),
         writable_dirs=writable,
         file=os.path.abspath(path),
-        confines=environ.get("JOB_CONFINEMENT", "on") == "on",
+        confines=_one_of(environ, "JOB_CONFINEMENT", "on", "off") == "on",
+        own_user=_one_of(environ, "JOB_USER", "queue", "own") == "own",
     )

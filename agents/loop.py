@@ -25,14 +25,16 @@ from agents.files.journal import journal_rotate
 from agents.files.server_files import AttemptFiles
 from agents.host.cgroup import GROUPS, groups_of_host
 from agents.host.identity import boot_id
-from agents.host.isolation import trial
+from agents.host.isolation import passage_of_jobs, trial
 from agents.host.job_paths import job_paths
 from agents.host.job_users import FIRST_UID
 from agents.host.landlock import SIGNALS_ABI, abi
 from agents.host.launch_names import CODE_PATH, SPARE, WARM
+from agents.host.passage import Passage, passage_told
 from agents.host.process import HostProcesses
 from agents.protocol.clock import SystemClock
 from agents.protocol.errors import AlreadyRunning
+from agents.protocol.isolation import REFUSED
 from agents.protocol.ports import ReportTransport, SpawnRequest
 from agents.telemetry import Probe, find_probe
 from agents.telemetry.machine import CpuLoad, used_memory_bytes
@@ -47,6 +49,10 @@ LOOK_S = 0.2
 LOOK_SOON_S = 0.03
 INBOX_MOST = 64
 LOCK_FILE = "agent.lock"
+REMEDY = (
+    "run the agent as a user of its own, or let other users run its Python and pass to its folders; "
+    "JOB_USER=own has jobs run as root"
+)
 
 
 def take_lock(state_dir: Path) -> int:
@@ -68,7 +74,7 @@ def supervisor_request(
 
     Without ``site``, as it needs nothing but the standard library: that halves the time it takes to start. The
     attempt directory, where the job will write, is not on its import path. ``groups`` is where control groups are made,
-    ``paths`` what jobs may use (``job_paths``).
+    ``paths`` what jobs may use (``job_paths``) and how they get there (``passage``).
     """
     directory = config.attempts_dir / attempt_id  # all attempts' for none
     return SpawnRequest(
@@ -95,8 +101,20 @@ def _job_paths(config: AgentConfig) -> dict[str, str]:
     )
 
 
+def _passage(config: AgentConfig) -> Passage:
+    if os.geteuid() != 0 or config.own_user:
+        return {}
+    opened = (*config.readable_dirs, *config.writable_dirs)
+    return passage_of_jobs(config.attempts_dir, interpreter=sys.executable, opened=opened)
+
+
 def profile_of(
-    config: AgentConfig, probe: Probe, *, num_devices: int, controllers: frozenset[str] = frozenset()
+    config: AgentConfig,
+    probe: Probe,
+    *,
+    num_devices: int,
+    controllers: frozenset[str] = frozenset(),
+    passage: Passage = MappingProxyType({}),
 ) -> ServerProfile:
     """Return the server profile for reports; the directory of the attempts must exist.
 
@@ -105,9 +123,15 @@ def profile_of(
         probe: Of the devices.
         num_devices: How many there are.
         controllers: Of the control groups of attempts.
+        passage: What is shown to jobs of users of their own.
     """
-    problem = trial(config.attempts_dir, code_path=CODE_PATH, interpreter=sys.executable)
-    if problem:
+    problem, refusal = "JOB_USER=own", ""
+    if not config.own_user:
+        problem = trial(config.attempts_dir, code_path=CODE_PATH, interpreter=sys.executable, passage=passage)
+    if problem and os.geteuid() == 0 and not config.own_user:
+        refusal = f"its agent runs as root and cannot give jobs users of their own ({problem})"
+        log.error("jobs_refused", extra={"problem": refusal, "remedy": REMEDY})
+    elif problem:
         log.warning("jobs_not_isolated", extra={"problem": problem})
     return ServerProfile(
         server_id=config.server_id,
@@ -115,10 +139,13 @@ def profile_of(
         agent_version=VERSION,
         boot_id=boot_id(),
         device_kind=probe.device_kind,
-        isolation=_isolation(
+        isolation=REFUSED
+        if refusal
+        else _isolation(
             has_users=not problem, has_limits="memory" in controllers, landlock=abi() if config.confines else 0
         ),
         first_uid=None if problem else FIRST_UID,
+        refusal=refusal,
         num_cpus=max(num_devices, len(config.cpu_ids)),
         memory_bytes=config.memory_bytes,
         cpu_ids=config.cpu_ids,
@@ -144,13 +171,20 @@ class AgentLoop:
         self._load = CpuLoad(config.cpu_ids)
         self._groups, controllers = groups_of_host()
         log.info("control_groups", extra={"path": self._groups, "controllers": sorted(controllers)})
-        self._job_paths = _job_paths(config)
+        passage = _passage(config)
+        self._job_paths = {**_job_paths(config), **passage_told(passage)}
         self._processes = HostProcesses(groups=self._groups)
         self._worker = WorkerThread()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
         self.executor = Executor(
             core=AgentCore(
-                profile_of(config, found, num_devices=self._sampler.num_devices, controllers=controllers),
+                profile_of(
+                    config,
+                    found,
+                    num_devices=self._sampler.num_devices,
+                    controllers=controllers,
+                    passage=passage,
+                ),
                 SystemClock(),
             ),
             server_id=config.server_id,

@@ -1,5 +1,7 @@
 """Keep one command running: restart it when it dies, end it with this process, end when the parent is gone.
 
+A command whose configuration cannot be used (exit status EX_CONFIG) has said so, and is not started again.
+
 Used in the Procfile, so that a crashed web server does not take training down with it. In production systemd or the
 container engine does the same.
 
@@ -58,6 +60,8 @@ class Keeper:
             status = self._watch(self.child)
             if self.ending:
                 return 0
+            if status == os.EX_CONFIG:
+                return status  # the next start would end alike
             healthy = time.monotonic() - started_s > HEALTHY_AFTER_S
             delay_s = FIRST_DELAY_S if healthy else min(LONGEST_DELAY_S, delay_s * 2)
             sys.stderr.write(f"{' '.join(self.argv[:4])} ended with status {status}; again in {delay_s:.1f} s\n")

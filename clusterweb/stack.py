@@ -26,6 +26,7 @@ from clusterweb.config.env_error import EnvError
 DEMO_ROUND_S = "10"
 STOP_JOBS_WITHIN_S = 12
 SIMULATED = "sim-*.json"  # configurations of servers without machines
+SHARED = "shared"  # the folder with the files of jobs; the agents set its mode
 
 
 def port_check(env: Env) -> None:
@@ -49,6 +50,15 @@ def single_instance(env: Env) -> TextIO:
     except OSError:
         raise EnvError(f"Clusterweb runs already on VAR_DIR={str(env.var_dir)!r}.") from None
     return lock
+
+
+def keep_private(env: Env) -> None:
+    """Close what is kept in ``var_dir`` to other users; jobs with users of their own pass through it to their files."""
+    for entry in (*env.var_dir.iterdir(), *BASE_DIR.glob(".env")):
+        if entry.name != SHARED and not entry.is_symlink():
+            entry.chmod(entry.stat().st_mode & 0o700)
+    if os.geteuid() == 0:
+        env.var_dir.chmod(0o711)
 
 
 def sources_stamp() -> str:
@@ -155,6 +165,7 @@ def run(env: Env) -> int:
 def main() -> int:
     """Start everything."""
     os.environ.setdefault("ROUND_S", DEMO_ROUND_S)
+    os.umask(0o077)
     try:
         env = load()
         lock = single_instance(env)
@@ -171,6 +182,7 @@ def main() -> int:
             VAR_DIR=str(env.var_dir),
             PYTHONUNBUFFERED="1",
         )
+        keep_private(env)
         stop_jobs(env)  # left over when the last run was killed
         prepare(env)
     except EnvError as error:

@@ -109,6 +109,9 @@ class AttemptBook:
             # Its launch was never heard of, and it is already to end: it must not start any more.
             self._fence(known, ENDS[wanted.wanted], "It was to end before it was launched.")
             return
+        if self._profile.refusal:
+            self._fence(known, "launch_failed", f"This server takes no jobs: {self._profile.refusal}.")
+            return
         control = self._control(known)
         known.launch = Launch(
             server_id=self._profile.server_id,
@@ -255,6 +258,8 @@ class AttemptBook:
 
     def _take_state(self, known: Known, state: SupervisorState) -> None:
         before = known.report
+        if state.note and (known.state is None or known.state.note != state.note):
+            self._out.note("warning", "job_start", {"attempt": known.attempt_id, "problem": state.note})
         known.state = state
         after = known.report
         if known.identity is None and state.supervisor is not None:

@@ -196,12 +196,14 @@ class SupervisorState:
         trainer: None before the training process exists.
         report: As it is sent to the scheduler.
         dropped_log_bytes: Output that was thrown away because it came too fast or the disk was full.
+        note: What the agent is to log about the start of the job.
     """
 
     supervisor: ProcessIdentity | None
     trainer: ProcessIdentity | None
     report: AttemptReport
     dropped_log_bytes: int = 0
+    note: str = ""
 
     @staticmethod
     def parse(content: bytes | None) -> "SupervisorState | None":
@@ -215,6 +217,7 @@ class SupervisorState:
                 trainer=read_identity(data, "trainer"),
                 report=AttemptReport.parse(data["report"]),
                 dropped_log_bytes=read_int(data, "dropped_log_bytes"),
+                note=read_str(data, "note", most=300) if "note" in data else "",
             )
         except (Malformed, *_WRONG_SHAPE):
             return None

@@ -26,6 +26,7 @@ class ServerProfile:
         cpu_ids: Cores of the machine that logical cores are mapped on, round robin; empty for no pinning.
         journal_dir: Directory of the process journal.
         first_uid: User of the jobs of queue 0; None when jobs run as the agent's own user.
+        refusal: Why the server takes no jobs; empty when it does.
         address: By which the other servers reach this one.
     """
 
@@ -40,6 +41,7 @@ class ServerProfile:
     cpu_ids: tuple[int, ...]
     journal_dir: str
     first_uid: int | None = None
+    refusal: str = ""
     address: str = ""
 
 

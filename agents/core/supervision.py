@@ -19,6 +19,10 @@ from agents.protocol.ports import Clock, ProcessIdentity
 
 # A cancelled job, and one over its time, gets at most so long between TERM and KILL, seconds.
 SHORT_GRACE_S = 10.0
+# What the owner of a job can do that was refused a file.
+CLOSED_HINT = (
+    "Jobs open only what their server opens for them: an admin adds folders by JOB_READ_DIRS and JOB_WRITE_DIRS."
+)
 # So long a job may use more memory than it is granted after its grant shrank, seconds.
 SHRINK_GRACE_S = 30.0
 # Of one attempt: a gang of eight ranks with sixteen data loaders each has fewer than two hundred.
@@ -53,6 +57,7 @@ class Supervision:
         self._supervisor = supervisor
         self._clock = clock
         self._trainer: ProcessIdentity | None = None
+        self._note = ""
         self._facts = AttemptFacts(launch.order.attempt_id)
         self.memory_limit_bytes = launch.order.memory_bytes
         self._shrunk_at_s = 0.0
@@ -79,6 +84,7 @@ class Supervision:
             trainer=self._trainer,
             report=replace(report, run_s=run_s, generation=self._control.generation),
             dropped_log_bytes=self._facts.dropped_log_bytes,
+            note=self._note,
         )
 
     @property
@@ -163,7 +169,7 @@ class Supervision:
             self._out.append(ev.WriteMembers(version=self._control.gang_version, members=self._control.members))
 
     def _on_started(self, event: ev.ChildStarted) -> None:
-        self._trainer = event.identity
+        self._trainer, self._note = event.identity, event.note
         self._started_at_s = self._clock.mono_s()
         self._facts.began(event.identity.pid)
         self._out.append(ev.Journal(event="start"))
@@ -187,6 +193,8 @@ class Supervision:
             secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
             found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets)
             self._facts.explain(failure=found.failure, line=found.line)
+            if found.line.startswith("PermissionError"):
+                detail = f"{detail} {CLOSED_HINT}"
         self._end(cause, detail)
 
     def _end(self, cause: str, detail: str) -> None:

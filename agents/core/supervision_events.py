@@ -16,9 +16,10 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStarted:
-    """The training process runs."""
+    """The training process runs; ``note`` is what the agent is to log about its start."""
 
     identity: ProcessIdentity
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

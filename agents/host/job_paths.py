@@ -26,6 +26,8 @@ _DEVICES = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"),  # noqa: S108  (the system's)
     *("/dev/kfd", "/dev/dri", "/dev/infiniband"),
 )
+# All pseudo-terminals of a machine are in one folder, each with an owner: those of other users are closed without us.
+_TERMINALS = ("/dev/ptmx", "/dev/pts", "/dev/tty")
 
 
 def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed: Iterable[object]) -> dict[str, str]:
@@ -44,7 +46,7 @@ def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed:
     def opened(*roots: object) -> list[str]:
         return [path for root in roots for path in _beside(os.path.realpath(str(root)), shut)]
 
-    ours = [os.path.realpath(path) for path in (os.path.join(CODE_PATH, "agents"), *_python())]
+    ours = [os.path.realpath(path) for path in (os.path.join(CODE_PATH, "agents"), *python_folders())]
     told = {
         "readable": opened(*_SYSTEM, *readable) + ours,
         "configuration": opened(_CONFIGURATION),
@@ -55,7 +57,7 @@ def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed:
 
 
 def confinement_of(
-    environ: Mapping[str, str], *, own: Iterable[str], read: Iterable[str], as_root: bool
+    environ: Mapping[str, str], *, own: Iterable[str], read: Iterable[str], uid: int | None
 ) -> Confinement | None:
     """Return what a job may use; None where it is not to be confined.
 
@@ -63,16 +65,18 @@ def confinement_of(
         environ: Of the supervisor.
         own: Files and folders that the job may write, without links in their paths.
         read: What it may read of its own, likewise.
-        as_root: Whether it runs as root, which may read what root alone should.
+        uid: User of its own that it runs as; None for ours, whose terminals stay closed to it. Where ours is root, it
+            could also read what root alone should.
     """
     told = json.loads(environ.get(JOB_PATHS, "null"))
     if told is None:
         return None
+    as_root = uid is None and os.geteuid() == 0
     configuration = told["configuration_of_root" if as_root else "configuration"]
     return Confinement(
         listed=(CODE_PATH,),  # a folder on the import path is listed before any of it is read
         readable=(*told["readable"], *configuration, *read),
-        writable=(*told["writable"], *own),
+        writable=(*told["writable"], *(() if uid is None else _TERMINALS), *own),
     )
 
 
@@ -82,7 +86,7 @@ def confine_to(environ: Mapping[str, str], folder: str) -> None:
         confine(Confinement(listed=(), readable=(), writable=(folder,)))
 
 
-def _python() -> tuple[str, ...]:
+def python_folders() -> tuple[str, ...]:
     """Return where our Python is; supervisors run without ``site``, which would know the virtual environment."""
     venv = os.path.dirname(os.path.dirname(sys.executable))
     is_venv = os.path.exists(os.path.join(venv, "pyvenv.cfg")) and os.path.realpath(venv) != CODE_PATH

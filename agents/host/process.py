@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agents.host.cgroup import AttemptGroup
 from agents.host.identity import identity_of, is_alive, send_signal
 from agents.host.launch_names import ATTEMPT_MARK, SPARE
+from agents.host.short_tmp import short_tmp_remove
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,11 @@ class HostProcesses:
         return is_alive(identity)
 
     def end_all(self, attempt_id: str) -> int:
-        """Send KILL to all processes that carry the attempt's mark or are in its group; return how many there were."""
+        """Send KILL to all processes that carry the attempt's mark or are in its group; return how many there were.
+
+        What their supervisor would have removed outside the attempt's directory is removed as well.
+        """
+        short_tmp_remove(attempt_id)
         marked = [identity for identity in map(identity_of, _pids()) if identity and _has_mark(identity, attempt_id)]
         for identity in marked:
             send_signal(identity, signal.SIGKILL)

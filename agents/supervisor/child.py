@@ -12,10 +12,11 @@ import resource
 import signal
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 from agents.host.landlock import Confinement, confine
+from agents.host.passage import Passage, open_passage
 from agents.host.system_calls import refuse_limits_of_others
 
 _PR_SET_PDEATHSIG = 1
@@ -56,6 +57,8 @@ class ChildPlan:
         uid: User, and group, that it runs as; None for our own.
         entrance: File of the control group that it enters; empty for none.
         confinement: What it may use of the machine; None for all that its user may.
+        passage: What it is shown below folders that are closed to its user.
+        work_path: The directory it starts in by its path, for a process with a passage.
     """
 
     argv: tuple[str, ...]
@@ -67,6 +70,8 @@ class ChildPlan:
     uid: int | None = None
     entrance: str = ""
     confinement: Confinement | None = None
+    passage: Passage = field(default_factory=dict)
+    work_path: str = "/"
 
 
 def _prctl(option: int, value: int) -> None:
@@ -155,7 +160,11 @@ def _set_up(plan: ChildPlan, parent_pid: int) -> None:
     os.dup2(null, 0)
     os.dup2(plan.output_fd, 1)
     os.dup2(plan.output_fd, 2)
-    os.fchdir(plan.work_fd)
+    if plan.passage:
+        open_passage(plan.passage)
+        os.chdir(plan.work_path)  # the descriptor leads past it
+    else:
+        os.fchdir(plan.work_fd)
     if plan.uid is not None:
         _limit(resource.RLIMIT_NPROC, _MOST_TASKS)
         os.setgroups([])

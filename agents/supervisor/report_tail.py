@@ -7,18 +7,24 @@ from agents.core.records import JobLine
 
 _READ_BYTES = 256 * 1024
 _LONGEST_LINE_BYTES = 16 * 1024
+_SHOWN_BYTES = 200  # of a line that cannot be used
 # Further behind than this, what lies between is skipped: each report says all there is to say.
 _FURTHEST_BEHIND_BYTES = 4 * 1024 * 1024
 
 
 class ReportTail:
-    """Follows one file under a directory descriptor."""
+    """Follows one file under a directory descriptor.
+
+    Attributes:
+        unusable: The first line that was left out, because a value in it is out of range or it is none of ours.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._file = (0, 0)  # device and inode
         self._offset = 0
         self._rest = b""
+        self.unusable = b""
 
     def read(self, dir_fd: int) -> list[JobLine]:
         """Return the lines that came since the last call; a file that was replaced or cut is read from its start."""
@@ -36,8 +42,13 @@ class ReportTail:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LONGEST_LINE_BYTES:
             self._rest = b""
-        parsed = (JobLine.parse(line) for line in lines if len(line) <= _LONGEST_LINE_BYTES)
-        return [line for line in parsed if line is not None]
+        return [parsed for line in lines if (parsed := self._parsed(line)) is not None]
+
+    def _parsed(self, line: bytes) -> JobLine | None:
+        parsed = JobLine.parse(line) if len(line) <= _LONGEST_LINE_BYTES else None
+        if parsed is None and not self.unusable:
+            self.unusable = line[:_SHOWN_BYTES]
+        return parsed
 
     def _new_bytes(self, descriptor: int) -> bytes:
         status = os.fstat(descriptor)

@@ -57,6 +57,7 @@ PIPE_BYTES = 1024 * 1024
 PUMP_BYTES = 8 * 1024 * 1024
 # How long a last state that finds no room on the disk is tried again.
 KEEP_TRYING_S = 600.0
+THREADED_NOTE = "The process started ahead of time had threads and could not be confined; the job was started anew."
 
 
 class Supervisor:
@@ -228,7 +229,13 @@ class Supervisor:
         return True
 
     def _read_reports(self) -> bool:
+        said = self._tail.unusable
         lines = self._tail.read(self._dir.fd)
+        if self._tail.unusable != said:  # once: a job may write a million such lines
+            shown = self._tail.unusable.decode(errors="replace")
+            self._log.write(
+                f"[clusterweb: a report cannot be used and is left out, as are others like it: {shown}]\n".encode()
+            )
         for line in lines:
             if line.event != "checkpoint" or self._dir.has_checkpoint(line.name):
                 self._handle(ev.JobReported(line=line))
@@ -307,7 +314,8 @@ class Supervisor:
             return
         self._trainer = identity_of(pid)  # not reaped, so it is there
         if self._trainer is not None:
-            self._handle(ev.ChildStarted(identity=self._trainer))
+            is_threaded = self._warm is not None and self._warm.is_threaded
+            self._handle(ev.ChildStarted(identity=self._trainer, note=THREADED_NOTE if is_threaded else ""))
 
     def _signal(self, command: ev.Signal) -> None:
         if self._trainer is not None and not self._is_trainer_reaped:

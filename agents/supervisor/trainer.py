@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 
 from agents.core.environment import job_environment
-from agents.core.records import TMP_DIR, Launch
+from agents.core.records import TMP_DIR, WORK_DIR, Launch
 from agents.files.attempt_dir import WRITTEN_BY_JOB, AttemptDir
 from agents.files.job_log import JobLog
 from agents.host.cgroup import AttemptGroup
 from agents.host.job_paths import confinement_of
 from agents.host.job_users import folders_of, is_free
 from agents.host.launch_names import CODE_PATH
+from agents.host.passage import passage_of
 from agents.host.short_tmp import short_tmp
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
 from agents.supervisor.warm_child import WarmChild, may_take
@@ -76,9 +77,9 @@ def trainer_start(
             largest_file_bytes=order.disk_bytes,
             uid=launch.uid,
             entrance=group.entrance if group is not None else "",
-            confinement=confinement_of(
-                os.environ, own=own, read=read, as_root=launch.uid is None and os.geteuid() == 0
-            ),
+            confinement=confinement_of(os.environ, own=own, read=read, uid=launch.uid),
+            passage={} if launch.uid is None else passage_of(os.environ),
+            work_path=os.path.join(place, WORK_DIR),
         )
         pid = _started_ahead(plan, launch, warm)
         if pid is not None and group is not None:

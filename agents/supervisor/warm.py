@@ -25,6 +25,8 @@ from agents.host.system_calls import refuse_limits_of_others
 
 # As long as any attempt's id; overwritten in place, so that /proc shows the attempt of this process.
 NOBODY = "0" * 26
+# Its answers to an offer.
+TAKEN, THREADED = b"g", b"t"
 MOST_BYTES = 8 * 1024 * 1024
 # The second is what torch imports with the first optimizer, which takes as long as torch itself.
 IMPORTS = ("torch", "torch._dynamo", "torch.distributed", "agents.runtime.torch_state", "agents.runtime.gang")
@@ -38,8 +40,11 @@ def main(arguments: list[str]) -> NoReturn:
     channel = socket.socket(fileno=int(arguments[0]))
     channel.sendall(b"r")
     told, descriptors = _receive(channel)
+    if told["confinement"] is not None and len(os.listdir("/proc/self/task")) > 1:
+        channel.sendall(THREADED)  # only this thread would be confined; the job is started anew
+        sys.exit(1)
     _take_over(told, *descriptors)
-    channel.sendall(b"g")
+    channel.sendall(TAKEN)
     channel.close()
     _run(told["argv"])
 
@@ -74,10 +79,11 @@ def _take_over(told: dict[str, Any], work_fd: int, output_fd: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         most = told["largest_file_bytes"] if hard == resource.RLIM_INFINITY else min(told["largest_file_bytes"], hard)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    os.fchdir(work_fd)
+    if told["work_path"]:
+        os.chdir(told["work_path"])  # this process has a passage, and the descriptor leads past it
+    else:
+        os.fchdir(work_fd)
     if told["confinement"] is not None:
-        if len(os.listdir("/proc/self/task")) > 1:
-            sys.exit(1)  # only this thread would be confined; the job is started anew
         confine(Confinement(**told["confinement"]))
         refuse_limits_of_others()
     torch = sys.modules.get("torch")

@@ -15,8 +15,9 @@ from dataclasses import asdict
 
 from agents.host.job_paths import JOB_PATHS
 from agents.host.launch_names import ATTEMPT_MARK
+from agents.host.passage import passage_of
 from agents.supervisor.child import ChildPlan, start_child
-from agents.supervisor.warm import NOBODY
+from agents.supervisor.warm import NOBODY, TAKEN, THREADED
 
 # How long the process may take to become the job, seconds; longer than that and another one is started.
 TAKE_OVER_S = 2.0
@@ -60,11 +61,13 @@ class WarmChild:
 
     Attributes:
         uid: User that it runs as; None for our own.
+        is_threaded: It had more than one thread, so it could not confine itself and did not become the job.
     """
 
     def __init__(self, *, interpreter: str, code_path: str, uid: int | None) -> None:
         """Start it, as a job is started. Raises StartFailed, OSError."""
         self.uid = uid
+        self.is_threaded = False
         self._channel, theirs = socket.socketpair()
         work_fd, output_fd = os.open("/", os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
         try:
@@ -86,6 +89,7 @@ class WarmChild:
                     cpu_ids=(),
                     largest_file_bytes=0,
                     uid=uid,
+                    passage={} if uid is None else passage_of(os.environ),
                 )
             )
         finally:
@@ -100,6 +104,7 @@ class WarmChild:
             "env": dict(plan.env),
             "cpu_ids": plan.cpu_ids,
             "largest_file_bytes": plan.largest_file_bytes,
+            "work_path": plan.work_path if plan.passage else "",
             "confinement": None if plan.confinement is None else asdict(plan.confinement),
         }
         content = json.dumps(told).encode()
@@ -111,7 +116,9 @@ class WarmChild:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             self._channel.sendmsg([len(content).to_bytes(8, "big")], rights)
             self._channel.sendall(content)
-            return self.pid if self._channel.recv(1) == b"g" else None
+            answer = self._channel.recv(1)
+            self.is_threaded = answer == THREADED
+            return self.pid if answer == TAKEN else None
         except OSError:
             return None
         finally:

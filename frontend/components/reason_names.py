@@ -12,6 +12,7 @@ REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),
     WaitReason.CPU_OR_MEMORY: ("Cores or memory", "warn"),
     WaitReason.NEVER_FEASIBLE: ("Never fits", "bad"),
+    WaitReason.ISOLATION: ("Isolation of servers", "warn"),
     WaitReason.NO_SERVER: ("No server", "bad"),
     WaitReason.RECONFIGURING: ("Waits for another to leave", "teal"),
     WaitReason.BACKOFF: ("Pause after a failure", "mute"),

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from scheduler.core.model.barred import barred_rows
 from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.model.trial import Trial, TrialKind, Verdict, busy_servers
@@ -156,12 +157,14 @@ def _movable(scene: Scene, plan: Plan) -> dict[int, Seats]:
     rests = {trial.jobs[0] for trial in scene.trials if trial.kind is TrialKind.MOVE}
     shares = {*plan.riding, *plan.riding.values()}
     seats = seats_by_job(plan.grants)
+    barred = barred_rows(scene.snapshot)
     return {
         row: seats[row]
         for row in sorted(plan.kept)
         if jobs.preemptible[row]
         and jobs.rate[row] > 0
         and row not in shares
+        and jobs.queue[row] not in barred
         and int(jobs.job_id[row]) not in rests
         and not busy & set(_place(scene, seats[row]))
     }

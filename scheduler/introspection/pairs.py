@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from scheduler.core.model.barred import NO_SERVERS, barred_rows
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW, Snapshot
 from scheduler.core.model.trial import Trial, TrialKind, Verdict
@@ -92,6 +93,9 @@ def least_busy_first(snapshot: Snapshot, hosts: list[int], guests: list[int]) ->
 def fits(snapshot: Snapshot, plan: Plan, host: int, guest: int, *, num_servers: int) -> bool:
     """Return whether the guest may use the seats, and half of the cores and bytes are enough for both."""
     jobs, mine = snapshot.jobs, plan.grants.job == host
+    barred = barred_rows(snapshot).get(int(jobs.queue[guest]), NO_SERVERS)
+    if not barred.isdisjoint(plan.grants.server[mine].tolist()):
+        return False
     gpus = plan.grants.num_gpus[mine].sum()
     if 0 < jobs.max_servers[guest] < num_servers or not jobs.min_gpus[guest] <= gpus <= jobs.max_gpus[guest]:
         return False

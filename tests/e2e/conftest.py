@@ -37,7 +37,9 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture
 def tmp_path() -> Path:
     """A folder that jobs may write: those of the product under test are confined, as everywhere."""
-    return Path(tempfile.mkdtemp(dir=RECORDS.name))
+    path = Path(tempfile.mkdtemp(dir=RECORDS.name))
+    path.chmod(0o1777)
+    return path
 
 
 @pytest.fixture

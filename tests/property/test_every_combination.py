@@ -134,6 +134,16 @@ def test_each_combination_plans() -> None:
         _is_safe(snapshot, plan_round(snapshot, _config(chosen)))
 
 
+def test_each_combination_keeps_off_barred_servers() -> None:
+    """``plan_round`` itself checks that no job comes to one; running jobs may stay."""
+    find = np.random.default_rng(11)
+    for number, chosen in enumerate(NAMES):
+        snapshot = _dressed(EXAMPLES[number % len(EXAMPLES)], int(find.integers(0, 1_000)), elastic=bool(number % 2))
+        pairs = product(snapshot.queues.queue_id.tolist(), snapshot.servers.server_id.tolist())
+        snapshot = replace(snapshot, barred=tuple(pair for pair in pairs if find.random() < 0.4))
+        _is_safe(snapshot, plan_round(snapshot, _config(chosen)))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 @tried(20)

@@ -5,10 +5,11 @@ where it is at full speed with less (only under mechanisms that trim). What all 
 whenever their GPUs do, unless users insist on more than the share.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from scheduler.core.model.barred import NONE_BARRED, Barred
 from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, JobTable, ServerTable
 
 
@@ -23,7 +24,9 @@ class Needs:
         memory_most: (n,) the same for memory, bytes.
         cpus_share: (m,) GPU-proportional share of the server, cores per GPU.
         memory_share: (m,) the same for memory, bytes.
-        tight: Whether a user insists on more than some server's share, so that cores or memory may bind before GPUs.
+        tight: Whether more than GPUs may bind: a user insists on more than some server's share of cores or memory, or
+            some queue may not use all servers.
+        barred: Servers on which jobs of a queue may not start.
     """
 
     cpus_least: FloatArray
@@ -33,9 +36,12 @@ class Needs:
     cpus_share: FloatArray
     memory_share: FloatArray
     tight: bool
+    barred: Barred = field(default_factory=dict)
 
 
-def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool) -> Needs:
+def needs_of(
+    jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool, barred: Barred = NONE_BARRED
+) -> Needs:
     """Return the needs of all jobs.
 
     Args:
@@ -44,6 +50,7 @@ def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool
         trims: Whether a job may get less than its GPU-proportional share where less is enough.
         insists: Whether a known demand is a hard one: the job gets all of it, as far as one server has it, or does not
             start.
+        barred: As in ``Needs``.
     """
     gpus = np.maximum(jobs.num_gpus, 1)
     cpus_least, memory_least = jobs.min_cpus / gpus, jobs.min_memory_bytes / gpus
@@ -74,7 +81,8 @@ def needs_of(jobs: JobTable, servers: ServerTable, *, trims: bool, insists: bool
         memory_most=memory_most,
         cpus_share=cpus_share,
         memory_share=memory_share,
-        tight=tight,
+        tight=tight or bool(barred),
+        barred=barred,
     )
 
 

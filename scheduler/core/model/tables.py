@@ -256,6 +256,7 @@ class Snapshot:
         trials: What introspection remembers: the ``trials`` of the plan before.
         round_s: Seconds between two rounds when nothing happens: what ended less than so long ago ended since the last.
         avoids: Pairs of a job and a server that it stays off where there are others, by their ids, see ``avoided``.
+        barred: Pairs of a queue and a server on which its jobs may not start, by their ids, see ``barred``.
     """
 
     now_s: float
@@ -267,6 +268,7 @@ class Snapshot:
     trials: tuple[Trial, ...] = ()
     round_s: float = DEFAULT_ROUND_S
     avoids: tuple[tuple[int, int], ...] = ()
+    barred: tuple[tuple[int, int], ...] = ()
 
 
 def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:

@@ -112,6 +112,19 @@ def _never(evidence: Evidence) -> str:
     return f"It needs {needed}. The servers could give one job {largest} at most."
 
 
+def _isolation(evidence: Evidence) -> str:
+    barred, servers = evidence.get("barred_servers"), evidence.get("servers")
+    queue = _name(evidence, "queue", "its queue")
+    if barred is None or servers is None:
+        return f"No server that keeps jobs apart well enough for {queue} has room for it."
+    if barred == servers:
+        return f"No server keeps jobs apart well enough for {queue}."
+    return (
+        f"It needs {_number(evidence, 'needed_gpus')}. {barred} of {servers} servers do not keep jobs apart well "
+        f"enough for {queue}; the others have no room for it."
+    )
+
+
 def _no_server(evidence: Evidence) -> str:
     return "No server is up. It starts when one reports."
 
@@ -151,6 +164,7 @@ _SENTENCES: dict[WaitReason, Callable[[Evidence], str]] = {
     WaitReason.FRAGMENTATION: _fragmentation,
     WaitReason.CPU_OR_MEMORY: _cpu_or_memory,
     WaitReason.NEVER_FEASIBLE: _never,
+    WaitReason.ISOLATION: _isolation,
     WaitReason.NO_SERVER: _no_server,
     WaitReason.RECONFIGURING: _reconfiguring,
     WaitReason.BACKOFF: _backoff,

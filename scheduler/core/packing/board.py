@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scheduler.core.model.barred import NO_SERVERS
 from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.queue_tree import QueueTree, subtree_sums
 from scheduler.core.model.tables import NO_ROW, IntArray, JobTable, Placements, ServerTable
@@ -36,6 +37,7 @@ class Board:
     """
 
     __slots__ = (
+        "_barred",
         "_cpus_left",
         "_gpus",
         "_least",
@@ -81,6 +83,7 @@ class Board:
         self.held_gpus: list[int] = subtree_sums(tree, jobs.queue[sits], jobs.num_gpus[sits]).tolist()
         self.departures = 0
         self.tight = needs.tight
+        self._barred = needs.barred
         row, server = np.concatenate((held.job, leaving)), np.concatenate((held.server, releasing.server))
         self.server = np.full(num_jobs + num_leaving, NO_ROW)
         self.server[row] = server
@@ -116,16 +119,18 @@ class Board:
             here[self.num_gpus[row]] = here.get(self.num_gpus[row], 0) + sign * gpus
 
     def fits(self, row: int) -> Fits | None:
-        """Return the test whether cores and memory of a server allow so many GPUs of the row; None when always."""
+        """Return the test whether a server, its cores and memory allow so many GPUs of the row; None when always."""
         if not self.tight:
             return None
 
         return lambda server, gpus: self.fits_after(row, server, gpus, ())
 
     def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
-        """Return whether cores and memory of the server are enough for the row once ``leaving`` have left it."""
+        """Return whether the row may use the server, and has enough cores and memory once ``leaving`` have left it."""
         if not self.tight:
             return True
+        if self._barred and server in self._barred.get(self.queue[row], NO_SERVERS):
+            return False
         cpus, memory = self._least.of(row, server)
         cpus_left, memory_left = self._cpus_left[server], self._memory_left[server]
         for other in leaving:

@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from scheduler.core.model.barred import NO_SERVERS
 from scheduler.core.model.cpu_memory_bounds import Needs, must_have
 from scheduler.core.model.numbering import numbered
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, ServerTable
@@ -43,11 +44,16 @@ def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs, kinds: Sequenc
     columns: list[IntArray | FloatArray] = [jobs.num_gpus, jobs.max_servers]
     if needs.tight:
         columns += [needs.cpus_least, needs.cpus_most, needs.memory_least, needs.memory_most]
+    if needs.barred:
+        sets = sorted(set(needs.barred.values()), key=sorted)
+        number = {queue: sets.index(servers) + 1 for queue, servers in needs.barred.items()}
+        columns.append(np.array([number.get(queue, 0) for queue in jobs.queue.tolist()], dtype=np.int64))
     shape, first = _number_rows([*columns, *kinds])
     gpus = servers.num_gpus
     largest, least = [], []
     for row in first.tolist():
-        usable = np.sort(_usable_gpus(row, servers, needs) if needs.tight else gpus)[::-1].cumsum()
+        barred = needs.barred.get(int(jobs.queue[row]), NO_SERVERS)
+        usable = np.sort(usable_gpus(row, servers, needs, barred) if needs.tight else gpus)[::-1].cumsum()
         most_servers = int(jobs.max_servers[row]) or len(usable)
         largest.append(int(usable[:most_servers].max(initial=0)))
         least.append(int(np.searchsorted(usable, jobs.num_gpus[row])) + 1 if largest[-1] >= jobs.num_gpus[row] else 0)
@@ -93,8 +99,11 @@ def _number_rows(columns: Sequence[IntArray | FloatArray]) -> tuple[IntArray, In
     return number, first
 
 
-def _usable_gpus(row: int, servers: ServerTable, needs: Needs) -> IntArray:
-    """Return (m,) GPUs of each empty server for which it also has the cores and memory that the job must have."""
+def usable_gpus(row: int, servers: ServerTable, needs: Needs, barred: frozenset[int]) -> IntArray:
+    """Return (m,) GPUs of each empty server for which it also has the cores and memory that the job must have.
+
+    None of those that are barred.
+    """
     cpus = must_have(needs.cpus_least[row], needs.cpus_most[row], needs.cpus_share)
     memory = must_have(needs.memory_least[row], needs.memory_most[row], needs.memory_share)
     most = servers.num_gpus.astype(np.float64)
@@ -102,4 +111,5 @@ def _usable_gpus(row: int, servers: ServerTable, needs: Needs) -> IntArray:
         allowed = np.full(len(most), np.inf)
         np.divide(capacity * (1 + _TOLERANCE), per_gpu, out=allowed, where=per_gpu > 0)
         most = np.minimum(most, np.floor(allowed))
+    most[list(barred)] = 0.0
     return most.astype(np.int64)

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from scheduler.core.model.barred import NO_SERVERS, barred_rows
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.queue_tree import queue_tree, subtree_sums
@@ -21,6 +22,7 @@ def check(plan: Plan, snapshot: Snapshot) -> None:
     """Raise PlanInvariantError unless the plan is safe to apply to the snapshot."""
     check_grants(plan.grants, snapshot, riding=plan.riding)
     granted = _gpus_of(plan.grants, len(snapshot.jobs)) > 0
+    _check_barred(plan, snapshot)
     _check_every_job_has_an_answer(plan, snapshot, granted)
     _check_running(plan, snapshot, granted)
 
@@ -93,6 +95,19 @@ def _check_gangs(grants: Placements, snapshot: Snapshot, granted_gpus: IntArray)
         total = np.bincount(grants.job, weights=amounts, minlength=len(jobs))
         short = granted & (total < least * (1 - _TOLERANCE))
         _need(not short.any(), f"job gets fewer {name} than it insists on", jobs.job_id[short][:5])
+
+
+def _check_barred(plan: Plan, snapshot: Snapshot) -> None:
+    """No job comes to a server on which jobs of its queue may not start."""
+    barred = barred_rows(snapshot)
+    if not barred:
+        return
+    before = seats_by_job(snapshot.held)
+    for row, seats in seats_by_job(plan.grants).items():
+        closed = barred.get(int(snapshot.jobs.queue[row]), NO_SERVERS)
+        stays = {server for server, _ in before.get(row, ())}
+        come = {server for server, _ in seats} & closed - stays
+        _need(not come, "a job comes to a server that its queue may not use", come)
 
 
 def _check_every_job_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:

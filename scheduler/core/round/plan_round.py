@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scheduler.core.model.barred import barred_rows
 from scheduler.core.model.plan import Evidence, Plan, Preemptions, PreemptRule, plan_digest
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import NO_ROW, BoolArray, Placements, Snapshot, in_server_order
@@ -67,7 +68,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     shared = with_shares(ordered, config, tree)
     ordered = shared.snapshot
     jobs, mechanism = ordered.jobs, config.mechanism
-    demands = job_demands(jobs, ordered.servers, config, now_s=ordered.now_s)
+    demands = job_demands(jobs, ordered.servers, config, now_s=ordered.now_s, barred=barred_rows(ordered))
     shapes = replace(demands.shapes, possible=demands.shapes.possible & ~shared.unshared)
     beyond: dict[int, Beyond] = {}
     if ordered.queues.user_max_gpus.any():
@@ -129,7 +130,12 @@ def _draft(
     runs = board.server[: len(snapshot.jobs)] != NO_ROW
     seats = Seated(board, line.order[runs[line.order]])
     free_to_move = np.flatnonzero(repacked & runs).tolist()
-    movable = frozenset(row for row in (*selection.on_free, *loans.elsewhere, *free_to_move) if len(seats[row]) == 1)
+    barred, queue = state.demands.needs.barred, board.queue
+    movable = frozenset(
+        row
+        for row in (*selection.on_free, *loans.elsewhere, *free_to_move)
+        if len(seats[row]) == 1 and queue[row] not in barred
+    )
     room = list(board.space.free)
     for row in movable:
         server, gpus = seats[row][0]

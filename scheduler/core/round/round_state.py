@@ -6,6 +6,7 @@
 
 from dataclasses import dataclass
 
+from scheduler.core.model.barred import NONE_BARRED, Barred
 from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
 from scheduler.core.model.queue_tree import QueueTree, limiting, subtree_sums
 from scheduler.core.model.tables import BoolArray, IntArray, JobTable, Placements, ServerTable, Snapshot
@@ -35,10 +36,12 @@ class JobDemands:
     gangs: list[Gang]
 
 
-def job_demands(jobs: JobTable, servers: ServerTable, config: SchedulerConfig, *, now_s: float) -> JobDemands:
+def job_demands(
+    jobs: JobTable, servers: ServerTable, config: SchedulerConfig, *, now_s: float, barred: Barred = NONE_BARRED
+) -> JobDemands:
     """Return what the jobs ask for on these servers."""
     mechanism = config.mechanism
-    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists)
+    needs = needs_of(jobs, servers, trims=mechanism.trims, insists=mechanism.insists, barred=barred)
     shapes = shapes_of(jobs, servers, needs, config.locality.kinds(jobs, now_s))
     return JobDemands(needs=needs, shapes=shapes, shape=shapes.shape.tolist(), gangs=gangs_of(jobs, shapes))
 

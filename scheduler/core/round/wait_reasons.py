@@ -5,6 +5,7 @@ from typing import cast
 
 import numpy as np
 
+from scheduler.core.model.barred import NO_SERVERS
 from scheduler.core.model.cpu_memory_bounds import Needs, must_have
 from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.model.queue_tree import QueueTree, subtree_sums
@@ -13,7 +14,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.selection import Refusal, Selection
 from scheduler.core.round.admission import Standing
 from scheduler.core.round.claim_order import Line
-from scheduler.core.round.feasibility import Shapes
+from scheduler.core.round.feasibility import Shapes, usable_gpus
 
 
 def explain(
@@ -118,7 +119,24 @@ class _Causes:
     def _free(self, gpus: int) -> Evidence:
         return {"needed_gpus": gpus, "free_gpus": self._free_gpus, "total_gpus": self._total}
 
+    def _isolation(self, row: int) -> Cause:
+        evidence: Evidence = {
+            "needed_gpus": self._gpus[row],
+            "queue_id": int(self._snapshot.queues.queue_id[self._queue[row]]),
+            "barred_servers": len(self._needs.barred[self._queue[row]]),
+            "servers": len(self._snapshot.servers),
+        }
+        return WaitReason.ISOLATION, evidence
+
+    def _could_use_all(self, row: int) -> bool:
+        """Return whether the servers could hold the job if its queue might use all of them."""
+        gpus = np.sort(usable_gpus(row, self._snapshot.servers, self._needs, NO_SERVERS))[::-1]
+        most = int(self._snapshot.jobs.max_servers[row]) or len(gpus)
+        return int(gpus[:most].sum()) >= self._gpus[row]
+
     def _never(self, row: int) -> Cause:
+        if self._queue[row] in self._needs.barred and self._could_use_all(row):
+            return self._isolation(row)
         largest = int(self._shapes.largest_gang[self._shapes.shape[row]])
         servers = self._snapshot.servers
         evidence: Evidence = {
@@ -166,6 +184,9 @@ class _Causes:
         }
         if not refusal.starved:
             return WaitReason.FRAGMENTATION, numbers
+        jobs = self._snapshot.jobs
+        if self._queue[row] in self._needs.barred and not (jobs.min_cpus[row] or jobs.min_memory_bytes[row]):
+            return self._isolation(row)
         least, share = self._needs.cpus_least[row], self._needs.cpus_share
         cpus = must_have(least, self._needs.cpus_most[row], share).max() * self._gpus[row]
         least, share = self._needs.memory_least[row], self._needs.memory_share

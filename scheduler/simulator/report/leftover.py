@@ -13,6 +13,7 @@ _WORDS = {
     "fragmentation": "enough GPUs were free, but on too many servers",
     "cpu_or_memory": "the cores or the memory they insist on were not free beside the GPUs",
     "never_feasible": "no set of the servers can hold them even when empty",
+    "isolation": "no server keeps jobs apart well enough for their queue, or has room for them",
     "no_server": "there is no server",
     "backoff": "they failed, and waited to be tried again",
     "new": "no round had looked at them yet",

@@ -27,9 +27,8 @@ def opened(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(tmp_path: Path, opened: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentServer]:
+def server(tmp_path: Path, opened: Path) -> Iterator[AgentServer]:
     """A server whose jobs run as the agent's own user."""
-    monkeypatch.setattr("agents.loop.trial", lambda *_, **__: "not tried")
     made = AgentServer(tmp_path)
     made.config = replace(
         made.config,
@@ -184,7 +183,7 @@ def test_closed_folder_stays_closed_in_what_is_open(tmp_path: Path) -> None:
         writable=[tmp_path / "results"],
         closed=[tmp_path / "data" / "cluster" / "state", tmp_path / "results" / "cluster"],
     )
-    allowed = confinement_of(told, own=(), read=(), as_root=False)
+    allowed = confinement_of(told, own=(), read=(), uid=None)
     assert allowed is not None
 
     inside = [path for path in (*allowed.readable, *allowed.writable) if path.startswith(str(tmp_path))]
@@ -194,7 +193,7 @@ def test_closed_folder_stays_closed_in_what_is_open(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="WHAT ROOT ALONE MAY READ IS NOT TESTED: only root may")
 def test_job_of_root_reads_of_the_configuration_what_all_may(tmp_path: Path) -> None:
     """Passwords and keys of the machine are root's own files."""
-    allowed = confinement_of(job_paths(readable=(), writable=(), closed=()), own=(), read=(), as_root=True)
+    allowed = confinement_of(job_paths(readable=(), writable=(), closed=()), own=(), read=(), uid=None)
     assert allowed is not None
 
     def read(path: str) -> None:

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -172,6 +173,7 @@ def test_killed_supervisor_takes_its_job_along_and_is_reported(server: AgentServ
     report = server.wait_phase(order, "ended")
 
     assert report.end_cause == "supervisor_lost"
+    assert not os.path.lexists(os.path.join(tempfile.gettempdir(), f"clusterweb-{order.attempt_id}"))
     assert marked(order.attempt_id) == []
 
 
@@ -254,7 +256,7 @@ def test_python_m_agents_refuses_with_one_line(server: AgentServer, tmp_path: Pa
 
     assert (second.returncode, second.stderr.count("\n")) == (2, 1)
     assert "Another agent is running" in second.stderr
-    assert (lost.returncode, lost.stderr.count("\n")) == (2, 1)
+    assert (lost.returncode, lost.stderr.count("\n")) == (os.EX_CONFIG, 1)
     assert "nowhere.json" in lost.stderr
 
 

@@ -313,3 +313,26 @@ def test_file_larger_than_the_disk_grant_is_refused_to_the_job(server: AgentServ
 
     assert (server.directory(order) / "work" / "f").stat().st_size <= 20 * MIB
     assert os.path.exists(server.directory(order))
+
+
+LIES = """
+import os
+with open(os.environ["CLUSTERWEB_REPORT_FILE"], "a") as file:
+    for step in (1, 2**61, 2**61 + 1, 2):
+        file.write('{"event": "progress", "step": %d, "loss": 1.0}\\n' % step)
+print("done", flush=True)
+"""
+
+
+def test_owner_is_told_of_a_report_that_cannot_be_used(server: AgentServer) -> None:
+    """Once, in the log, with the line; the reports beside it count."""
+    job = wanted(script(LIES))
+    server.send(job)
+    report = server.wait_phase(job, "ended")
+
+    said = [line for line in server.log(job).splitlines() if "cannot be used" in line]
+    assert report.step == 2
+    assert said == [
+        "[clusterweb: a report cannot be used and is left out, as are others like it: "
+        f'{{"event": "progress", "step": {2**61}, "loss": 1.0}}]'
+    ]

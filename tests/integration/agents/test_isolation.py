@@ -4,21 +4,29 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agents.host.identity import send_signal
-from agents.host.isolation import trial
+from agents.host.isolation import passage_of_jobs, trial
 from agents.host.job_users import FIRST_UID, is_free, own_folder
 from agents.host.launch_names import CODE_PATH
-from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted, warm_ready
 
 QUEUE = 7
 UID = FIRST_UID + QUEUE
+
+
+def may_mount() -> bool:
+    """Return whether this process may make a mount namespace."""
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture
@@ -32,18 +40,26 @@ def place() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+def made_in(folder: Path, **changes: Any) -> AgentServer:
+    """Return a server that gives users to jobs, if it can."""
+    made = AgentServer(folder)
+    made.config = replace(made.config, own_user=False, **changes)
+    return made
+
+
 @pytest.fixture
 def server(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentServer]:
     """A server whose agent can give users to jobs."""
     attempts = place / "shared" / "attempts"
-    attempts.mkdir(parents=True)
-    pythons = (sys.executable, "/usr/bin/python3")
-    problems = {python: trial(attempts, code_path=CODE_PATH, interpreter=python) for python in pythons}
-    python = next((python for python, problem in problems.items() if not problem), None)
-    if python is None:
+    problems = {}
+    for python in (sys.executable, "/usr/bin/python3"):
+        passage = passage_of_jobs(attempts, interpreter=python)
+        problems[python] = trial(attempts, code_path=CODE_PATH, interpreter=python, passage=passage)
+    python = next((python for python, problem in problems.items() if not problem), "")
+    if not python:
         pytest.skip(f"JOBS OF USERS OF THEIR OWN ARE NOT TESTED: no Python here that other users may run: {problems}")
     monkeypatch.setattr(sys, "executable", python)
-    made = AgentServer(place)
+    made = made_in(place)
     made.start()
     yield made
     made.end()
@@ -186,19 +202,100 @@ def test_job_never_outlives_its_supervisor(server: AgentServer) -> None:
     assert server.wait_phase(job, "ended").end_cause == "supervisor_lost"
 
 
-def test_place_that_others_cannot_reach_isolates_nothing_and_says_so(place: Path) -> None:
-    """The report is what was tried, not what was hoped for."""
+SEES = """
+import json, os
+here = %r
+print(json.dumps({"uid": os.getuid(), "names": sorted(os.listdir(here)), "cwd": os.getcwd(), "own": os.listdir(".")}))
+"""
+
+
+@pytest.mark.parametrize("warm", [0, 1])
+def test_job_passes_a_closed_folder_and_sees_nothing_else_in_it(place: Path, warm: int) -> None:
+    """Everything of the product may lie below a folder of root alone, as when it was unpacked in ``/root``."""
+    if not may_mount():
+        pytest.skip("CLOSED FOLDERS ARE NOT TESTED: root may mount nothing here")
     closed = place / "closed"
     closed.mkdir(mode=0o700)
-    server = AgentServer(closed)
+    (closed / "secret").write_text("a key")
+    (closed / "secret").chmod(0o644)
+    server = made_in(closed, warm_processes=warm)
+    server.start()
+    try:
+        job = wanted((sys.executable, "sees.py"), queue_id=QUEUE, files={"sees.py": SEES % str(closed)})
+        if warm:
+            server.send(wanted(script("pass"), queue_id=QUEUE))  # the next spare is for its user
+            wait_for("a warm process", warm_ready)
+        server.send(job)
+        report = server.wait_phase(job, "ended")
+        found = json.loads(server.log(job).splitlines()[-1])
+
+        assert report.end_cause == "completed"
+        assert server.mail.newest[1].isolation.split("+")[0] == "user"
+        work = str(server.directory(job) / "work")
+        assert found == {"uid": UID, "names": ["shared"], "cwd": work, "own": ["sees.py"]}
+        assert server.supervisor(job).pid  # outside, with all of the folder
+        assert (closed / "secret").exists()
+    finally:
+        server.end()
+
+
+def test_root_agent_that_can_give_no_users_takes_no_jobs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job never runs as root; owner and admin read why."""
+    monkeypatch.setattr("agents.loop.trial", lambda *_, **__: "nothing may be mounted")
+    server = made_in(place)
+    server.start()
+    try:
+        job = wanted(script("open('ran', 'w')"), queue_id=QUEUE)
+        server.send(job)
+        report = server.wait_phase(job, "ended")
+
+        assert server.mail.newest[1].isolation == "refused"
+        assert (report.end_cause, report.pid) == ("launch_failed", None)
+        assert "takes no jobs: its agent runs as root" in report.end_detail
+        assert "nothing may be mounted" in report.end_detail
+    finally:
+        server.end()
+
+
+def test_admin_can_have_jobs_run_as_root(place: Path) -> None:
+    """Where the machine is theirs alone; the report says that nothing keeps jobs apart."""
+    server = AgentServer(place)
     server.start()
     try:
         found = answers(server, "import json, os; print(json.dumps({'uid': os.getuid()}))")
 
-        assert server.mail.newest[1].isolation == "none"
+        assert server.mail.newest[1].isolation.split("+")[0] == "none"
         assert found["uid"] == 0
     finally:
         server.end()
+
+
+TERMINAL = """
+import json, os, subprocess
+leader, follower = os.openpty()
+os.write(follower, b"hello")
+said = os.read(leader, 5).decode()
+def trying(path):
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NOCTTY))
+        return "done"
+    except OSError as error:
+        return type(error).__name__
+print(json.dumps({"said": said, "other": trying(%r)}))
+"""
+
+
+def test_job_with_a_user_has_terminals_of_its_own_alone(place: Path) -> None:
+    """Confined or not, a terminal of another user stays closed."""
+    leader, follower = os.openpty()
+    server = made_in(place, confines=True)
+    server.start()
+    try:
+        assert answers(server, TERMINAL % os.ttyname(follower)) == {"said": "hello", "other": "PermissionError"}
+    finally:
+        server.end()
+        os.close(leader)
+        os.close(follower)
 
 
 def test_numbers_of_accounts_and_folders_of_others_are_not_used(place: Path) -> None:

@@ -1,6 +1,8 @@
 """Training processes that are started ahead of time: a job in one of them sees what it would see in a new one."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from agents.config import AgentConfig
+from agents.host.landlock import Confinement
+from agents.host.launch_names import CODE_PATH
 from agents.host.process import HostProcesses
 from agents.protocol.messages import AttemptWanted
 from agents.supervisor.child import ChildPlan
-from agents.supervisor.warm_child import may_take
+from agents.supervisor.warm_child import WarmChild, may_take
 from tests.support.agents.server import AgentServer, marked, wait_for, wanted, warm_pids, warm_ready
 
 LOOK = """
@@ -163,3 +167,42 @@ def test_only_plain_python_of_the_same_user_takes_it(
 def test_agents_keep_none_unless_told() -> None:
     """Each takes memory, so an operator decides how many."""
     assert AgentConfig.__dataclass_fields__["warm_processes"].default == 0
+
+
+THREADED = """
+import sys, threading, time
+for name in [name for name in sys.modules if name.partition(".")[0] == "agents"]:
+    del sys.modules[name]
+sys.path.insert(0, %r)
+from agents.supervisor import warm
+warm.IMPORTS = ()
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+warm.main(sys.argv[1:])
+"""
+
+
+def test_process_with_threads_becomes_no_confined_job_and_says_so(tmp_path: Path) -> None:
+    """Only one of its threads would be confined. The supervisor tells the agent, which logs it."""
+    package = tmp_path / "agents" / "supervisor"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("")
+    (package / "warm.py").write_text(THREADED % CODE_PATH)
+    warm = WarmChild(interpreter=sys.executable, code_path=str(tmp_path), uid=None)
+    work_fd, output_fd = os.open("/", os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+    plan = ChildPlan(
+        argv=("python", "job.py"),
+        env={},
+        work_fd=work_fd,
+        output_fd=output_fd,
+        cpu_ids=(),
+        largest_file_bytes=0,
+        confinement=Confinement(listed=(), readable=("/",), writable=()),
+    )
+    try:
+        assert warm.become(plan) is None
+        assert warm.is_threaded
+    finally:
+        warm.end()
+        os.close(work_fd)
+        os.close(output_fd)

@@ -59,3 +59,12 @@ def test_command_ends_when_the_starter_dies(tmp_path: Path) -> None:
     starter.wait()
 
     wait_for("the command ends", lambda: not command.is_running() or command.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_command_that_cannot_use_its_configuration_is_started_once() -> None:
+    """It has said in one line what is wrong, and would say it for ever."""
+    ends = f"import os, sys; sys.stderr.write('FOLDER cannot be used.\\n'); sys.exit({os.EX_CONFIG})"
+    command = [sys.executable, "-m", "clusterweb.keep", "--", sys.executable, "-c", ends]
+    done = subprocess.run(command, cwd=BASE_DIR, capture_output=True, text=True, timeout=300)
+
+    assert (done.returncode, done.stderr) == (os.EX_CONFIG, "FOLDER cannot be used.\n")

@@ -112,6 +112,7 @@ class AgentServer:
             cpu_ids=tuple(sorted(os.sched_getaffinity(0))),
             memory_bytes=4 * 1024**3,
             confines=False,  # jobs of the tests write what they find where the test looks
+            own_user=True,
         )
         self.lease_ttl_s = lease_ttl_s
         self.mail = MailBox()

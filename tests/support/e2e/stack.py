@@ -123,6 +123,7 @@ class Client:
 
 # Where jobs of the tests write what the tests read; the agents open it for them.
 RECORDS = tempfile.TemporaryDirectory(prefix="clusterweb-records-")
+os.chmod(RECORDS.name, 0o1777)  # jobs of a product that root started have users of their own
 
 
 class Stack:

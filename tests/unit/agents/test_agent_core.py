@@ -319,3 +319,17 @@ def test_job_cannot_end_its_attempt_by_writing_the_state_file(host: FakeHost) ->
     host.look()
 
     assert host.phase(order) == "stopping"
+
+
+def test_note_of_a_supervisor_is_logged_once(host: FakeHost, caplog: pytest.LogCaptureFixture) -> None:
+    """Its own log is in the attempt's directory, where an admin does not look."""
+    order = wanted(("train",))
+    host.send(order)
+    host.run(0.5)
+    state = host.agent.core.book.known[order.attempt_id].state
+    assert state is not None
+    for _ in range(3):
+        host.tell(ev.Observed(attempt_id=order.attempt_id, alive=True, state=replace(state, note="It had threads.")))
+
+    said = [vars(record)["problem"] for record in caplog.records if record.message == "job_start"]
+    assert said == ["It had threads."]

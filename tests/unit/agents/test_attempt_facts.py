@@ -198,6 +198,16 @@ def test_what_failed_is_reported_with_its_line_and_without_secrets() -> None:
     assert (hungry.report.end_cause, hungry.report.failure, hungry.report.failure_line) == ("out_of_memory", "", "")
 
 
+def test_job_that_was_refused_a_file_is_told_how_folders_are_opened() -> None:
+    """Its owner knows the path is right, and looks for the mistake elsewhere."""
+    refused = Attempt().started()
+    refused.handle(ev.ChildExited(exit=Exit(code=1, signal=None)))
+    refused.handle(ev.TreeGone(output=b"PermissionError: [Errno 13] Permission denied: '/data/labels.csv'\n"))
+
+    assert refused.report.failure_line == "PermissionError: [Errno 13] Permission denied: '/data/labels.csv'"
+    assert "an admin adds folders by JOB_READ_DIRS and JOB_WRITE_DIRS" in refused.report.end_detail
+
+
 def test_job_with_too_many_processes_is_killed() -> None:
     """A fork bomb of a job without a user of its own ends here."""
     attempt = Attempt().started()

@@ -33,7 +33,7 @@ CAUSES: dict[str, str] = {
     EndCause.SIGNAL: "Ended by a signal",
     EndCause.OUT_OF_MEMORY: "Out of memory",
     EndCause.OUT_OF_DISK: "Out of disk",
-    EndCause.COMMAND_NOT_FOUND: "Command not found",
+    EndCause.COMMAND_NOT_FOUND: "Command could not be run",
     EndCause.TIME_LIMIT: "Time limit",
     EndCause.STALLED: "No progress",
     EndCause.PROCESS_LIMIT: "Too many processes",

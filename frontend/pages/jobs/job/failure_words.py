@@ -1,5 +1,6 @@
 """What failed in an attempt, in words for its owner."""
 
+from scheduler.core.model.lifecycle import EndCause
 from scheduler.core.operations.failures import FailureClass
 from scheduler.selectors.jobs.rows import AttemptRow
 
@@ -24,4 +25,6 @@ WORDS: dict[str, str] = {
 
 def failure_words(attempt: AttemptRow) -> str:
     """Return what failed in an attempt; empty when nothing did, or it is not known."""
+    if attempt["end_cause"] == EndCause.COMMAND_NOT_FOUND:
+        return "The command cannot be run"  # it may be there, and not be one that the job may run
     return WORDS.get(attempt["failure"], "")

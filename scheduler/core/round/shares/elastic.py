@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scheduler.core.model.barred import barred_rows
 from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
@@ -172,7 +173,7 @@ def _most_gpus(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
     """Return (n,) most GPUs that each job can use on the present servers; below its least where it can never run."""
     jobs, servers, mechanism = snapshot.jobs, snapshot.servers, config.mechanism
     least = _with_num_gpus(jobs, jobs.min_gpus)
-    needs = needs_of(least, servers, trims=mechanism.trims, insists=mechanism.insists)
+    needs = needs_of(least, servers, trims=mechanism.trims, insists=mechanism.insists, barred=barred_rows(snapshot))
     shapes = shapes_of(least, servers, needs, ())
     return np.minimum(jobs.max_gpus, shapes.largest_gang[shapes.shape])
 
@@ -274,7 +275,9 @@ def _reseated(
     grows = has_share & elastic & ~begins & (held_gpus < shares)
     leaves: list[int] = []
     if grows.any() or (begins & (elastic | lent)).any():
-        needs = needs_of(jobs, snapshot.servers, trims=mechanism.trims, insists=mechanism.insists)
+        needs = needs_of(
+            jobs, snapshot.servers, trims=mechanism.trims, insists=mechanism.insists, barred=barred_rows(snapshot)
+        )
         board = board_of(snapshot, config, tree, needs, placed(stay, snapshot.servers))
         reseat = reseat_on(board, snapshot, config)
         leaving = range(len(jobs), len(jobs) + len(snapshot.releasing))

@@ -47,6 +47,16 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
         "It needs 16 GPUs. The servers could give one job 8 at most.",
     ),
     (
+        WaitReason.ISOLATION,
+        {"needed_gpus": 2, "queue": "vision", "barred_servers": 2, "servers": 2},
+        "No server keeps jobs apart well enough for vision.",
+    ),
+    (
+        WaitReason.ISOLATION,
+        {"needed_gpus": 2, "queue": "vision", "barred_servers": 1, "servers": 3},
+        "It needs 2 GPUs. 1 of 3 servers do not keep jobs apart well enough for vision; the others have no room for it.",
+    ),
+    (
         WaitReason.CPU_OR_MEMORY,
         {"needed_gpus": 2, "needed_cpus": 20.0, "needed_memory_bytes": 64 * 2.0**30},
         "Servers with 2 GPUs free have too few cores or too little memory. "

@@ -1,0 +1,25 @@
+"""What keeps the jobs of a server apart, as it reports: parts joined by ``+``, such as ``user+landlock``. Pure.
+
+``user``: the jobs of each queue have a unix user of their own. ``landlock``, ``landlock-files``: each job opens its own
+files alone; the first also keeps it from signalling others. ``cgroup``: the kernel keeps its limits.
+"""
+
+NONE = "none"
+# The agent would have to run jobs as root, and does not: it takes no jobs.
+REFUSED = "refused"
+USER = "user"
+CONFINED = ("landlock", "landlock-files")
+
+# From weak to strong: nothing; jobs of other queues cannot open its files; a user for each queue; that, and confined.
+LEVELS = (NONE, "files", USER, "full")
+
+
+def isolation_level(isolation: str) -> int:
+    """Return the place in ``LEVELS`` that a server reaches; -1 for one that takes no jobs."""
+    parts = isolation.split("+")
+    if REFUSED in parts:
+        return -1
+    is_confined = not set(CONFINED).isdisjoint(parts)
+    if USER in parts:
+        return 3 if is_confined else 2
+    return 1 if is_confined else 0
