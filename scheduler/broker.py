@@ -9,6 +9,7 @@ import base64
 import json
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
@@ -20,7 +21,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from agents.protocol.signing import EXPIRES_AFTER_S
+from agents.protocol.signing import EXPIRES_AFTER_S, MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +31,49 @@ TOUCHED_KEY = "scheduler.touched"
 TOUCHED_MOST = 10_000
 # Reports of one server taken at once. Each holds the whole state, so older ones are dropped.
 REPORTS_MOST = 64
+# A list of reports that is larger is dropped unread, as a server may push what it likes; its newest report is tried.
+REPORTS_BYTES_MOST = 2 * MAX_MESSAGE_BYTES
+TURN_BYTES_MOST = 8 * REPORTS_BYTES_MOST  # of all servers in one turn; the others come first in the next
+SERVERS_AT_ONCE = 16
+LEFT_BYTES_MOST = 256 * 1024  # in any other key that a server may write
+POLL_S = 0.05
+# Stands for reports that were dropped unread.
+TOO_LARGE = "too large"
 # Desired states kept for an agent that is away; the newest holds the whole state.
 DESIRED_MOST = 8
 ROUND_EXPIRES_S = 30.0
+
+
+# Returns the numbers of the lists that hold something. Keys after the first ARGV[1] are no lists of reports: what takes
+# more than ARGV[2] bytes there goes.
+FIND = """
+local found = {}
+for number = 1, tonumber(ARGV[1]) do
+  local length = redis.pcall('LLEN', KEYS[number])
+  if type(length) == 'table' or length > 0 then found[#found + 1] = number end
+end
+for number = ARGV[1] + 1, #KEYS do
+  if (redis.call('MEMORY', 'USAGE', KEYS[number]) or 0) > tonumber(ARGV[2]) then
+    redis.call('UNLINK', KEYS[number])
+    found[#found + 1] = -number
+  end
+end
+return found
+"""
+# Returns the bytes that were dropped, then the newest ARGV[1] items, oldest first. Sizes are checked where the items
+# lie, so that no item is ever sent that does not fit.
+TAKE = """
+local key, keep, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+if redis.call('TYPE', key).ok ~= 'list' then redis.call('UNLINK', key) return {1} end
+redis.call('LTRIM', key, 0, keep - 1)
+local bytes, dropped = redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0), 0
+if bytes > most then
+  dropped = bytes
+  redis.call('LTRIM', key, 0, 0)
+  if redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0) > most then redis.call('UNLINK', key) end
+end
+return {dropped, unpack(redis.call('RPOP', key, keep) or {})}
+"""
 
 
 def _texts(items: Sequence[bytes]) -> list[str]:
@@ -117,16 +158,22 @@ class RedisTransport:
     def __init__(self) -> None:
         self._redis = _client(timeout_s=5.0)
         self._touched: list[str] = []
+        self._guarded = self._begin = 0  # positions among the servers: whose leavings were looked at, who comes first
 
     def send_desired(self, server_id: str, message: str) -> None:
         """Put the desired state on the queue of one server. Raises ConnectionError when there is no broker."""
         queue = f"server.{server_id}"
         text = celery_message(task="agents.apply_desired_state", args=[message], queue=queue, expires_s=EXPIRES_AFTER_S)
+        pipe = self._redis.pipeline(transaction=False)
         try:
-            pipe = self._redis.pipeline(transaction=False)
-            pipe.lpush(queue, text)
-            pipe.ltrim(queue, 0, DESIRED_MOST - 1)
-            pipe.execute()
+            try:
+                pipe.lpush(queue, text)
+                pipe.ltrim(queue, 0, DESIRED_MOST - 1)
+                pipe.execute()
+            except redis.ResponseError:  # no list: its server wrote there, and must not hold up the others
+                pipe.unlink(queue)
+                pipe.lpush(queue, text)
+                pipe.execute()
         except redis.RedisError as error:
             raise ConnectionError(str(error)) from error
 
@@ -140,25 +187,64 @@ class RedisTransport:
     def receive_reports(self, server_ids: Sequence[str], *, timeout_s: float) -> list[tuple[str, str]]:
         """Return what has arrived, oldest first for each server; wait at most ``timeout_s`` for the first.
 
-        Also returns when a process touched something, see ``take_touched``. Raises ConnectionError without a broker.
+        Also returns when a process touched something, see ``take_touched``. TOO_LARGE stands for what was dropped
+        unread. Raises ConnectionError without a broker.
         """
-        keys = [*(f"reports.{server_id}" for server_id in server_ids), TOUCHED_KEY]
+        until_s = time.monotonic() + timeout_s
         try:
-            first = cast("tuple[bytes, bytes] | None", self._redis.brpop(keys, timeout=max(0.05, timeout_s)))
-            if first is None:
-                return []
-            pipe = self._redis.pipeline(transaction=False)
-            for key in keys:
-                most = TOUCHED_MOST if key == TOUCHED_KEY else REPORTS_MOST
-                pipe.rpop(key, most)
-                pipe.ltrim(key, 0, most - 1)
-            answers = pipe.execute()
+            while True:
+                arrived = self._taken(server_ids)
+                self._take_touched()
+                left_s = until_s - time.monotonic()
+                if arrived or self._touched or left_s <= 0:
+                    return arrived
+                # Waits for touches alone: a list that is waited for hands over whatever a server pushes next.
+                first = cast(
+                    "tuple[bytes, bytes] | None", self._redis.brpop([TOUCHED_KEY], timeout=min(left_s, POLL_S))
+                )
+                self._touched += _texts(first[1:] if first else [])
         except redis.RedisError as error:
             raise ConnectionError(str(error)) from error
-        arrived = {key: list(items or []) for key, items in zip(keys, answers[::2], strict=True)}
-        arrived[first[0].decode()].insert(0, first[1])
-        self._touched += _texts(arrived.pop(TOUCHED_KEY))
-        return [(key.removeprefix("reports."), text) for key, items in arrived.items() for text in _texts(items)]
+
+    def _take_touched(self) -> None:
+        pipe = self._redis.pipeline(transaction=False)
+        pipe.rpop(TOUCHED_KEY, TOUCHED_MOST)
+        pipe.ltrim(TOUCHED_KEY, 0, TOUCHED_MOST - 1)
+        self._touched += _texts(pipe.execute()[0] or [])
+
+    def _taken(self, server_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the reports that wait, of a few servers at a time so that no answer of the broker is large."""
+        found, arrived, read_bytes = self._found(server_ids), list[tuple[str, str]](), 0
+        for start in range(0, len(found), SERVERS_AT_ONCE):
+            if read_bytes > TURN_BYTES_MOST:
+                self._begin = server_ids.index(found[start])
+                break
+            some = found[start : start + SERVERS_AT_ONCE]
+            pipe = self._redis.pipeline(transaction=False)
+            for server_id in some:
+                pipe.eval(TAKE, 1, f"reports.{server_id}", str(REPORTS_MOST), str(REPORTS_BYTES_MOST))
+            for server_id, (dropped_bytes, *items) in zip(some, pipe.execute(), strict=True):
+                arrived += [(server_id, text) for text in _texts(items)]
+                read_bytes += sum(map(len, items))
+                if dropped_bytes:
+                    log.warning("reports_too_large", extra={"server": server_id, "bytes": dropped_bytes})
+                    arrived.append((server_id, TOO_LARGE))
+        return arrived
+
+    def _found(self, server_ids: Sequence[str]) -> list[str]:
+        """Return the servers whose reports wait, and look at what one of all servers left elsewhere in the broker."""
+        if not server_ids:
+            return []
+        order = [*server_ids[self._begin :], *server_ids[: self._begin]]
+        self._begin, self._guarded = 0, (self._guarded + 1) % len(server_ids)
+        guarded = server_ids[self._guarded]
+        left = [f"hb:{guarded}", *(f"_kombu.binding{kind}.server.{guarded}" for kind in ("", "_permanent"))]
+        keys = [*(f"reports.{server_id}" for server_id in order), *left]
+        numbers = cast("list[int]", self._redis.eval(FIND, len(keys), *keys, str(len(order)), str(LEFT_BYTES_MOST)))
+        for number in numbers:
+            if number < 0:
+                log.warning("server_left_too_much", extra={"server": guarded, "key": keys[-number - 1]})
+        return [order[number - 1] for number in numbers if number > 0]
 
     def take_touched(self) -> list[str]:
         """Return the names that other processes touched since the last call."""

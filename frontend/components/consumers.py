@@ -2,6 +2,7 @@
 
 ``/ws/live?groups=cluster,queue.3,job.<ulid>``. Without a sign-in, or with a group that the user may not see, the
 handshake is refused. Rights are checked again every few seconds: a user who loses one is disconnected with code 4403.
+A check that fails or hangs counts as no right (code 4503): nothing is sent on a right that nobody has confirmed.
 """
 
 import asyncio
@@ -20,12 +21,19 @@ from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser, User
 
 from scheduler.selectors.visibility import groups_allowed
+from scheduler.services.open_connections import RENEWED_EVERY_S, ConnectionSlot
 
 log = logging.getLogger(__name__)
 
 MOST_GROUPS = 60
+MOST_SOCKETS = 100  # of one user, in all windows together
 RECHECK_S = 5.0
+CHECK_WITHIN_S = 10.0
 CLOSE_DENIED = 4403
+CLOSE_TOO_MANY = 4429
+CLOSE_UNCHECKED = 4503
+# A close frame has room for 123 bytes.
+TOO_MANY = f"You have {MOST_SOCKETS} live pages open. Close some, or wait a minute, then reload."
 
 
 def _groups(query: bytes) -> list[str]:
@@ -34,40 +42,82 @@ def _groups(query: bytes) -> list[str]:
 
 
 @database_sync_to_async  # type: ignore[untyped-decorator]  # channels has no stubs
-def _allowed(session_key: str | None, groups: list[str]) -> bool:
-    """Return whether the session is still good and its user may listen to every group."""
+def _listener(session_key: str | None, groups: list[str]) -> int | None:
+    """Return the user of the session if it is still good and the user may listen to every group."""
     engine = import_module(settings.SESSION_ENGINE)
     user: User | AnonymousUser = get_user(SimpleNamespace(session=engine.SessionStore(session_key)))  # type: ignore[arg-type]  # reads .session alone
-    return user.is_authenticated and user.is_active and all(groups_allowed(user, name) for name in groups)
+    may = user.is_authenticated and user.is_active and all(groups_allowed(user, name) for name in groups)
+    return user.pk if may else None
+
+
+_in_thread = database_sync_to_async
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no stubs
     """One browser page listening to some groups."""
 
     recheck_s = RECHECK_S
+    check_within_s = CHECK_WITHIN_S
 
     async def connect(self) -> None:
         self.joined: list[str] = []
         self.watch: asyncio.Task[None] | None = None
+        self.slot: ConnectionSlot | None = None
+        self.is_open = False
         groups = _groups(self.scope["query_string"])
         session = self.scope.get("session")
         self.session_key = getattr(session, "session_key", None)
-        if not groups or len(groups) > MOST_GROUPS or not await _allowed(self.session_key, groups):
-            await self.close(code=CLOSE_DENIED)
+        refused = await self._refused(groups) if groups and len(groups) <= MOST_GROUPS else CLOSE_DENIED
+        if refused:
+            await self.close(code=refused)
             return
-        for name in groups:
-            await self.channel_layer.group_add(name, self.channel_name)
-            self.joined.append(name)
+        slot = ConnectionSlot("socket", self.user_id, most=MOST_SOCKETS)
+        if not await _in_thread(slot.take)():
+            await self.accept()  # else the browser would not be told why
+            await self.close(code=CLOSE_TOO_MANY, reason=TOO_MANY)
+            return
+        self.slot = slot
+        try:
+            for name in groups:
+                await self.channel_layer.group_add(name, self.channel_name)
+                self.joined.append(name)
+        except Exception:  # the broker is away; ``disconnect`` is not called then
+            await _in_thread(slot.give_back)()
+            raise
         await self.accept()
-        self.watch = asyncio.create_task(self._watch_rights())
+        self.is_open = True
+        self.watch = asyncio.create_task(self._watch_rights(slot))
 
-    async def _watch_rights(self) -> None:
-        while True:
-            await asyncio.sleep(self.recheck_s)
-            if not await _allowed(self.session_key, self.joined):
-                log.info("live_rights_lost", extra={"groups": len(self.joined)})
-                await self.close(code=CLOSE_DENIED)
-                return
+    async def _refused(self, groups: list[str]) -> int:
+        """Return the code with which to close, or 0 when the user may listen to all groups."""
+        check = asyncio.ensure_future(_listener(self.session_key, groups))
+        check.add_done_callback(lambda done: done.cancelled() or done.exception())  # also of one that came too late
+        # Not ``wait_for``: cancelling does not end a thread that waits for the database.
+        done, _ = await asyncio.wait({check}, timeout=self.check_within_s)
+        error = check.exception() if done else TimeoutError("no answer in time")
+        if error is not None:
+            log.warning("live_rights_unknown", extra={"error": f"{type(error).__name__}: {error}"[:300]})
+            return CLOSE_UNCHECKED
+        self.user_id = check.result()
+        return 0 if self.user_id is not None else CLOSE_DENIED
+
+    async def _watch_rights(self, slot: ConnectionSlot) -> None:
+        loop = asyncio.get_running_loop()
+        renewed_s = loop.time()
+        try:
+            while True:
+                await asyncio.sleep(self.recheck_s)
+                if code := await self._refused(self.joined):
+                    break
+                if loop.time() - renewed_s >= RENEWED_EVERY_S:
+                    renewed_s = loop.time()
+                    await _in_thread(slot.renew)()
+        except Exception:  # a watch that ends unseen would leave the socket open for ever
+            log.exception("live_watch_failed")
+            code = CLOSE_UNCHECKED
+        log.info("live_rights_lost", extra={"groups": len(self.joined), "code": code})
+        self.is_open = False
+        await self.close(code=code)
 
     async def disconnect(self, code: int) -> None:
         if self.watch is not None and self.watch is not asyncio.current_task():
@@ -76,10 +126,13 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
                 await self.watch
         for name in self.joined:
             await self.channel_layer.group_discard(name, self.channel_name)
+        if self.slot is not None:
+            await _in_thread(self.slot.give_back)()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Take nothing: the page only listens."""
 
     async def live_frame(self, message: dict[str, Any]) -> None:  # a channel layer message
         """Forward one frame."""
-        await self.send(text_data=json.dumps({"kind": message["kind"], "data": message["data"]}))
+        if self.is_open:
+            await self.send(text_data=json.dumps({"kind": message["kind"], "data": message["data"]}))

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import redis
 
-# What a Celery worker without remote control, events and acknowledgements needs, and no more.
+# What a Celery worker without remote control, events and acknowledgements needs, and no more: it writes its bindings
+# and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
 COMMANDS = (
     "+auth",
     "+hello",
@@ -24,17 +25,17 @@ COMMANDS = (
     "+brpop",
     "+rpop",
     "+llen",
-    "+sadd",
     "+smembers",
-    "+set",
 )
 
 
 def user_rules(server_id: str) -> tuple[str, ...]:
     """Return the rules of a server's user, as ``ACL SETUSER`` takes them and as the file of users has them."""
     queue = f"server.{server_id}"
-    keys = (f"~{queue}*", f"~_kombu.binding.{queue}", f"~_kombu.binding_permanent.{queue}", f"~hb:{server_id}")
-    return ("resetchannels", "-@all", *COMMANDS, *keys, f"(%W~reports.{server_id} +lpush)")
+    bindings = [f"_kombu.binding.{queue}", f"_kombu.binding_permanent.{queue}"]
+    reads = (f"~{queue}*", *(f"~{key}" for key in bindings))
+    writes = (*(f"(~{key} +sadd)" for key in bindings), f"(%W~reports.{server_id} +lpush)")
+    return ("resetchannels", "-@all", *COMMANDS, *reads, *writes)
 
 
 def user_make(server_id: str, *, redis_url: str, seen_at: str) -> str:

@@ -20,7 +20,7 @@ from django.db.models import F
 
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
-from scheduler.notices.safe_http import AddressRefused, Network, check_address, post
+from scheduler.notices.safe_http import AddressRefused, Network, post
 from scheduler.services.accounts.webhooks import webhook_secret
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _post(delivery: Delivery, at: datetime) -> DeliveryTry:
     }
     networks: Sequence[Network] = settings.WEBHOOK_NETWORKS
     try:
-        status = post(check_address(webhook.url, allowed=networks), body, headers)
+        status = post(webhook.url, body, headers, allowed=networks)
     except AddressRefused as error:
         return DeliveryTry(problem=str(error)[:200])
     return DeliveryTry(status=status, problem="" if 200 <= status < 300 else f"It answered {status}.")

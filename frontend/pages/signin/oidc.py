@@ -2,10 +2,13 @@
 
 Checked on the way back: state and PKCE of this browser, the signature by a key of the provider with one of its
 asymmetric algorithms, issuer, audience, nonce and times. Local passwords keep working beside it.
+
+What the way back is checked against lies in a signed cookie of a few minutes: a stranger makes no row here.
 """
 
 import logging
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import requests
@@ -14,7 +17,8 @@ from authlib.integrations.django_client import OAuth
 from authlib.oauth2 import OAuth2Error
 from django.conf import settings
 from django.contrib.auth import login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.core import signing
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -30,7 +34,10 @@ from scheduler.services.accounts.identities import IdTokenClaims, identity_sign_
 
 log = logging.getLogger(__name__)
 
-NEXT = "oidc-next"
+COOKIE = "oidc"
+COOKIE_S = 900
+MOST_BEGUN = 4  # sign-ins begun side by side in one browser, and
+MOST_NEXT = 400  # characters of where each leads: a cookie has room for 4,096 bytes
 TIMEOUT_S = 10
 LEEWAY_S = 60
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -73,6 +80,32 @@ def _back_url(request: HttpRequest) -> str:
     return f"{settings.SITE_URL}{path}" if settings.SITE_URL else request.build_absolute_uri(path)
 
 
+# By state: nonce, PKCE verifier, and where the user wanted to go.
+Begun = dict[str, tuple[str, str, str]]
+
+
+def _begun(request: HttpRequest) -> Begun:
+    """Return the sign-ins that this browser has begun; none if the cookie is old or not ours."""
+    try:
+        begun: Begun = signing.loads(request.COOKIES.get(COOKIE, ""), salt=COOKIE, max_age=COOKIE_S)
+    except signing.BadSignature:
+        return {}
+    return begun
+
+
+def _keep(response: HttpResponse, begun: Begun) -> None:
+    newest = dict(list(begun.items())[-MOST_BEGUN:])
+    response.set_cookie(
+        COOKIE,
+        signing.dumps(newest, salt=COOKIE, compress=True),
+        max_age=COOKIE_S,
+        path=reverse("oidc"),
+        httponly=True,
+        samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )
+
+
 @never_cache
 @require_GET
 def begin(request: HttpRequest) -> HttpResponseBase:
@@ -84,13 +117,15 @@ def begin(request: HttpRequest) -> HttpResponseBase:
     is_local = url_has_allowed_host_and_scheme(
         wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    request.session[NEXT] = wanted if is_local else ""
     try:
-        response: HttpResponse = _ready(oidc).authorize_redirect(request, _back_url(request))
+        made = _ready(oidc).create_authorization_url(_back_url(request))
     except (Refused, OAuthError, requests.RequestException, ValueError, RuntimeError) as error:
         return _refuse(
             request, "The sign-in provider does not answer as it should. Try again, or use a password.", error
         )
+    target = wanted if is_local and len(wanted) <= MOST_NEXT else ""
+    response = HttpResponseRedirect(made["url"])
+    _keep(response, {**_begun(request), made["state"]: (made["nonce"], made["code_verifier"], target)})
     return response
 
 
@@ -101,8 +136,16 @@ def back(request: HttpRequest) -> HttpResponseBase:
     oidc: Oidc | None = settings.OIDC
     if oidc is None:
         return redirect("sign-in")
+    begun = _begun(request)
+    own = begun.pop(request.GET.get("state", ""), None)
+    response = _signed_in(request, oidc, own)
+    _keep(response, begun)
+    return response
+
+
+def _signed_in(request: HttpRequest, oidc: Oidc, own: tuple[str, str, str] | None) -> HttpResponse:
     try:
-        claims = _claims(oidc, _verified(request, oidc))
+        claims = _claims(oidc, _verified(request, oidc, own))
         user = identity_sign_in(claims, at=now_utc())
     except Refused as error:
         return _refuse(request, str(error), error)
@@ -112,15 +155,20 @@ def back(request: HttpRequest) -> HttpResponseBase:
         return _refuse(request, "The provider's answer does not hold. Begin again.", error)
     except (requests.RequestException, ValueError, RuntimeError, KeyError, TypeError) as error:
         return _refuse(request, "The sign-in provider does not answer as it should. Try again.", error)
-    target = request.session.pop(NEXT, "") or resolve_url(settings.LOGIN_REDIRECT_URL)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    return redirect(target)
+    return redirect((own and own[2]) or resolve_url(settings.LOGIN_REDIRECT_URL))
 
 
-def _verified(request: HttpRequest, oidc: Oidc) -> Json:
+def _verified(request: HttpRequest, oidc: Oidc, own: tuple[str, str, str] | None) -> Json:
     """Exchange the code for a token, and return its claims after every check of the protocol."""
-    token = _ready(oidc).authorize_access_token(
-        request,
+    provider, session = _ready(oidc), dict[str, Any]()
+    if own is not None:
+        nonce, verifier, _ = own
+        data = {"nonce": nonce, "code_verifier": verifier, "redirect_uri": _back_url(request)}
+        provider.framework.set_state_data(session, request.GET["state"], data)
+    token = provider.authorize_access_token(
+        # All that Authlib reads of a request; its session is where it looks for what the browser began with.
+        SimpleNamespace(method="GET", GET=request.GET, session=session),
         claims_options={
             "iss": {"essential": True, "value": oidc.issuer},
             "aud": {"essential": True, "value": oidc.client_id},

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from frontend.components.viewer import THEME_COOKIE, THEMES, now_utc, viewer_theme
-from frontend.pages.signin import failures
+from frontend.pages.signin.failures import WINDOW_S, Failures
 from frontend.pages.signin.forms import PasswordForm, TokenForm
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
@@ -39,21 +39,24 @@ class SignIn(LoginView):
         return {**super().get_context_data(**kwargs), "oidc": settings.OIDC}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # Django's own signature
-        if failures.too_many(request, request.POST.get("username", "")):
+        if self._failures().too_many():
             form = AuthenticationForm(request)
             response = render(request, self.template_name, {"form": form, "blocked": True}, status=429)
-            response["Retry-After"] = str(failures.WINDOW_S)
+            response["Retry-After"] = str(WINDOW_S)
             return response
         return super().post(request, *args, **kwargs)
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        failures.count_failure(self.request, self.request.POST.get("username", ""))
+        self._failures().count()
         return super().form_invalid(form)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        failures.forget(self.request, self.request.POST.get("username", ""))
+        self._failures().forget()
         sign_in_record(user=form.get_user(), by="password", at=now_utc())
         return super().form_valid(form)
+
+    def _failures(self) -> Failures:
+        return Failures(self.request, self.request.POST.get("username", ""))
 
 
 class SignOut(LogoutView):

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 BROKER_WITHIN_S = 2.0
 MISSED_ROUNDS = 3
 ROUND_SLACK_S = 5.0
+NO_ROUND = "no round has finished yet"  # the product starts for the first time
 FAILING_AFTER = timedelta(seconds=5)
 
 
@@ -85,7 +86,7 @@ def rounds() -> str:
     """Compare the age of the last finished round with the time between rounds."""
     row = Cluster.objects.filter(pk=1).only("round_number", "round_finished_at").first()
     if row is None or row.round_finished_at is None:
-        raise Unready("no round has finished yet")
+        raise Unready(NO_ROUND)
     age_s = (live_ports().clock.now() - row.round_finished_at).total_seconds()
     most_s = MISSED_ROUNDS * settings.ROUND_S + ROUND_SLACK_S
     if age_s > most_s:
@@ -140,7 +141,15 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 when every part works, else 503; each part with what was seen."""
     parts = {name: _look(part) for name, part in PARTS.items()}
     ready = all(part["ok"] for part in parts.values())
-    return _no_store({"ready": ready, "parts": parts}, status=200 if ready else 503)
+    answer = _no_store({"ready": ready, "parts": parts}, status=200 if ready else 503)
+    if not ready:
+        answer._has_been_logged = True  # type: ignore[attr-defined]  # else Django logs each 503 as an error
+        log.log(
+            logging.INFO if parts["rounds"]["detail"] == NO_ROUND else logging.WARNING,
+            "not_ready",
+            extra={name: part["detail"] for name, part in parts.items() if not part["ok"]},
+        )
+    return answer
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,7 @@ APIException
 ├── PreconditionFailed      412: the object changed since the caller read it
 ├── PreconditionRequired    428: a write that needs If-Match came without
 ├── IdempotencyKeyReused    422: the key belongs to another request
+├── TooManyStreams          429: the user follows as many logs as one may
 └── ParametersInvalid       400: query parameters that are unknown or out of range
 
 Errors of the scheduler (``scheduler.core.model.errors``) and of Django are mapped here and nowhere else. What was not
@@ -52,6 +53,17 @@ class IdempotencyKeyReused(exceptions.APIException):
     status_code = 422
     default_code = "idempotency_key_reused"
     default_detail = "This Idempotency-Key was used for another request. Take a new key."
+
+
+class TooManyStreams(exceptions.APIException):
+    """The message says what to do."""
+
+    status_code = 429
+    default_code = "too_many_streams"
+
+    def __init__(self, most: int, *, wait_s: int) -> None:
+        super().__init__(f"You follow {most} logs already. Close one, or try again in {wait_s} s if none is open.")
+        self.wait = wait_s
 
 
 class ParametersInvalid(exceptions.APIException):
@@ -148,8 +160,9 @@ def _of_framework(error: exceptions.APIException) -> Problem:
         return _problem(400, "invalid", detail, errors=found)
     if isinstance(error, ParametersInvalid):
         return _problem(400, code, str(error.detail), errors=error.errors)
-    if isinstance(error, exceptions.Throttled):
+    if error.status_code == 429:
         headers["Retry-After"] = str(int(getattr(error, "wait", None) or 1))
+    if isinstance(error, exceptions.Throttled):
         return _problem(429, code, f"Too many requests. Try again in {headers['Retry-After']} s.", headers=headers)
     if isinstance(error, exceptions.NotFound):
         return _problem(404, "not_found", NOT_FOUND if error.detail == error.default_detail else str(error.detail))

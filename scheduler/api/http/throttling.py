@@ -1,20 +1,21 @@
-"""How many requests a user (or an address, before sign-in) may send in a minute.
+"""How many requests a user (or a network, before sign-in) may send in a minute, to all web processes together.
 
 The limits stop runaway loops, not a person or a page that follows live.
 """
 
 from dataclasses import dataclass
 
-from django.core.cache import cache
+from django.core.cache import caches
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from scheduler.ports import live_ports
+from scheduler.services.networks import network_of
 
 WINDOW_S = 60
 USER_REQUESTS = 1_800
-ADDRESS_REQUESTS = 300
+NETWORK_REQUESTS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,8 @@ class MinuteThrottle(BaseThrottle):
         if request.user.is_authenticated:
             who, limit = f"user.{request.user.pk}", USER_REQUESTS
         else:
-            who, limit = f"address.{request.META.get('REMOTE_ADDR') or 'unknown'}", ADDRESS_REQUESTS
-        key = f"api-rate.{who}.{window}"
+            who, limit = f"network.{network_of(request.META.get('REMOTE_ADDR', ''))}", NETWORK_REQUESTS
+        key, cache = f"api-rate.{who}.{window}", caches["shared"]
         cache.add(key, 0, timeout=WINDOW_S * 2)
         try:
             count = cache.incr(key)

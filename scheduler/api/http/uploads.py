@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from importlib import import_module
 from typing import Any
 
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser
@@ -30,7 +30,8 @@ async def body_bytes_allowed(scope: MutableMapping[str, Any], usual: int) -> int
     """Return how many bytes the body of a request may have; ``usual`` for everything but traces."""
     if scope.get("method") != "POST" or scope.get("path") not in PATHS:
         return usual
-    is_asker = await sync_to_async(lambda: may_ask_what_if(_user(scope)))()
+    # Outside a request Django closes no connection: one that the database ended would fail every later upload.
+    is_asker = await database_sync_to_async(lambda: may_ask_what_if(_user(scope)))()
     return max(usual, most_bytes() + FORM_BYTES) if is_asker else usual
 
 

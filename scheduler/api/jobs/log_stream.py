@@ -19,6 +19,7 @@ from django.db import Error, close_old_connections, connections
 from rest_framework.request import Request
 
 from scheduler.api.http.authentication import bearer_text, holds_scope
+from scheduler.api.http.errors import TooManyStreams
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job
@@ -27,6 +28,7 @@ from scheduler.ports import live_ports
 from scheduler.selectors.jobs.logs import LogChunk, log_from
 from scheduler.selectors.visibility import Actor, require_job
 from scheduler.services.accounts.tokens import token_user
+from scheduler.services.open_connections import RENEWED_EVERY_S, SLOT_S, ConnectionSlot
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ POLL_S = 0.3
 STATE_AGAIN_S = 0.9
 RIGHTS_AGAIN_S = 4.0
 HEARTBEAT_S = 15.0
+MOST_STREAMS = 30  # of one user
 CHUNK_BYTES = 64 * 1024
 END = "end"
 HEARTBEAT = b": still here\n\n"
@@ -100,25 +103,31 @@ class Follower:
         self._attempt: Attempt | None = None
         self._place = place
         self._only_attempt = only_attempt
-        self._rights_due_s = self._state_due_s = 0.0
+        self._rights_due_s = self._state_due_s = self._renew_due_s = 0.0
+        self._slot = ConnectionSlot("log", request.user.pk, most=MOST_STREAMS)
+        if not self._slot.take():
+            raise TooManyStreams(MOST_STREAMS, wait_s=SLOT_S)
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Yield events until the job (or the one attempt) has ended and everything is sent."""
+        """Yield events until the job (or the one attempt) has ended and everything is sent, or the reader leaves."""
         give_back_thread()
         loop = asyncio.get_running_loop()
         quiet_since_s = loop.time()
-        while True:
-            message, ended = await in_pool(self._look)(loop.time())
-            if message:
-                yield message
-                quiet_since_s = loop.time()
-            if ended:
-                return
-            if not message:
-                await asyncio.sleep(POLL_S)
-            if loop.time() - quiet_since_s >= HEARTBEAT_S:
-                yield HEARTBEAT
-                quiet_since_s = loop.time()
+        try:
+            while True:
+                message, ended = await in_pool(self._look)(loop.time())
+                if message:
+                    yield message
+                    quiet_since_s = loop.time()
+                if ended:
+                    return
+                if not message:
+                    await asyncio.sleep(POLL_S)
+                if loop.time() - quiet_since_s >= HEARTBEAT_S:
+                    yield HEARTBEAT
+                    quiet_since_s = loop.time()
+        finally:
+            await in_pool(self._slot.give_back)()
 
     def _look(self, now_s: float) -> tuple[bytes, bool]:
         """Return the next event, if there is one by now, and whether it was the last."""
@@ -133,10 +142,13 @@ class Follower:
             return b"", False
 
     def _refresh(self, now_s: float) -> None:
-        """Read whether the reader still may, and how the job stands, each when it is due."""
+        """Read whether the reader still may, and how the job stands, and keep the slot, each when it is due."""
         if now_s >= self._rights_due_s:
             require_job(present_user(self._request), self._job_id)
             self._rights_due_s = now_s + RIGHTS_AGAIN_S
+        if now_s >= self._renew_due_s:
+            self._slot.renew()
+            self._renew_due_s = now_s + RENEWED_EVERY_S
         if now_s >= self._state_due_s:
             self._state = JobState(Job.objects.values_list("state", flat=True).get(pk=self._job_id))
             self._attempt = Attempt.objects.filter(job_id=self._job_id, number=self._place.attempt).first()

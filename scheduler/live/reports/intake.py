@@ -13,6 +13,7 @@ from datetime import datetime
 from django.db.models import F
 
 from agents.protocol.signing import Envelope, ProtocolError, ServerReport, Stamp, unseal
+from scheduler.broker import TOO_LARGE
 from scheduler.live.servers.watch import ServerWatch
 from scheduler.models import Event, Server
 from scheduler.services.cluster.settings import cluster_row
@@ -71,6 +72,9 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
     envelopes: list[Envelope] = []
     key = bytes.fromhex(server.key_hex)
     for message in messages:
+        if message == TOO_LARGE:
+            intake.refuse(server.pk, "too_large")
+            continue
         try:
             envelope = unseal(key=key, direction="report", server=server.pk, message=message, now_s=at.timestamp())
         except ProtocolError as error:

@@ -21,12 +21,13 @@ NOTICES = {
     "server.up": "A server is offered to rounds.",
     "settings.changed": "An admin has changed how rounds decide, or paused them.",
     "round.refused": "A plan broke a rule and was not applied.",
+    "scheduler.step": "A part of the scheduler fails, or works again; the reason says which.",
 }
 OF_A_QUEUE = tuple(name for name in NOTICES if name.startswith(("job.", "quota.", "fairness.")))
 OF_A_JOB = tuple(name for name in NOTICES if name.startswith("job."))
 TEST = "test"
 # Kinds of events that can be notices at all.
-KINDS = ("job_state", "job_idle", "fairness_over", "quota", "server_state", "settings", "plan_refused")
+KINDS = ("job_state", "job_idle", "fairness_over", "quota", "server_state", "settings", "plan_refused", "step")
 
 _JOB_ENTERS = {
     JobState.PREEMPTING: "job.preempted",
@@ -41,6 +42,7 @@ _OTHERS = {
     "quota": "quota.changed",
     "settings": "settings.changed",
     "plan_refused": "round.refused",
+    "step": "scheduler.step",
 }
 
 

@@ -14,6 +14,7 @@ from django.core import mail
 
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.steps import Steps
 from scheduler.models import Delivery, Event, Webhook
 from scheduler.models.queue import Role
 from scheduler.notices import sender
@@ -157,6 +158,47 @@ def test_webhook_of_the_cluster_is_told_of_servers() -> None:
     assert [(body["server"]["name"], body["by"], body["data"]) for body in bodies(webhook)] == [
         ("gpu-2", "ada", {"detail": "new fans"})
     ]
+
+
+def test_webhook_of_the_cluster_is_told_of_failing_steps() -> None:
+    """An admin hears that a part of the scheduler fails, with the error, and that it works again."""
+    webhook, _ = webhook_create(
+        actor=user_make("ada", admin=True),
+        name="ops",
+        url="https://8.8.8.8/x",
+        notices=["scheduler.step"],
+        queue=None,
+        at=AT,
+    )
+    steps, fails = Steps(), [True]
+
+    def step() -> None:
+        if fails:
+            raise ValueError(f"odd number {fails.pop()}")
+
+    steps.run("samples", step, at=AT)
+    steps.run("samples", step, at=AT)
+    DeliveryOutbox().look(AT)
+
+    assert [(body["notice"], body["reason"], body["data"]["step"]) for body in bodies(webhook)] == [
+        ("scheduler.step", "failing", "samples"),
+        ("scheduler.step", "well", "samples"),
+    ]
+    assert bodies(webhook)[0]["data"]["error"] == "ValueError: odd number True"
+
+
+def test_leads_are_not_told_of_the_scheduler() -> None:
+    """What fails there is no matter of one queue."""
+    queue = queue_make()
+    with pytest.raises(SpecInvalid):
+        webhook_create(
+            actor=member_make(queue, Role.LEAD),
+            name="x",
+            url="https://8.8.8.8/x",
+            notices=["scheduler.step"],
+            queue=queue,
+            at=AT,
+        )
 
 
 def test_failure_is_tried_again_later_and_later_and_then_given_up(receiver: Receiver) -> None:

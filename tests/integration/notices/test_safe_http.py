@@ -3,10 +3,12 @@
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from scheduler.notices.safe_http import AddressRefused, check_address, post, resolve
+from scheduler.notices.safe_http import AddressRefused, check_address, post
 from tests.support.rows.notices import HERE, Receiver
 
 
@@ -51,9 +53,9 @@ def test_name_is_resolved_once_and_connected_to_what_was_checked(receiver: Recei
     """A name that answers another address the second time (rebinding) changes nothing."""
     port = receiver.server.server_port
     answers = iter([["127.0.0.1"], ["10.0.0.1"]])
-    target = check_address(f"http://moves.example:{port}/x", allowed=HERE, resolve=lambda host, port: next(answers))
+    url = f"http://moves.example:{port}/x"
 
-    assert post(target, b"{}", {}) == 204
+    assert post(url, b"{}", {}, allowed=HERE, resolve=lambda host, port: next(answers)) == 204
     assert receiver.requests[0][0]["Host"] == f"moves.example:{port}"
     assert next(answers) == ["10.0.0.1"]
 
@@ -62,13 +64,13 @@ def test_redirect_is_not_followed(receiver: Receiver) -> None:
     """It would lead to an unchecked address."""
     receiver.statuses = [302]
 
-    assert post(check_address(receiver.url, allowed=HERE), b"{}", {}) == 302
+    assert post(receiver.url, b"{}", {}, allowed=HERE) == 302
     assert len(receiver.requests) == 1
 
 
-@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\n"])
-def test_answer_that_drips_is_cut_at_the_deadline(connections: None, says: bytes) -> None:
-    """Each byte would begin the socket's own timeout anew."""
+@contextmanager
+def dripping(says: bytes) -> Iterator[str]:
+    """Yield where a server sends ``says`` and then byte after byte; at the end its connection must be closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def drip() -> None:
@@ -84,9 +86,33 @@ def test_answer_that_drips_is_cut_at_the_deadline(connections: None, says: bytes
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        target = check_address(f"http://127.0.0.1:{listener.getsockname()[1]}/", allowed=HERE, resolve=resolve)
-        with pytest.raises(AddressRefused, match="No answer within"):
-            post(target, b"{}", {}, deadline_s=0.4)
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
         thread.join(300)
 
         assert not thread.is_alive(), "the connection is still open"
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\n"])
+def test_answer_that_drips_is_cut_at_the_deadline(connections: None, says: bytes) -> None:
+    """Each byte would begin the socket's own timeout anew."""
+    with dripping(says) as place, pytest.raises(AddressRefused, match="No answer within"):
+        post(f"http://{place}/", b"{}", {}, allowed=HERE, deadline_s=0.4)
+
+
+def test_tls_that_drips_is_cut_at_the_deadline(connections: None) -> None:
+    """The head of a record of 16 KiB, then a byte at a time: a handshake that would last for minutes."""
+    with dripping(b"\x16\x03\x03\x3f\xff") as place, pytest.raises(AddressRefused, match="No answer within"):
+        post(f"https://{place}/", b"{}", {}, allowed=HERE, deadline_s=0.4)
+
+
+def test_name_that_is_not_found_in_time_is_given_up() -> None:
+    """The system's look-up has no end that we could set."""
+    answers = threading.Event()
+
+    def resolve(host: str, port: int) -> list[str]:
+        answers.wait(300)
+        return ["8.8.8.8"]
+
+    with pytest.raises(AddressRefused, match="not found within"):
+        post("https://slow.example/", b"{}", {}, allowed=[], resolve=resolve, deadline_s=0.1)
+    answers.set()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
 
 from clusterweb.config.env_error import EnvError
@@ -186,6 +187,48 @@ def test_answer_to_another_browser_signs_nobody_in(provider: Provider) -> None:
 
     assert victim.get(back).status_code == 403
     assert who(victim) == ""
+
+
+def test_stranger_who_begins_leaves_no_row(provider: Provider) -> None:
+    """A session begins with a user; until then all lies with the browser, signed."""
+    client = Client()
+    back = provider.sign_in(client.get("/sign-in/oidc?next=/jobs")["Location"]).removeprefix("http://testserver")
+    refused = Client().get(back)
+    begun = Session.objects.count()
+    answer = client.get(back)
+
+    assert refused.status_code == 403
+    assert begun == 0
+    assert answer["Location"] == "/jobs"
+    assert Session.objects.count() == 1
+
+
+def test_cookie_that_was_changed_or_is_old_begins_nothing(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state is the browser's word alone, so it is signed and ends."""
+    changed, late = Client(), Client()
+    backs = [
+        provider.sign_in(client.get("/sign-in/oidc")["Location"]).removeprefix("http://testserver")
+        for client in (changed, late)
+    ]
+    text = changed.cookies["oidc"].value
+    changed.cookies["oidc"] = text[:3] + ("A" if text[3] != "A" else "B") + text[4:]
+    first = changed.get(backs[0])
+    monkeypatch.setattr("frontend.pages.signin.oidc.COOKIE_S", -1)
+    second = late.get(backs[1])
+
+    assert (first.status_code, second.status_code) == (403, 403)
+    assert (who(changed), who(late)) == ("", "")
+
+
+def test_several_windows_sign_in_side_by_side(provider: Provider) -> None:
+    """The older ones still find their way back; one browser cannot make its cookie grow without end."""
+    client = Client()
+    aways = [client.get(f"/sign-in/oidc?next=/jobs/J-{number}{'x' * 300}")["Location"] for number in range(9)]
+    cookie = client.cookies["oidc"]
+    back = provider.sign_in(aways[-2]).removeprefix("http://testserver")
+
+    assert len(cookie.OutputString()) < 4096
+    assert client.get(back)["Location"].startswith("/jobs/J-7")
 
 
 def test_code_is_good_once(provider: Provider) -> None:

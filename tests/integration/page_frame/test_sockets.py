@@ -1,6 +1,7 @@
 """The live socket: who may listen to what, and for how long."""
 
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.core.cache import cache
+from django.db import DatabaseError
 from django.test import Client
 
+from frontend.components import consumers
 from frontend.components.consumers import LiveConsumer
 from scheduler import notify
 from scheduler.models import Membership, Queue
@@ -28,6 +32,7 @@ def _memory_layer(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     settings.STATIC_ROOT = tmp_path  # WhiteNoise warns of a missing directory when the application is first imported
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     monkeypatch.setattr(LiveConsumer, "recheck_s", 0.05)
+    cache.clear()
     notify.use_bell(MemoryBell())
     yield
     notify.use_bell(None)
@@ -177,3 +182,73 @@ async def test_an_ended_session_closes_the_socket(people: dict[str, Any], how: s
     await sync_to_async(end)()
 
     assert await communicator.next() == {"type": "websocket.close", "code": 4403}
+
+
+async def test_rights_that_cannot_be_checked_close_the_socket(
+    people: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check that fails is no right: nothing more is sent, and the page may come again."""
+    communicator = await sync_to_async(socket)("cluster", people["member"])
+    await communicator.open()
+
+    def fails(*_: object) -> bool:
+        raise DatabaseError("the connection is lost")
+
+    monkeypatch.setattr(consumers, "groups_allowed", fails)
+
+    assert await communicator.next() == {"type": "websocket.close", "code": 4503}
+
+    await get_channel_layer().group_send("cluster", {"type": "live.frame", "kind": "cluster", "data": {}})
+
+    assert await communicator.silent()
+
+
+async def test_rights_that_cannot_be_checked_open_no_socket(
+    people: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handshake is refused as without a right."""
+
+    def fails(*_: object) -> bool:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(consumers, "groups_allowed", fails)
+    communicator = await sync_to_async(socket)("cluster", people["member"])
+
+    assert await refused(communicator)
+
+
+async def test_check_that_hangs_closes_the_socket(people: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that does not answer keeps no page open on an old right."""
+    communicator = await sync_to_async(socket)("cluster", people["member"])
+    await communicator.open()
+    answers = threading.Event()
+    monkeypatch.setattr(LiveConsumer, "check_within_s", 0.05)
+    monkeypatch.setattr(consumers, "groups_allowed", lambda *_: answers.wait(300))
+
+    closed = await communicator.next()
+    answers.set()
+
+    assert closed == {"type": "websocket.close", "code": 4503}
+
+
+async def test_sockets_of_one_user_are_counted(people: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is told what to do; others have their own, and a closed page makes room."""
+    monkeypatch.setattr(consumers, "MOST_SOCKETS", 2)
+    open_ones = [await sync_to_async(socket)("cluster", people["member"]) for _ in range(2)]
+    assert [await one.open() for one in open_ones] == [True, True]
+    third = await sync_to_async(socket)("cluster", people["member"])
+    other = await sync_to_async(socket)("cluster", people["outsider"])
+
+    assert await third.open()
+    closed = await third.next()
+    assert closed["code"] == 4429
+    assert "Close some" in closed["reason"]
+    assert len(closed["reason"].encode()) <= 123
+    assert await other.open()
+
+    await open_ones[0].close()
+    again = await sync_to_async(socket)("cluster", people["member"])
+    assert await again.open()
+    assert await again.silent()
+    for one in (open_ones[1], other, again):
+        await one.close()

@@ -3,6 +3,7 @@
 import gzip
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from scheduler import notify
+from scheduler.api.http import uploads
 from scheduler.api.http.uploads import body_bytes_allowed
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import TraceFile
@@ -166,7 +168,7 @@ async def test_only_who_may_upload_may_send_much() -> None:
         lead, member = member_make(queue, Role.LEAD), member_make(queue, Role.MEMBER)
         found = []
         for user in (lead, member):
-            _, text = token_create(actor=user, name="t", scopes=["whatif"], expires_at=None, at=AT)
+            _, text = token_create(actor=user, name="t", scopes=["whatif"], expires_at=None, at=datetime.now(UTC))
             found.append((b"authorization", f"Bearer {text}".encode()))
         browser = Client()
         browser.force_login(lead)
@@ -183,3 +185,14 @@ async def test_only_who_may_upload_may_send_much() -> None:
     assert await allowed(by_session, "/whatif/traces") > 256 * 2**20
     assert [await allowed(header) for header in (of_member, None, (b"authorization", b"Bearer cw_nobody"))] == [10] * 3
     assert await allowed(by_token, "/api/v1/jobs") == 10
+
+
+async def test_check_before_an_upload_gets_a_live_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs outside requests, where Django looks at no connection: one that PostgreSQL has ended stays for ever."""
+    looked: list[str] = []
+    monkeypatch.setattr("channels.db.close_old_connections", lambda: looked.append("connection"))
+    monkeypatch.setattr(uploads, "may_ask_what_if", lambda user: looked.append("right"))
+    scope = {"type": "http", "method": "POST", "path": "/whatif/traces", "query_string": b"", "headers": []}
+    await uploads.body_bytes_allowed(scope, 10)
+
+    assert looked == ["connection", "right", "connection"]

@@ -10,7 +10,7 @@ const Live = (() => {
   const handlers = [];
   const states = new Map(); // job id -> last known state, for announcements
   let socket = null, failures = 0, opened = 0, paused = false, timer = 0, retryAt = 0;
-  let lastFrameAt = 0, roundFinishedAt = 0, cluster = null, refused = false, asked = 0, lastRefresh = 0;
+  let lastFrameAt = 0, roundFinishedAt = 0, cluster = null, refused = false, tooMany = "", asked = 0, lastRefresh = 0;
 
   const fresh = (name) => document.querySelectorAll(`[data-fresh="${name}"]`);
   const write = (name, text) => fresh(name).forEach((element) => { if (element.textContent !== text) element.textContent = text; });
@@ -68,9 +68,10 @@ const Live = (() => {
     const words = document.getElementById("stale-words");
     const silentS = lastFrameAt ? (Date.now() - lastFrameAt) / 1000 : 0;
     let text = "";
-    if (now === "retry" && silentS > 10) {
+    if (now === "retry" && (silentS > 10 || tooMany)) {
       text = `No update for ${Shell.duration(silentS)}. Jobs keep running. We retry in ${Shell.duration(Math.max(1, (retryAt - Date.now()) / 1000))}.`;
       if (refused) text = "You are signed out or your rights have changed. Reload the page.";
+      if (tooMany) text = tooMany;
     } else if (now === "stale") {
       const at = new Date(roundFinishedAt).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
       text = `The scheduler has not finished a round since ${at}. Running jobs go on; nothing new starts.`;
@@ -105,6 +106,7 @@ const Live = (() => {
       show();
     };
     mine.onmessage = (event) => {
+      tooMany = "";
       const frame = JSON.parse(event.data);
       dispatch(frame.kind, frame.data);
     };
@@ -112,10 +114,11 @@ const Live = (() => {
       if (socket !== mine) return;
       socket = null;
       if (event.code === 4403 || event.code === 4401) refused = true;
+      if (event.code === 4429) tooMany = event.reason;
       if (paused) return;
       failures += 1;
       if (failures > 1) snapshot().catch(() => {}); // tells a lost sign-in from a lost connection
-      const waitMs = Math.min(30000, 500 * 2 ** failures) * (0.75 + Math.random() / 2);
+      const waitMs = (tooMany ? 60000 : Math.min(30000, 500 * 2 ** failures)) * (0.75 + Math.random() / 2);
       retryAt = Date.now() + waitMs;
       timer = setTimeout(open, waitMs);
       show();

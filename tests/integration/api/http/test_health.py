@@ -84,6 +84,19 @@ def test_not_ready_before_the_first_round(working: World) -> None:
     assert parts()[0] == 503
 
 
+@pytest.mark.parametrize(("is_first_start", "level"), [(True, "INFO"), (False, "WARNING")])
+def test_not_ready_is_logged_as_no_error(
+    working: World, caplog: pytest.LogCaptureFixture, is_first_start: bool, level: str
+) -> None:
+    """Whoever asks each second while the product starts makes no errors in its log."""
+    Cluster.objects.update(round_finished_at=None if is_first_start else datetime(2026, 1, 1, tzinfo=UTC))
+    caplog.set_level("INFO")
+    parts()
+
+    assert [(record.levelname, record.message) for record in caplog.records] == [(level, "not_ready")]
+    assert "round" in caplog.records[0].rounds  # type: ignore[attr-defined]  # a field of the event
+
+
 def test_not_ready_with_migrations_to_apply(working: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new version on an old database must not serve."""
 

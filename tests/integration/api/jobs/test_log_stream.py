@@ -242,3 +242,38 @@ async def test_waiting_job_is_followed_into_its_first_attempt(world: World) -> N
     write(log_of(attempt), "begun\n")
 
     assert (await reader.event())["text"] == "begun\n"
+
+
+async def test_streams_of_one_user_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is told what to do; a stream that has ended makes room."""
+    monkeypatch.setattr(job_log_stream, "MOST_STREAMS", 1)
+    write(log_of(await attempt_of(world)), "one\n")
+    reader = await follow(world)
+    await reader.event()
+    client = AsyncClient()
+    await client.aforce_login(world.users["member"])
+    refused = await client.get(f"/api/v1/jobs/{world.job.pk}/logs/stream")
+    other = await follow(world, role="lead")
+    await other.event()
+    await move(world, JobState.COMPLETED)
+    await reader.rest()
+    await other.rest()
+
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 0
+    assert "Close one" in refused.json()["detail"]
+    assert (await (await follow(world)).event())["kind"] == "log"
+
+
+async def test_reader_who_leaves_makes_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed window counts no longer."""
+    monkeypatch.setattr(job_log_stream, "MOST_STREAMS", 1)
+    write(log_of(await attempt_of(world)), "one\n")
+    reader = await follow(world)
+    await reader.event()
+    waits = asyncio.create_task(reader.event())
+    await asyncio.sleep(0)
+    waits.cancel()  # as Django does when the browser has gone
+    await asyncio.wait({waits})
+
+    assert (await (await follow(world)).event())["kind"] == "log"

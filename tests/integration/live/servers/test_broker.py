@@ -1,9 +1,11 @@
 """The doors to the real embedded server: lists, early rounds, and that Celery reads what we write."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import redis
@@ -11,12 +13,14 @@ from django.conf import LazySettings
 from kombu import Connection  # type: ignore[attr-defined]  # kombu has no stubs
 
 from clusterweb.config.redis import celery_broker_url
-from scheduler.broker import TOUCHED_KEY, WAKE_KEY, RedisBell, RedisTransport
+from scheduler import broker as scheduler_broker
+from scheduler.broker import TOO_LARGE, TOUCHED_KEY, WAKE_KEY, RedisBell, RedisTransport
 from scheduler.notify import request_round, touch_job, use_bell
 from scheduler.ports import UlidIds
 from tests.support.live.ports import START
 
-SERVER = "s00000000001"
+SERVER, OTHER = "s00000000001", "s00000000002"
+MIB = 2**20
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +85,91 @@ def test_backlog_of_reports_is_cut_to_the_newest(broker: redis.Redis) -> None:
     assert taken[-1] == (SERVER, "499")
     assert len(taken) < 200
     assert broker.llen(f"reports.{SERVER}") == 0
+
+
+def sent_bytes(broker: redis.Redis) -> int:
+    """Return how much the broker has sent to all clients."""
+    return int(cast("dict[str, Any]", broker.info("stats"))["total_net_output_bytes"])
+
+
+def test_flood_of_one_server_is_dropped_unread_and_others_are_read(broker: redis.Redis) -> None:
+    """What does not fit never leaves the broker; the newest report is taken where it alone fits."""
+    transport = RedisTransport()
+    broker.lpush(f"reports.{SERVER}", "x" * (20 * MIB), "newest")
+    transport.send_report(OTHER, "honest")
+    first = sorted(transport.receive_reports([SERVER, OTHER], timeout_s=1))
+    broker.lpush(f"reports.{SERVER}", "old", "x" * (20 * MIB))
+    transport.send_report(OTHER, "again")
+    before = sent_bytes(broker)
+    second = sorted(transport.receive_reports([SERVER, OTHER], timeout_s=1))
+
+    assert first == [(SERVER, "newest"), (SERVER, TOO_LARGE), (OTHER, "honest")]
+    assert second == [(SERVER, TOO_LARGE), (OTHER, "again")]
+    assert sent_bytes(broker) - before < MIB
+    assert broker.llen(f"reports.{SERVER}") == 0
+
+
+def test_report_that_arrives_while_one_waits_is_checked_too(broker: redis.Redis) -> None:
+    """A list that is waited for by name would hand over anything."""
+    transport = RedisTransport()
+    waits, taken = threading.Event(), list[tuple[str, str]]()
+
+    def wait() -> None:
+        while not taken:
+            waits.set()
+            taken.extend(transport.receive_reports([SERVER], timeout_s=1))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waits.wait(60)
+    broker.lpush(f"reports.{SERVER}", "x" * (20 * MIB))
+    thread.join(60)
+
+    assert taken == [(SERVER, TOO_LARGE)]
+
+
+def test_turn_reads_so_much_and_begins_with_the_rest_next_time(
+    broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many servers at their limits are read over several turns, each of them."""
+    monkeypatch.setattr(scheduler_broker, "TURN_BYTES_MOST", 1000)
+    monkeypatch.setattr(scheduler_broker, "SERVERS_AT_ONCE", 2)
+    transport = RedisTransport()
+    servers = [f"s{number:011d}" for number in range(6)]
+    read = []
+    for _ in range(3):
+        for server in servers:
+            transport.send_report(server, "x" * 600)
+        read.append([server for server, _ in transport.receive_reports(servers, timeout_s=1)])
+
+    assert [sorted(set(turn)) for turn in read] == [servers[0:2], servers[2:4], servers[4:6]]
+
+
+def test_lists_of_another_type_hold_up_nobody(broker: redis.Redis) -> None:
+    """A server that writes what it should not there neither ends the turn nor keeps orders from others."""
+    transport = RedisTransport()
+    for key in (f"reports.{SERVER}", f"server.{SERVER}"):
+        broker.set(key, "no list")
+    transport.send_report(OTHER, "honest")
+    taken = transport.receive_reports([SERVER, OTHER], timeout_s=1)
+    transport.send_desired(SERVER, "sealed")
+
+    assert sorted(taken) == [(SERVER, TOO_LARGE), (OTHER, "honest")]
+    assert broker.llen(f"server.{SERVER}") == 1
+
+
+def test_what_a_server_leaves_elsewhere_is_bounded(broker: redis.Redis) -> None:
+    """One server is looked at in each turn; what is small stays."""
+    transport = RedisTransport()
+    large = [f"hb:{SERVER}", f"_kombu.binding.server.{OTHER}"]
+    broker.set(large[0], "x" * MIB)
+    broker.sadd(large[1], "x" * MIB)
+    broker.sadd(f"_kombu.binding.server.{SERVER}", "small")
+    for _ in range(2):
+        transport.receive_reports([SERVER, OTHER], timeout_s=0)
+
+    assert broker.exists(*large) == 0
+    assert broker.exists(f"_kombu.binding.server.{SERVER}") == 1
 
 
 def test_celery_reads_a_desired_state_as_a_task(broker: redis.Redis, settings: LazySettings) -> None:
