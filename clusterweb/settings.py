@@ -147,6 +147,7 @@ CHANNEL_LAYERS = {
 # Uploaded traces; shared between web and simulations.
 TRACES_DIR = VAR_DIR / "traces"
 TRACE_MOST_MIB = ENV.trace_most_mib
+TRACE_LIMITS = ENV.trace_limits
 
 # Files of jobs (working directories, logs, checkpoints); shared between agents and web.
 SHARED_DIR = VAR_DIR / "shared"

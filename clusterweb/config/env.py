@@ -1,7 +1,7 @@
 """Read the environment once, with one clear line for a bad value.
 
-Every variable of the product is here, or in ``clusterweb.config.oidc``, with its default. Nothing else reads
-``os.environ`` for settings.
+Every variable of the product is here, or in ``oidc.py`` and ``trace_limits.py`` beside it, with its default. Nothing
+else reads ``os.environ`` for settings.
 """
 
 import ipaddress
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from clusterweb.config.env_error import LOOPBACK, EnvError
 from clusterweb.config.oidc import Oidc, load_oidc
+from clusterweb.config.trace_limits import TraceLimits, load_trace_limits
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 
@@ -47,6 +48,7 @@ class Env:
         mail_from: Sender of mails.
         oidc: Outside provider of sign-ins; None: there are passwords alone.
         trace_most_mib: How large one uploaded trace may be.
+        trace_limits: What reading it may cost.
     """
 
     host: str
@@ -69,6 +71,7 @@ class Env:
     mail_from: str
     oidc: Oidc | None
     trace_most_mib: int
+    trace_limits: TraceLimits
 
 
 def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
@@ -155,6 +158,7 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         ),
         mail_from=source.get("MAIL_FROM", "clusterweb@localhost"),
         trace_most_mib=int(_parsed(source, "TRACE_MOST_MIB", "256", _number(1, 4096), "a number from 1 to 4096")),
+        trace_limits=load_trace_limits(source),
         var_dir=var_dir,
         database_url=_parsed(
             source, "DATABASE_URL", "", _url("sqlite", "postgres", "postgresql"), "a sqlite:// or postgres:// URL"

@@ -57,7 +57,8 @@ class TraceFiles(ApiView):
     def post(self, request: Request) -> Response:
         """Keep a trace in any format that is read, plain, gzip or Parquet, up to `TRACE_MOST_MIB` (256 MiB).
 
-        The first rows are read at once, the others when a scenario starts from it; errors name the line.
+        The first rows are read at once, in a process with limits, the others when a scenario starts from it; errors
+        name the line. More than `TRACE_MOST_ROWS` (2,000,000) rows are refused.
         """
         found: Any = request.data  # the stream of ``RawBody``; without a body nothing was parsed
         content: IO[bytes] = found if hasattr(found, "read") else io.BytesIO()

@@ -1,4 +1,4 @@
-"""Stores and deletes uploaded trace files; they are read in full only in the limited process of a run.
+"""Stores and deletes uploaded trace files; they are read in limited processes alone.
 
 The database keeps owner and size; the bytes are in ``TRACES_DIR``, which web servers and simulations workers share.
 """
@@ -21,7 +21,8 @@ from scheduler.selectors.visibility import Actor, may_ask_what_if
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
-from scheduler.services.whatif.trace_checks import head_checked, refused, unpacked_checked
+from scheduler.services.whatif.trace_checks import refused
+from scheduler.services.whatif.trace_process import trace_accepted
 
 # Files of one user together, in files of the largest size.
 MOST_FILES_OF_USER = 4
@@ -40,7 +41,7 @@ def trace_file_create(*, actor: Actor, name: str, content: IO[bytes], at: dateti
     Raises:
         NotAllowed: ``actor`` is neither an admin nor a lead.
         SpecInvalid: It is empty, too large, unpacks to too much, of no known format, or its first rows cannot be read.
-        Conflict: The traces of ``actor`` take too much space.
+        Conflict: The traces of ``actor`` take too much space, or too many are being read.
     """
     if not (isinstance(actor, User) and may_ask_what_if(actor)):
         raise NotAllowed("Only admins and leads of a queue may upload traces.")
@@ -55,8 +56,7 @@ def trace_file_create(*, actor: Actor, name: str, content: IO[bytes], at: dateti
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         file.num_bytes = _written(partial, content)
-        unpacked_checked(partial)
-        head_checked(partial, name=name)
+        trace_accepted(partial, name=name)
         with transaction.atomic():
             _refuse_too_much(actor, file.num_bytes)
             file.save(force_insert=True)

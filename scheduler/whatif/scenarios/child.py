@@ -7,7 +7,6 @@ memory of its task: the workload may be a file from a stranger. It has no databa
 
 import json
 import os
-import resource
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clusterweb.config.children import limit_process
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -93,14 +93,6 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     return {"figures": figures_to_json(figures), "warnings": list(prepared.trace.warnings), "costs": costs}
 
 
-def limit(task: Mapping[str, Any]) -> None:
-    """Limit the CPU time and memory of this process."""
-    resource.setrlimit(resource.RLIMIT_CPU, (int(task["most_cpu_s"]), int(task["most_cpu_s"]) + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (int(task["most_bytes"]), int(task["most_bytes"])))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(5)  # pages and rounds go first
-
-
 def end_with_parent() -> None:
     """End this process when the worker has closed its standard input."""
     while os.read(0, 1):
@@ -114,7 +106,7 @@ def main() -> int:
     with open(0, "rb", buffering=0, closefd=False) as given:
         task = json.loads(given.readline())
     threading.Thread(target=end_with_parent, daemon=True).start()
-    limit(task)
+    limit_process(cpu_s=int(task["most_cpu_s"]), memory_bytes=int(task["most_bytes"]))
     told = ProgressWriter()
     try:
         told.say({"result": run(task, told)})

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clusterweb.config.env import BASE_DIR
+from clusterweb.config.children import child_environment
 
 MOST_JOBS = 200_000
 MOST_CPU_S = 900
 MOST_BYTES = 8 * 2**30
+# Of one message; the largest is the result.
+MOST_MESSAGE_BYTES = 64 * 2**20
 END_WITHIN_S = 5.0
 
 Json = dict[str, Any]  # a task or a message
@@ -37,19 +39,13 @@ class Child:
         self.result: Json | None = None
         self.error = ""
         limits = {"most_jobs": MOST_JOBS, "most_cpu_s": MOST_CPU_S, "most_bytes": MOST_BYTES}
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(BASE_DIR),
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
         self._process = subprocess.Popen(  # noqa: S603  (our own module)
             [sys.executable, "-P", "-m", MODULE],  # -P: nothing of the folder below
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=tempfile.gettempdir(),
-            env=environment,
+            env=child_environment(),
             start_new_session=True,
         )
         assert self._process.stdin
@@ -60,17 +56,24 @@ class Child:
 
     def _read(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            message = json.loads(line)
-            if "result" in message:
-                self.result = message["result"]
-            elif "error" in message:
-                self.error = str(message["error"])
-            else:
-                self.done, self.total = int(message["done"]), int(message["total"])
+        try:
+            while line := self._process.stdout.readline(MOST_MESSAGE_BYTES):
+                if line.endswith(b"\n") or len(line) == MOST_MESSAGE_BYTES:  # else it ended within a message
+                    self._take(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self.error = "Its process sent what is no result, or a result that is too large."
+            self._process.kill()
         status = self._process.wait()
         if self.result is None and not self.error:
             self.error = _why(status)
+
+    def _take(self, message: Json) -> None:
+        if "result" in message:
+            self.result = dict(message["result"])
+        elif "error" in message:
+            self.error = str(message["error"])
+        else:
+            self.done, self.total = int(message["done"]), int(message["total"])
 
     @property
     def pid(self) -> int:

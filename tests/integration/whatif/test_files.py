@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from clusterweb.config.trace_limits import TraceLimits
 from scheduler import notify
 from scheduler.api.http import uploads
 from scheduler.api.http.uploads import body_bytes_allowed
@@ -20,8 +21,9 @@ from scheduler.models import TraceFile
 from scheduler.models.queue import Role
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.accounts.tokens import token_create
-from scheduler.services.whatif import trace_checks
+from scheduler.services.whatif import files
 from scheduler.services.whatif.files import trace_file_create, trace_file_delete
+from scheduler.services.whatif.trace_checks import trace_checked
 from scheduler.simulator.traces import read_trace
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, member_make, queue_make, user_make
@@ -41,6 +43,16 @@ def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:
     notify.use_bell(MemoryBell())
     yield
     notify.use_bell(None)
+
+
+@pytest.fixture(autouse=True)
+def _read_here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks without their process, which test_trace_process.py has."""
+
+    def accepted(path: Path, *, name: str) -> None:
+        trace_checked(path, name=name, limits=settings.TRACE_LIMITS)
+
+    monkeypatch.setattr(files, "trace_accepted", accepted)
 
 
 @pytest.fixture(autouse=True)
@@ -91,14 +103,15 @@ def test_wrong_row_is_named_before_anything_is_kept() -> None:
     assert refused(b"") == "The file is empty."
 
 
-def test_only_so_much_is_taken(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file, what it unpacks to, and all files of one user have limits."""
+def test_only_so_much_is_taken(settings: Any) -> None:
+    """A file, what it unpacks to, its rows, and all files of one user have limits."""
     settings.TRACE_MOST_MIB = 1
-    monkeypatch.setattr(trace_checks, "MOST_UNPACKED_BYTES", 3 * 2**20)
+    settings.TRACE_LIMITS = TraceLimits(most_unpacked_mib=3, most_rows=2_000)
     user, content = user_make(admin=True), rows(1_200)
 
     assert "at most 1 MiB" in refused(content)
     assert "unpacks to more than 3 MiB" in refused(gzip.compress(b"0" * 2**22))
+    assert "2,001 rows; a trace may have at most 2,000." in refused(HEADER + b"0,1,1,\n" * 2_001)
     assert "ends too early" in refused(gzip.compress(TRACE)[:-9])
     assert "is broken" in refused(gzip.compress(TRACE)[:-8] + b"12345678")
     most = content[: 2**20 - 9].rpartition(b"\n")[0]

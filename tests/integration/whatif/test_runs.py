@@ -29,6 +29,7 @@ from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create
 from scheduler.simulator.study.cluster import Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json
+from scheduler.whatif.scenarios import children
 from scheduler.whatif.scenarios.bases import unpacked
 from scheduler.whatif.scenarios.runner import LOST_AFTER, MOST_ATTEMPTS, Runner
 from tests.support.e2e.stack import wait_for
@@ -212,6 +213,39 @@ def test_what_others_leave_where_runs_work_is_not_loaded(
 
     assert scenario.state == ScenarioState.COMPLETED, scenario.error
     assert not (tmp_path / "was-here").exists()
+
+
+def test_process_of_a_run_is_told_no_secret(worlds: Worlds, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its workload may be a file from a stranger."""
+    for name in ("SECRET_KEY", "REDIS_URL", "DATABASE_URL", "OIDC_CLIENT_SECRET"):
+        monkeypatch.setenv(name, "canary")
+    ask(admin, start=LONG)
+    runner = worlds.runner(slots=1)
+    until(runner, "a run runs", worlds.pids)
+
+    told = psutil.Process(worlds.pids()[0]).environ()
+
+    assert "PYTHONPATH" in told
+    assert "canary" not in told.values()
+    assert not set(told) & {"VAR_DIR", "DJANGO_SETTINGS_MODULE"}
+
+
+@pytest.mark.parametrize("sent", [b"[" * 10_000 + b"\n", b'{"result": 1}\n', b"{}\n", b"x" * 100_000])
+def test_process_that_sends_no_result_fails_the_run(
+    sent: bytes, worlds: Worlds, admin: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What it sends is read as that of a stranger: nested, without fields, without end."""
+    monkeypatch.setattr(children, "MOST_MESSAGE_BYTES", 65_536)
+    (tmp_path / "sent").write_bytes(sent)
+    fake = tmp_path / "python"
+    fake.write_text(f"#!/bin/sh\ncat {tmp_path / 'sent'}; sleep 3600\n")
+    fake.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(fake))
+
+    scenario = finished(worlds, ask(admin))
+
+    assert scenario.state == ScenarioState.FAILED
+    assert scenario.error == "Its process sent what is no result, or a result that is too large."
 
 
 def test_killed_process_of_a_run_fails_it_with_a_sentence(worlds: Worlds, admin: User) -> None:

@@ -1,6 +1,5 @@
 """Who may ask what-if questions and see the answers; what is refused, field by field."""
 
-import io
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,11 +17,10 @@ from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import MOST_OPEN_OF_USER, scenario_create, scenario_delete
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make, user_make
-from tests.support.rows.scenarios import TRACE, scenario_body, scenario_make
+from tests.support.rows.scenarios import scenario_body, scenario_make, trace_file_make
 
 pytestmark = pytest.mark.django_db
 PAST = {"kind": "past", "since": AT.isoformat(), "until": (AT + timedelta(hours=1)).isoformat()}
@@ -122,7 +120,7 @@ def test_another_leads_scenario_and_trace_are_not_found() -> None:
     """Leads see their own."""
     queue = queue_make("vision")
     one, other = member_make(queue, Role.LEAD), member_make(queue, Role.LEAD)
-    file = trace_file_create(actor=one, name="small.csv", content=io.BytesIO(TRACE), at=AT)
+    file = trace_file_make(one)
     asked = scenario_make(one)
 
     with pytest.raises(NotFound):

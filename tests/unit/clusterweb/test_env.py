@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterweb.config.children import child_environment
 from clusterweb.config.env import load
 from clusterweb.config.env_error import EnvError
 
@@ -35,6 +36,10 @@ def test_defaults_are_safe(tmp_path: Path) -> None:
         ("SECRET_KEY", "short"),
         ("DEBUG", "maybe"),
         ("LEASE_TTL_S", "0"),
+        ("TRACE_MOST_ROWS", "many"),
+        ("TRACE_MOST_UNPACKED_MIB", "0"),
+        ("TRACE_READ_S", "1.5"),
+        ("TRACE_READ_MIB", "-1"),
     ],
 )
 def test_bad_value_names_its_variable(tmp_path: Path, name: str, value: str) -> None:
@@ -73,3 +78,13 @@ def test_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(EnvError, match="VAR_DIR"):
         load(environment(tmp_path / "file" / "var"))
+
+
+def test_processes_that_read_uploads_are_told_what_programs_need() -> None:
+    """What is not known to be harmless stays out, whatever it is called."""
+    given = {"PATH": "/bin", "LANG": "C.UTF-8", "TMPDIR": "/t", "SECRET_KEY": "canary", "NEW_TOKEN": "canary"}
+
+    told = child_environment(given)
+
+    assert (told["PATH"], told["LANG"], told["TMPDIR"]) == ("/bin", "C.UTF-8", "/t")
+    assert "canary" not in told.values()
