@@ -81,6 +81,7 @@ class Engine:
             except Exception as error:
                 if is_away(error):
                     raise
+                self.watch.unapplied[taken.server_id] = now_s
                 if isinstance(error, POSTPONED):
                     # A user was faster. The next report says the same and meets the job as it is then.
                     log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
@@ -129,7 +130,9 @@ class Engine:
         if now_s - self._checked_s >= CHECK_EVERY_S:
             self._checked_s = now_s
             run("lost servers", partial(lost_check, self.watch, self._tell, at=at, now_s=self._listened_s))
-            run("unconfirmed launches", lambda: self._tell(unconfirmed_check(self.watch, at=at, now_s=now_s)))
+            run(
+                "unconfirmed launches", lambda: self._tell(unconfirmed_check(self.watch, at=at, now_s=self._listened_s))
+            )
             run("smoke runs", lambda: self._tell(smoke_check(at=at)))
             run("suspect servers", partial(suspects_check, at=at))
             run("searches", partial(searches_step, at=at, ids=self.ports.ids))

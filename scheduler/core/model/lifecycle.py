@@ -24,7 +24,14 @@ class JobState(StrEnum):
 
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.LAUNCHING, JobState.SUSPENDED, JobState.CANCELLED}),
+    JobState.QUEUED: frozenset(
+        {
+            JobState.LAUNCHING,
+            JobState.SUSPENDED,
+            JobState.COMPLETED,  # it had, on a server that was silent and is heard again
+            JobState.CANCELLED,
+        }
+    ),
     JobState.LAUNCHING: frozenset(
         {
             JobState.RUNNING,

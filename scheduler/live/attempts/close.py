@@ -82,6 +82,8 @@ def attempt_close(*, attempt_id: str, ending: AttemptEnd, at: datetime, actor: s
 def _with_failure(end: AttemptEnd, attempt: Attempt) -> AttemptEnd:
     """Return the end with its failure class: from its devices first, then its cause, then its output."""
     end = replace(end, is_smoke=attempt.kind == AttemptKind.SMOKE)
+    if end.is_ours:
+        return replace(end, failure=None, line="")
     if end.cause is EndCause.EARLY_STOPPED:
         return replace(end, failure=None, line="", detail=_early_words(attempt.job))
     if end.cause in (EndCause.SUSPENDED, EndCause.CANCELLED) and attempt.job.idle_since is not None:

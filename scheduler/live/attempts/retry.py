@@ -44,6 +44,7 @@ class AttemptEnd:
         line: The line of its output that says so; empty when none does.
         is_seen: The scheduler saw the machine fail: a device was lost under it.
         is_smoke: It ran on one GPU before its gang.
+        is_ours: The scheduler brought it about; it speaks neither against the server nor against the job.
     """
 
     cause: EndCause
@@ -55,6 +56,7 @@ class AttemptEnd:
     line: str = ""
     is_seen: bool = False
     is_smoke: bool = False
+    is_ours: bool = False
 
     @property
     def is_free(self) -> bool:

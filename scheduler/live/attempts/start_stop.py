@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 from django.db import transaction
 
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.attempts.checkpoints import resume_from
 from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_open
 from scheduler.models import Attempt, Job
 from scheduler.models.job import AttemptKind, AttemptState
@@ -48,6 +49,7 @@ def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], a
         job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(new.reason_data)
     )
     newest = Attempt.objects.filter(job=job).order_by("-number").values_list("number", flat=True).first()
+    resume = resume_from(job) if newest is not None else None
     attempt = Attempt.objects.create(
         id=new.attempt_id,
         job=job,
@@ -56,9 +58,9 @@ def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], a
         num_gpus=sum(len(lease.gpu_pks) for lease in new.leases),
         epoch=new.epoch,
         round_number=new.round_number,
-        resume_attempt_id=job.checkpoint_attempt_id or "",
-        resume_name=job.checkpoint_name if job.checkpoint_attempt_id else "",
-        resume_step=job.checkpoint_step if job.checkpoint_attempt_id else None,
+        resume_attempt_id=resume.attempt_id if resume else "",
+        resume_name=resume.name if resume else "",
+        resume_step=resume.step if resume else None,
         created_at=at,
     )
     measurement_begin(attempt)

@@ -18,7 +18,7 @@ from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.attempts.start_stop import attempt_stop
 from scheduler.live.gangs.membership import members_on
 from scheduler.live.gangs.shares import gpu_give_back, member_leaves
-from scheduler.models import Attempt, Gang, GangMember, Server
+from scheduler.models import Attempt, Event, Gang, GangMember, Server
 from scheduler.services.jobs.state import job_event, job_transition
 
 # Exit code of the runtime when a process ends because another one is gone; see ``agents/runtime/gang.py``.
@@ -26,6 +26,8 @@ EXIT_BROKEN = 76
 STOPPED_BY_US = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
 COMPLAINTS = frozenset({FailureClass.MPI, FailureClass.NETWORK})
 RANK_ENDED = "rank_ended"
+# Reason of the event of a server that was given up although it reported: we could not apply what it said.
+UNAPPLIED = "unapplied"
 NONE_DONE = -1
 
 
@@ -117,13 +119,19 @@ def _ending_of(members: Sequence[GangMember]) -> AttemptEnd:
         detail=f"{first.member.end_detail}{rank}".strip(),
         failure=FailureClass(first.member.failure) if first.member.failure else None,
         line=first.member.failure_line,
+        is_ours=first.cause is EndCause.SERVER_LOST and _is_ours(first.member),
     )
 
 
-def members_lost(server: Server, *, detail: str, at: datetime) -> set[str]:
+def _is_ours(member: GangMember) -> bool:
+    """Return whether its server was given up because we could not apply its reports."""
+    given_up = Event.objects.filter(server=member.gpu.server_id, kind="server_state", at=member.ended_at)
+    return given_up.filter(reason=UNAPPLIED).exists()
+
+
+def members_lost(server: Server, ending: AttemptEnd, *, at: datetime) -> set[str]:
     """Record the end of every process on a lost server; return the servers to tell."""
     tell: set[str] = set()
-    ending = AttemptEnd(cause=EndCause.SERVER_LOST, detail=detail)
     for members in members_on(server.pk).values():
         for member in members:
             tell |= set(member_end(member, ending, at=at, actor="scheduler"))

@@ -20,6 +20,7 @@ from agents.protocol.signing import AttemptReport
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.close import attempt_close
+from scheduler.live.attempts.late import late_ends_take
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
 from scheduler.live.gangs.membership import attempts_of, is_whole, members_on, peak_of
@@ -203,7 +204,7 @@ def _attempts_apply(
         if member is not None:
             _member_apply(server, member, said, applied, at=at)
         elif lease is None:
-            strangers.append(said.attempt_id)
+            strangers.append(said)
         else:
             _attempt_apply(server, lease.attempt, said, applied, at=at)
             if said.phase == "parked":
@@ -212,7 +213,8 @@ def _attempts_apply(
     _gangs_parked(server, taken, at=at)
     if not is_all:
         return
-    applied.refused["foreign_attempt"] += _foreign(server, strangers)
+    applied.refused["foreign_attempt"] += _foreign(server, [said.attempt_id for said in strangers])
+    late_ends_take(server, strangers, at=at)
     for attempt_id, lease in sorted(leases.items()):
         if lease.generation <= taken.stamp.generation:
             _attempt_is_missing(server, lease.attempt, attempt_id, applied, at=at)

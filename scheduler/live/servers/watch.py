@@ -18,6 +18,7 @@ class ServerWatch:
         heard: Server id to the time of its newest accepted report.
         sequences: Server id to the newest report sequence in the database, taken by any scheduler.
         missing: Attempt id to the time since which its server's reports lack it.
+        unapplied: Server id to the time of the newest authentic report of it that we could not apply.
         sent: Server id to the time of the newest desired state sent.
         rejected: Server id to the time of the newest event about its rejected reports.
     """
@@ -25,6 +26,7 @@ class ServerWatch:
     heard: dict[str, float] = field(default_factory=dict)
     sequences: dict[str, tuple[int, int]] = field(default_factory=dict)
     missing: dict[str, float] = field(default_factory=dict)
+    unapplied: dict[str, float] = field(default_factory=dict)
     sent: dict[str, float] = field(default_factory=dict)
     rejected: dict[str, float] = field(default_factory=dict)
 
@@ -34,6 +36,10 @@ class ServerWatch:
             self.sequences[server_id] = stamp
             self.heard[server_id] = now_s
         return now_s - self.heard.setdefault(server_id, now_s)
+
+    def unapplied_lately(self, server_id: str, *, within_s: float, now_s: float) -> bool:
+        """Return whether a server only seems silent: it reported, and we could not apply what it said."""
+        return now_s - self.unapplied.get(server_id, float("-inf")) < within_s
 
     def may_resend(self, server_id: str, *, now_s: float) -> bool:
         """Return whether a message to a server may be repeated now."""

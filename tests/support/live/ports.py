@@ -268,7 +268,7 @@ class FakeAgent:
             if attempt.phase == "starting":
                 attempt.phase = "running"
                 resumed = attempt.wanted.resume_name
-                attempt.step = int(resumed.removeprefix("step-").removesuffix(".pt")) if resumed else 0
+                attempt.step = int(resumed.split("-")[1].removesuffix(".pt")) if resumed else 0
             elif attempt.phase == "running":
                 attempt.run_s += seconds
                 attempt.step = (attempt.step or 0) + int(seconds * attempt.steps_per_s)
