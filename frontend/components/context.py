@@ -9,12 +9,13 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from frontend.components.devices import device_word
+from frontend.components.formats import joined
 from frontend.components.states import looks_for_scripts
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Server
 from scheduler.selectors.cluster.servers import servers_in_short
-from scheduler.selectors.visibility import Access, access_of
+from scheduler.selectors.visibility import Access, access_of, is_admin
 from scheduler.services.cluster.settings import cluster_row
 
 UNDER_WAY = sorted(set(JobState) - TERMINAL)  # few among many: an index finds them, but not what they are not
@@ -81,6 +82,7 @@ def _frame(request: HttpRequest) -> dict[str, object]:
         "stale": bool(finished_at and now_utc() - finished_at > 3 * period + timedelta(seconds=5)),
         "paused": cluster.paused,
         "failing": ", ".join(cluster.failing_steps),
+        "claims": joined([server.name for server in servers if server.claimed_size]) if is_admin(user) else "",
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
         "device": device_word(server.device_kind for server in servers),
