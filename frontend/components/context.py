@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from frontend.components.devices import device_word
+from frontend.components.formats import joined
 from frontend.components.states import looks_for_scripts
 from frontend.components.times import as_time
 from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
@@ -85,6 +86,7 @@ def _frame(request: HttpRequest) -> dict[str, object]:
             {"step": step, "since": as_time(failure["since"]), "error": failure["error"] if access.is_admin else ""}
             for step, failure in cluster.failing_steps.items()
         ],
+        "claims": joined([server.name for server in servers if server.claimed_size]) if access.is_admin else "",
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
         "device": device_word(server.device_kind for server in servers),

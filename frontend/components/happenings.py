@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import duration
+from frontend.components.formats import duration, number
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
@@ -214,6 +214,15 @@ def _server_state(row: EventRow) -> Said:
     return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
 
 
+def _server_size(row: EventRow) -> Said:
+    if row["reason"] == "confirmed":
+        return "ok", "check", f"has its reported size confirmed by {row['actor']}."
+    cores = (
+        f"{number(row['data']['claimed']['num_cpus'])} CPU cores after {number(row['data']['believed']['num_cpus'])}"
+    )
+    return "warn", "triangle-alert", f"reports a size that is not believed: {cores}. An admin may confirm it."
+
+
 def _token(row: EventRow) -> Said:
     verb = "created" if row["reason"] == "create" else "revoked"
     return "mute", "key-round", f"{row['actor']} {verb} the token {row['data'].get('name', '')}."
@@ -274,6 +283,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         f"had its experiment {row['data'].get('name', '')} cancelled by {row['actor']}.",
     ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
+    "server_size": _server_size,
     "report_unusable": lambda row: (
         "warn",
         "triangle-alert",

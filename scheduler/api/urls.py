@@ -49,6 +49,7 @@ urlpatterns = [
     path("servers/<str:server>", servers.ServerDetail.as_view(), name="api-server"),
     path("servers/<str:server>/drain", servers.ServerDrain.as_view(), name="api-server-drain"),
     path("servers/<str:server>/undrain", servers.ServerUndrain.as_view(), name="api-server-undrain"),
+    path("servers/<str:server>/size", servers.ServerSize.as_view(), name="api-server-size"),
     path("profiles", profiles.Profiles.as_view(), name="api-profiles"),
     path("profiles/<str:fingerprint>", profiles.ProfileDetail.as_view(), name="api-profile"),
     path("profiles/<str:fingerprint>/measure", profiles.ProfileMeasure.as_view(), name="api-profile-measure"),

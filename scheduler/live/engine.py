@@ -20,7 +20,8 @@ from scheduler.live.observed.fairness import Fairness
 from scheduler.live.observed.idle import Idle
 from scheduler.live.observed.searches import searches_step
 from scheduler.live.observed.smoke import smoke_check
-from scheduler.live.reports.apply_report import report_apply, unusable_tell
+from scheduler.live.reports.apply_report import AppliedReport, report_apply, unusable_tell
+from scheduler.live.reports.batches import batch_apply
 from scheduler.live.reports.frames import Frames
 from scheduler.live.reports.intake import Taken, refusals_record, reports_open
 from scheduler.live.reports.telemetry import Telemetry, job_values
@@ -36,6 +37,7 @@ from scheduler.ports import Ports
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 1.0
+REPORTS_A_BATCH = 100  # of one transaction: rounds and requests get in between
 
 
 class Engine:
@@ -74,29 +76,47 @@ class Engine:
         # Servers that are heard get renewals anyway. No lease is extended here: nothing new is acknowledged.
         silent = intake.old - self._present(now_s=now_s)
         tell = {server_id for server_id in silent if self.watch.may_resend(server_id, now_s=now_s)}
-        for taken in intake.taken:
-            self.steps.run("leases", self._renew, at=at)  # a long batch delays none
-            try:
-                tell |= self._apply(taken, intake.refuse, now_s=now_s)
-            except Exception as error:
-                if is_away(error):
-                    raise
-                self.watch.unapplied[taken.server_id] = now_s
-                if isinstance(error, POSTPONED):
-                    # A user was faster. The next report says the same and meets the job as it is then.
-                    log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
-                else:
-                    log.exception("report_inconsistent", extra={"server": taken.server_id})
-                    intake.refuse(taken.server_id, "inconsistent")
+        for first in range(0, len(intake.taken), REPORTS_A_BATCH):
+            batch = intake.taken[first : first + REPORTS_A_BATCH]
+            self.steps.run("leases", self._renew, at=at)  # many reports delay none
+            together = batch_apply(batch, at=self.ports.clock.now())
+            for taken in batch:
+                tell |= self._apply(taken, together.get(taken.server_id), intake.refuse, at=at, now_s=now_s)
         refusals_record(intake.refused, watch=self.watch, at=at, now_s=now_s)
         self.steps.run("orders", lambda: self._tell(tell), at=at)
 
-    def _apply(self, taken: Taken, refuse: Callable[[str, str], None], *, now_s: float) -> set[str]:
-        """Apply one report; return the servers to tell."""
-        at = self.ports.clock.now()
-        applied = report_apply(taken, at=at)
-        if applied.is_stale:
+    def _apply(
+        self,
+        taken: Taken,
+        applied: AppliedReport | None,
+        refuse: Callable[[str, str], None],
+        *,
+        at: datetime,
+        now_s: float,
+    ) -> set[str]:
+        """Take in one report, which ``applied`` says was written with others; return the servers to tell."""
+        try:
+            if applied is None:
+                self.steps.run("leases", self._renew, at=at)
+                applied = report_apply(taken, at=self.ports.clock.now())
+            return set() if applied.is_stale else self._note(taken, applied, refuse, now_s=now_s)
+        except Exception as error:
+            if is_away(error):
+                raise
+            self.watch.unapplied[taken.server_id] = now_s
+            if isinstance(error, POSTPONED):
+                # A user was faster. The next report says the same and meets the job as it is then.
+                log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
+            else:
+                log.exception("report_inconsistent", extra={"server": taken.server_id})
+                refuse(taken.server_id, "inconsistent")
             return set()
+
+    def _note(
+        self, taken: Taken, applied: AppliedReport, refuse: Callable[[str, str], None], *, now_s: float
+    ) -> set[str]:
+        """Remember what one applied report says; return the servers to tell."""
+        at = self.ports.clock.now()
         server_id = taken.server_id
         self.watch.heard[server_id] = now_s
         self.watch.sequences[server_id] = (taken.stamp.epoch, taken.stamp.sequence)

@@ -27,6 +27,8 @@ class Server(models.Model):
     device_kind = models.CharField(max_length=10, default="cpu_slot")
     num_cpus = models.PositiveIntegerField(default=0)
     memory_bytes = models.PositiveBigIntegerField(default=0)
+    trusted_size = models.JSONField(default=dict, blank=True)  # said first, or confirmed; empty before the first report
+    claimed_size = models.JSONField(null=True, blank=True)  # what it says now, where that grew too far to be believed
     isolation = models.CharField(max_length=40, default="none")
     address = models.CharField(max_length=253, default="", blank=True)  # by which the other servers reach it
     agent_version = models.CharField(max_length=40, default="", blank=True)

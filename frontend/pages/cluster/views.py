@@ -1,4 +1,4 @@
-"""Pages of the cluster: the map of all servers, one server, drain and undrain."""
+"""Pages of the cluster: the map of all servers, one server, drain, undrain, and its size."""
 
 from datetime import datetime, timedelta
 from typing import TypedDict
@@ -37,7 +37,7 @@ from scheduler.selectors.cluster.servers import server_detail
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
 from scheduler.selectors.visibility import is_admin
-from scheduler.services.cluster.servers import server_drain, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_size_confirm, server_undrain
 
 VIEWS = ("utilization", "queue", "job", "temperature", "table")
 HEAT_SPAN = timedelta(minutes=30)
@@ -214,6 +214,22 @@ def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
     try:
         offered = server_undrain(actor=request.user, server=Server.objects.get(pk=row["id"]), at=now_utc())
         messages.success(request, f"{offered.name} is offered again from the next round.")
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("server", server_id=row["id"])
+
+
+@page
+@require_POST
+def size(request: HttpRequest, server_id: str) -> HttpResponseBase:
+    """Believe the size that the server claims, if it is the one that was shown."""
+    row = server_detail(request.user, server_id)
+    claimed = row["claimed_size"]
+    shown = {name: value for name, value in (claimed or {}).items() if request.POST.get(name) == str(value)}
+    try:
+        server = Server.objects.get(pk=row["id"])
+        server_size_confirm(actor=request.user, server=server, size=shown, at=now_utc())
+        messages.success(request, f"{row['name']} is believed from its next report on.")
     except Conflict as error:
         messages.error(request, str(error))
     return redirect("server", server_id=row["id"])

@@ -1,4 +1,4 @@
-"""``/servers``: servers with their GPUs; drain and undrain."""
+"""``/servers``: servers with their GPUs; drain, undrain, confirm a size."""
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
@@ -15,13 +15,22 @@ from scheduler.models import Server
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.rows import ServerDetailRow
 from scheduler.selectors.cluster.servers import server_detail, server_list
-from scheduler.services.cluster.servers import server_drain, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_size_confirm, server_undrain
 
 
 class DrainBody(Body):
     """Why a server is taken out of use."""
 
     reason = serializers.CharField(max_length=200, help_text="Shown beside the server.")
+
+
+class SizeBody(Body):
+    """The size that is confirmed: ``claimed_size`` of the server as the admin read it."""
+
+    num_cpus = serializers.IntegerField()
+    memory_bytes = serializers.IntegerField()
+    num_gpus = serializers.IntegerField()
+    gpu_memory_bytes = serializers.IntegerField(help_text="Of its largest GPU.")
 
 
 class Servers(ApiView):
@@ -93,3 +102,27 @@ class ServerUndrain(ApiView):
             return 200, server_detail(request.user, changed.pk), ""
 
         return once(request, None, make)
+
+
+class ServerSize(ApiView):
+    """Confirm how large a server is."""
+
+    rules = {"POST": ADMIN}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="server_size_confirm",
+        summary="Confirm the size of a server",
+        request=SizeBody,
+        responses={200: ServerDocument},
+    )
+    def post(self, request: Request, server: str) -> Response:
+        """Believe the size that a server claims; until then only the size before it is offered to jobs."""
+
+        def make() -> tuple[int, ServerDetailRow, str]:
+            size = read_body(request, SizeBody)
+            at = live_ports().clock.now()
+            changed = server_size_confirm(actor=request.user, server=_row(request, server), size=size, at=at)
+            return 200, server_detail(request.user, changed.pk), ""
+
+        return once(request, request.data, make)

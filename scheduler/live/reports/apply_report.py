@@ -7,13 +7,13 @@ phases, only rising steps. ``attempts/close.py`` decides what becomes of a job w
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from agents.protocol.signing import AttemptReport
@@ -39,7 +39,7 @@ DEFECT = "defect: "  # begins the reason of an attempt that an error of ours mad
 
 # What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
 _LOOKED_AT = (
-    *("attempt_id", "generation"),
+    *("attempt_id", "server_id", "generation"),
     *(
         f"attempt__{name}"
         for name in (
@@ -112,45 +112,8 @@ def _apply(taken: Taken, *, at: datetime, is_one_by_one: bool = False) -> Applie
     if not applied.is_behind:
         server_is_back(server, at=at)
     if is_present_epoch:
-        odd, out = _odd_attempts(server, taken, at=at) if is_one_by_one else ({}, set())
-        said = [odd.get(one.attempt_id, one) for one in taken.report.attempts]
-        _attempts_apply(server, _with(taken, said), applied, at=at, left_out=out)
-        told = {one.attempt_id: one.unusable for one in said if one.unusable}
-        applied.unusable = {pk: why for pk, why in told.items() if pk in applied.job_of}
+        _attempts_apply(server, taken, applied, at=at, is_one_by_one=is_one_by_one)
     return applied
-
-
-def _odd_attempts(server: Server, taken: Taken, *, at: datetime) -> tuple[dict[str, AttemptReport], set[str]]:
-    """Return the attempts whose words make the report fail, with what is left of them, and those with nothing left."""
-    bare: dict[str, AttemptReport] = {}
-    left_out: set[str] = set()
-    for attempt in taken.report.attempts:
-        try:
-            _try(server, taken, attempt, at=at)
-            continue
-        except Exception as error:
-            if is_away(error) or isinstance(error, POSTPONED):
-                raise
-            bare[attempt.attempt_id] = replace(attempt.bare(), unusable=DEFECT + described(error))
-        try:
-            _try(server, taken, attempt.bare(), at=at)
-        except Exception as error:
-            if is_away(error) or isinstance(error, POSTPONED):
-                raise
-            log.exception("attempt_left_out", extra={"attempt": attempt.attempt_id})
-            left_out.add(attempt.attempt_id)
-    return bare, left_out
-
-
-def _try(server: Server, taken: Taken, attempt: AttemptReport, *, at: datetime) -> None:
-    """Apply what is said of one attempt, and take it back. Raises what that raises."""
-    with transaction.atomic():
-        _attempts_apply(server, _with(taken, [attempt]), AppliedReport(), at=at, is_all=False)
-        transaction.set_rollback(True)
-
-
-def _with(taken: Taken, attempts: list[AttemptReport]) -> Taken:
-    return replace(taken, report=replace(taken.report, attempts=tuple(attempts)))
 
 
 def unusable_tell(attempt_id: str, why: str, *, at: datetime) -> None:
@@ -176,43 +139,23 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
     return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
 
 
-def _attempts_apply(
-    server: Server,
-    taken: Taken,
-    applied: AppliedReport,
-    *,
-    at: datetime,
-    is_all: bool = True,
-    left_out: Collection[str] = (),
-) -> None:
-    """Apply what a report says of attempts, but of those ``left_out``; ``is_all``: what it does not name is missing."""
-    leases = {
-        lease.attempt_id: lease
-        for lease in Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
-        .select_related("attempt__job")
-        .only(*_LOOKED_AT)
-    }
+def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime, is_one_by_one: bool) -> None:
+    """Apply what a report says of attempts; ``is_one_by_one``: what cannot be used of one costs the others nothing."""
+    leases = {lease.attempt_id: lease for lease in leases_on([server.pk])}
     applied.job_of = {attempt_id: lease.attempt.job_id for attempt_id, lease in leases.items()}
     members = _members(server)
     applied.job_of |= {member.pk: member.gang.attempt.job_id for member in members.values()}
     strangers = []
     for said in taken.report.attempts:
-        lease = leases.pop(said.attempt_id, None)
-        member = members.pop(said.attempt_id, None)
-        if said.attempt_id in left_out:
-            continue
-        if member is not None:
-            _member_apply(server, member, said, applied, at=at)
-        elif lease is None:
+        row = members.pop(said.attempt_id, None) or leases.pop(said.attempt_id, None)
+        if row is None:
             strangers.append(said)
+        elif is_one_by_one:
+            _usable_apply(server, said, applied, at=at)
         else:
-            _attempt_apply(server, lease.attempt, said, applied, at=at)
-            if said.phase == "parked":
-                attempt_parked(attempt=lease.attempt, server=server, generation=said.generation, at=at)
+            said_apply(server, row, said, applied, at=at)
     applied.progress.write()
     _gangs_parked(server, taken, at=at)
-    if not is_all:
-        return
     applied.refused["foreign_attempt"] += _foreign(server, [said.attempt_id for said in strangers])
     late_ends_take(server, strangers, at=at)
     for attempt_id, lease in sorted(leases.items()):
@@ -226,12 +169,57 @@ def _attempts_apply(
     applied.refused = +applied.refused
 
 
-def _members(server: Server) -> dict[str, GangMember]:
-    """Return the gang processes that belong on a server, by the id that its agent knows.
+def leases_on(server_ids: Iterable[str]) -> QuerySet[Lease]:
+    """Return the open leases of attempts that are no gang, with what a report goes by of attempt and job."""
+    found = Lease.objects.filter(server__in=server_ids, closed_at=None, attempt__gang=None)
+    return found.select_related("attempt__job").only(*_LOOKED_AT)
+
+
+def said_apply(
+    server: Server, row: Lease | GangMember, said: AttemptReport, applied: AppliedReport, *, at: datetime
+) -> None:
+    """Apply what a report says of one attempt or gang process, except the columns that ``applied.progress`` keeps."""
+    if said.unusable:
+        applied.unusable[said.attempt_id] = said.unusable
+    if isinstance(row, GangMember):
+        _member_apply(server, row, said, applied, at=at)
+        return
+    _attempt_apply(server, row.attempt, said, applied, at=at)
+    if said.phase == "parked":
+        attempt_parked(attempt=row.attempt, server=server, generation=said.generation, at=at)
+
+
+def _usable_apply(server: Server, said: AttemptReport, applied: AppliedReport, *, at: datetime) -> None:
+    """Apply one attempt by itself; where that fails, what the agent itself knows of it, else nothing."""
+    for words in (said, said.bare()):
+        part = AppliedReport(unusable=applied.unusable)
+        try:
+            with transaction.atomic():
+                # Read again: a failure leaves its marks on the rows in memory.
+                alone = leases_on([server.pk]).filter(attempt=said.attempt_id).first()
+                row = alone or _members(server, said.attempt_id).get(said.attempt_id)
+                if row is not None:
+                    said_apply(server, row, words, part, at=at)
+                    part.progress.write()
+        except Exception as error:
+            if is_away(error) or isinstance(error, POSTPONED):
+                raise
+            log.exception("attempt_unusable", extra={"attempt": said.attempt_id})
+            applied.unusable[said.attempt_id] = DEFECT + described(error)
+        else:
+            applied.tell |= part.tell
+            applied.refused += part.refused
+            return
+
+
+def _members(server: Server, *only: str) -> dict[str, GangMember]:
+    """Return the gang processes that belong on a server, by the id that its agent knows; ``only``: of those ids.
 
     Processes of one gang share its row object, so that a change made for one is seen by the next.
     """
     here = GangMember.objects.filter(gpu__server=server, ended_at=None)
+    if only:
+        here = here.filter(pk__in=only)
     if not here.exists():  # nearly always so, at a tenth of the cost of the query below
         return {}
     rows = here.filter(gang__attempt__ended_at=None).select_related("gang__attempt__job")

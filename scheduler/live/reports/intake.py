@@ -16,9 +16,13 @@ from agents.protocol.signing import Envelope, ProtocolError, ServerReport, Stamp
 from scheduler.broker import TOO_LARGE
 from scheduler.live.servers.watch import ServerWatch
 from scheduler.models import Event, Server
+from scheduler.models.server import ServerState
 from scheduler.services.cluster.settings import cluster_row
 
 log = logging.getLogger(__name__)
+
+DAY_MS = 86_400_000
+CENTURY_MS = 36_525 * DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,8 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
         stamp = envelope.stamp
         if stamp.epoch > epoch or (stamp.epoch == epoch and stamp.generation > server.generation):
             intake.refuse(server.pk, "from_the_future")
+        elif stamp.sequence > _highest_sequence(server, at):
+            intake.refuse(server.pk, "sequence_jumped")
         elif (stamp.epoch, stamp.sequence) > (server.report_epoch, server.report_sequence):
             envelopes.append(envelope)
         else:
@@ -97,6 +103,18 @@ def _newest(server: Server, messages: Sequence[str], *, epoch: int, at: datetime
         except ProtocolError as error:
             intake.refuse(server.pk, type(error).__name__.lower())
     return None
+
+
+def _highest_sequence(server: Server, at: datetime) -> int:
+    """Return the highest sequence that is believed of a server now.
+
+    Agents begin at the milliseconds of their clock and count on from there, so that a day more than the time of day is
+    ample. A server that is not heard is believed more: its agent may have started while its clock was wrong. Even then
+    there is always a higher sequence for the next agent to go on with.
+    """
+    if server.state in (ServerState.JOINING, ServerState.LOST):
+        return int(at.timestamp() * 1000) + CENTURY_MS
+    return max(int(at.timestamp() * 1000), server.report_sequence) + DAY_MS
 
 
 def refusals_record(refused: Mapping[str, Counter[str]], *, watch: ServerWatch, at: datetime, now_s: float) -> None:

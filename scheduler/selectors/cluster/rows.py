@@ -63,6 +63,15 @@ class ServerRow(TypedDict):
     gpus: list[GpuRow]
 
 
+class SizeRow(TypedDict):
+    """How large a server says it is."""
+
+    num_cpus: int
+    memory_bytes: int
+    num_gpus: int
+    gpu_memory_bytes: Annotated[int, "Of its largest GPU."]
+
+
 class ServerDetailRow(ServerRow):
     """One server with what is given on it."""
 
@@ -71,6 +80,7 @@ class ServerDetailRow(ServerRow):
     generation: Annotated[int, "Of its desired state."]
     acked_generation: Annotated[int, "What its agent works on."]
     rejected_reports: int
+    claimed_size: Annotated[SizeRow | None, "What it reports, where that grew too far to be believed unconfirmed."]
     created_at: Moment
 
 

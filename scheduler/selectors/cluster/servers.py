@@ -39,10 +39,10 @@ def device_kinds(user: Actor) -> list[str]:
 
 
 def servers_in_short(user: Actor) -> list[Server]:
-    """Return every server with only its device kind and whether it is simulated, by one query."""
+    """Return every server with its name, device kind, claimed size and whether it is simulated, by one query."""
     if not (user.is_authenticated and user.is_active):
         return []
-    return list(Server.objects.only("device_kind", "agent_version").order_by("number"))
+    return list(Server.objects.only("name", "device_kind", "agent_version", "claimed_size").order_by("number"))
 
 
 def gpu_map(user: Actor) -> list[ServerRow]:
@@ -71,6 +71,7 @@ def server_detail(user: Actor, server_id: str) -> ServerDetailRow:
         "generation": server.generation,
         "acked_generation": server.acked_generation,
         "rejected_reports": server.rejected_reports,
+        "claimed_size": server.claimed_size,
         "created_at": iso(server.created_at),
     }
 

@@ -1,8 +1,9 @@
-"""Registers, drains and undrains servers; ``scheduler.live`` decides whether a server is up or lost."""
+"""Registers, drains and undrains servers and confirms their size; ``scheduler.live`` decides which are up or lost."""
 
 import re
 import secrets
 import string
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TypedDict
@@ -98,6 +99,28 @@ def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
             raise Conflict(f"{server.name} is not drained: it is {server.state}.")
         to = ServerState.JOINING if server.last_report_at is None else ServerState.UP
         _move(server, to, actor=actor, at=at, reason="undrain", detail="")
+    return server
+
+
+def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int], at: datetime) -> Server:
+    """Believe the size that a server claims, and up to as much again as ``scheduler.live.servers.inventory`` allows.
+
+    Args:
+        size: What the admin read, so that no other claim is confirmed.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        Conflict: The server does not claim this size.
+    """
+    require_admin(actor, "confirm the sizes of servers")
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server.pk)
+        if server.claimed_size is None or server.claimed_size != dict(size):
+            raise Conflict(f"{server.name} does not claim this size: read it again.")
+        server.trusted_size, server.claimed_size = server.claimed_size, None
+        server.save(update_fields=["trusted_size", "claimed_size"])
+        event_record(kind="server_size", actor=actor, at=at, reason="confirmed", data={"size": size}, server=server)
+        touch_cluster()
     return server
 
 

@@ -108,6 +108,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "patch-api-queue-idle": {"idle_after_s": 7200, "idle_action": "suspend", "reason": "others wait"},
         "put-api-member": {"role": "viewer"},
         "post-api-server-drain": {"reason": "new fans"},
+        "post-api-server-size": {"num_cpus": 8, "memory_bytes": 2**34, "num_gpus": 4, "gpu_memory_bytes": 0},
         "patch-api-settings": {"paused": True},
         "post-api-tokens": {"name": "mine", "scopes": ["jobs:read"]},
         "post-api-scenarios": scenario_body(),

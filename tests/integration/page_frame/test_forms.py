@@ -140,6 +140,30 @@ def test_an_admin_drains_a_server_and_offers_it_again(world: World) -> None:
     assert Server.objects.get(pk=world.server.pk).state == "up"
 
 
+def test_claimed_size_stands_on_every_page_of_an_admin_who_confirms_it(world: World) -> None:
+    """The two sizes beside each other, and one button; nobody else is asked."""
+    client = world.client("admin")
+    size = {"num_cpus": 3_999, "memory_bytes": 2**40, "num_gpus": 64, "gpu_memory_bytes": 0}
+    Server.objects.filter(pk=world.server.pk).update(claimed_size=size)
+    address, band = f"/cluster/{world.server.pk}", "grew too far to be believed"
+    page = client.get(address).content.decode()
+
+    assert band in client.get("/").content.decode()
+    assert band not in world.client("lead").get("/").content.decode()
+    assert 'value="3999"' in page
+    assert "Confirm the reported size" in page
+    assert "Confirm the reported size" not in world.client("lead").get(address).content.decode()
+    assert world.client("lead").post(f"{address}/size", size).status_code == 403
+
+    client.post(f"{address}/size", {**size, "num_cpus": 8})
+    assert Server.objects.get(pk=world.server.pk).claimed_size == size
+    client.post(f"{address}/size", size)
+
+    assert Server.objects.get(pk=world.server.pk).claimed_size is None
+    assert Server.objects.get(pk=world.server.pk).trusted_size == size
+    assert band not in client.get("/").content.decode()
+
+
 @pytest.mark.parametrize("role", ["outsider", "lead", "org lead"])
 def test_only_admins_drain(world: World, role: str) -> None:
     """A lead of a queue does not take servers away from everybody."""

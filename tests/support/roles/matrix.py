@@ -185,6 +185,7 @@ ROWS = (
     Row("be asked before a server is drained", ADMINS, page=Way("GET server-drain")),
     Row("drain a server", ADMINS, Way("post-api-server-drain"), Way("POST server-drain", does=302)),
     Row("undrain a server", ADMINS, Way("post-api-server-undrain"), Way("POST server-undrain", does=302)),
+    Row("confirm a server's size", ADMINS, Way("post-api-server-size"), Way("POST server-size", does=302)),
     Row("list rounds", SIGNED_IN, Way("get-api-rounds"), Way("GET rounds")),
     Row("see a round", SIGNED_IN, Way("get-api-round"), Way("GET round")),
     Row("list policies", SIGNED_IN, Way("get-api-policies")),
@@ -266,6 +267,7 @@ ONLY_READ = (
 ONLY_SENT = (
     *("sign-out", "theme", "token-revoke", "jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore"),
     *("jobs-reprioritise", "view-keep", "view-remove", "job-profile-measure", "server-undrain", "what-if-apply"),
+    "server-size",
     *("what-if-traces", "mails", "webhook-test", "webhook-secret", "webhook-revoke", "admin-shadow-end"),
     *("admin-user-edit", "admin-token-revoke", "admin-pause"),
 )
