@@ -204,12 +204,12 @@ def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) 
     """
     changed: list[str] = []
     news: list[str] = []
-    for start in range(0, len(waits), BATCH):
-        batch = _changed(waits[start : start + BATCH], at)
-        if not batch:
-            continue
+    due = _changed(waits, at)
+    for start in range(0, len(due), BATCH):
         with transaction.atomic():
-            changed_here, news_here = _record_batch(batch, round_number, at)
+            changed_here, news_here = _record_batch(
+                {wait.job_id: wait for wait in due[start : start + BATCH]}, round_number, at
+            )
         changed += changed_here
         news += news_here
     for job_id in list(dict.fromkeys([*news, *changed]))[:TOUCHED_MOST]:
@@ -258,14 +258,21 @@ def _is_news(wait: Wait, told: str, told_at: datetime | None, *, at: datetime) -
     return told != wait.reason and (told == WaitReason.NEW or told_at is None or at - told_at >= TOLD_EVERY)
 
 
-def _changed(waits: Sequence[Wait], at: datetime) -> dict[str, Wait]:
+def _changed(waits: Sequence[Wait], at: datetime) -> list[Wait]:
     """Return the waits that are not recorded yet; in most rounds those are few."""
+    if not waits:
+        return []
     found = {wait.job_id: wait for wait in waits}
-    for pk, told, told_at, *before in Job.objects.filter(pk__in=list(found)).values_list("pk", *_WAIT):
-        wait = found[pk]
-        if before == [wait.reason, wait.evidence, wait.position] and not _is_news(wait, told, told_at, at=at):
+    jobs = Job.objects.filter(state__in=sorted(WAITING))
+    if len(waits) <= BATCH:
+        jobs = jobs.filter(pk__in=list(found))
+    for pk, told, told_at, *before in jobs.order_by().values_list("pk", *_WAIT):
+        wait = found.get(pk)
+        if wait is None or _is_news(wait, told, told_at, at=at):
+            continue
+        if before == [wait.reason, wait.evidence, wait.position]:
             del found[pk]
-    return found
+    return list(found.values())
 
 
 def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> tuple[list[str], list[str]]:
