@@ -1,13 +1,11 @@
 """A database with servers and queued jobs, and rounds on it: what a live round costs, reading and writing included.
 
-Run as a process with settings of its own, see ``bench_round.live``: prints the times as JSON.
+Run by ``bench_round.live`` as a process with settings of its own; prints the times as JSON.
 """
 
 import json
 import logging
-import resource
 import statistics
-import sys
 import time
 from datetime import timedelta
 from typing import Any
@@ -26,19 +24,18 @@ def main() -> None:
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
-    queued = int(sys.argv[1]) if len(sys.argv) > 1 else QUEUED
     starts = SERVERS * GPUS
-    print(json.dumps({"starts": starts, "cold": cold(starts, 0), f"with {queued:,} queued": cold(starts, queued)}))
+    print(json.dumps({"starts": starts, **{f"{queued:,} queued": measured(starts, queued) for queued in (0, QUEUED)}}))
 
 
-def cold(starts: int, queued: int) -> dict[str, Any]:
+def measured(starts: int, queued: int) -> dict[str, Any]:
     """Return what the first round of a cluster took, and the median of those after it."""
     from django.contrib.auth.models import User
     from django.core.management import call_command
 
     from scheduler.core.model.lifecycle import JobState
     from scheduler.live.rounds.run_round import round_run
-    from scheduler.models import Attempt, Cluster, Job, Queue
+    from scheduler.models import Attempt, Cluster, Job
     from scheduler.notify import use_bell
     from scheduler.services.cluster.settings import cluster_row
     from scheduler.services.jobs.check import jobs_checked
@@ -65,7 +62,6 @@ def cold(starts: int, queued: int) -> dict[str, Any]:
     now = clock.now() + timedelta(seconds=1)
     Job.objects.filter(state=JobState.LAUNCHING).update(state=JobState.RUNNING, first_started_at=now)
     Attempt.objects.update(state="running", started_at=now)
-    assert Queue.objects.exists()
     steady = []
     for _ in range(STEADY_ROUNDS):
         clock.advance(10.0)
@@ -91,7 +87,6 @@ def _timed(call: Any) -> dict[str, float]:
     return {
         "s": round(time.perf_counter() - wall_s, 3),
         "cpu_s": round(time.process_time() - cpu_s, 3),
-        "most_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 
