@@ -1,4 +1,4 @@
-"""Measure one round with 10,000 active jobs on 10,000 GPUs.
+"""Measure one round with 10,000 active jobs on 10,000 GPUs, and live rounds with their database.
 
 Three situations for each mechanism and policy: *cold*, an empty cluster; *steady*, the previous plan carried out
 and nothing changed; *churn*, every priority drawn anew, so that about half of the running jobs are preempted.
@@ -7,19 +7,22 @@ and nothing changed; *churn*, every priority drawn anew, so that about half of t
 import json
 import statistics
 import sys
+import tempfile
 import time
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
+from benchmarks.bench_pages import measured_apart
+from benchmarks.support.postgres import postgres
 from scheduler.choices import build_config
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW, JobTable, QueueTable, ServerTable, Snapshot, optional_columns
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
 
-QUESTION = "How long does one round take with 10,000 active jobs on 10,000 GPUs?"
+QUESTION = "How long does one round take with 10,000 active jobs on 10,000 GPUs, and a live one that starts 800 jobs?"
 
 NUM_JOBS, NUM_SERVERS, GPUS_PER_SERVER = 10_000, 1_250, 8
 # CPU milliseconds that a round may take, by mechanism.
@@ -153,6 +156,19 @@ def _timing(config: SchedulerConfig, situation: str, times: list[tuple[float, fl
         cpu_ms=round(cpu_s * 1e3, 1),
         target_ms=TARGETS_MS[config.mechanism.name],
     )
+
+
+def live() -> dict[str, Any]:
+    """Return what live rounds take, reading, writing and messages included, on both databases."""
+    module = "benchmarks.support.live_rounds"
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder:
+        found: dict[str, Any] = {"target_s": {"cold": 2.0, "steady": 0.3}, "sqlite": measured_apart(module, folder)}
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder, postgres() as url:
+        found["postgresql"] = measured_apart(module, folder, DATABASE_URL=url)
+    return found
+
+
+PARTS = {"plan": run, "live": live}
 
 
 if __name__ == "__main__":

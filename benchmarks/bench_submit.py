@@ -1,17 +1,40 @@
-"""Measure the time from a submit to the first instruction of the job's process on an idle cluster."""
+"""Measure submits: how soon a job starts on an idle cluster, and how many jobs clients can submit at once."""
 
+import http.client
+import json
 import math
+import os
+import subprocess
+import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psutil
+
+from benchmarks.support.postgres import postgres
 from tests.support.e2e.scripts import WRITES_TIME
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-QUESTION = "Seconds from sending POST /api/v1/jobs to the first line of the job's own Python process (no torch)"
+QUESTION = (
+    "Seconds from sending POST /api/v1/jobs to the first line of the job's own Python process (no torch), "
+    "and jobs a second from 8 clients"
+)
 TARGET_P50_S = 0.5
 JOBS = 40
+CLIENTS, SECONDS = 8, 8.0
+QUEUED = (0, 1_000, 10_000)
+BULK = 500  # jobs of one request
+TARGETS = {
+    "sqlite": {"jobs_a_second": 60},
+    "postgresql": {"jobs_a_second": 120},
+    "p99_s": 0.4,
+    "bulk_jobs_a_second": 1_000,
+}
 
 
 def percentile(values: list[float], fraction: float) -> float:
@@ -33,7 +56,7 @@ def one(stack: Stack, client: Client, index: int) -> tuple[float, float]:
     return answered_s, float(started.read_text()) - began_s
 
 
-def run() -> dict[str, Any]:
+def start() -> dict[str, Any]:
     """Submit one job after the other to an idle product."""
     with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as directory:
         # A long round: only the early round that follows a submit may start the job.
@@ -53,3 +76,119 @@ def run() -> dict[str, Any]:
         "start_p99_s": round(percentile([started for _, started in measured], 0.99), 4),
         "target_start_p50_s": TARGET_P50_S,
     }
+
+
+def load() -> dict[str, Any]:
+    """Let clients submit to the whole product on SQLite, and on PostgreSQL with two web workers."""
+    found: dict[str, Any] = {"clients": CLIENTS, "targets": TARGETS, "sqlite": _loaded()}
+    with postgres() as url:
+        found["postgresql"] = _loaded(DATABASE_URL=url, WEB_CONCURRENCY="2")
+    return found
+
+
+def _loaded(**environment: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as directory:
+        stack = Stack(Path(directory) / "var", ROUND_S="10", **environment)
+        try:
+            stack.start()
+            clients = [_Submitter(stack.url, token) for token in _tokens(stack)]
+            return {f"{queued:,} queued": _measured(stack, clients, queued) for queued in QUEUED}
+        finally:
+            stack.destroy()
+
+
+def _tokens(stack: Stack) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks.support.submitters", "vision", str(CLIENTS)]
+    own = {"VAR_DIR": str(stack.var_dir), "DJANGO_SETTINGS_MODULE": "clusterweb.settings"}
+    done = subprocess.run(command, env={**os.environ, **stack.environment, **own}, check=True, stdout=subprocess.PIPE)
+    tokens: list[str] = json.loads(done.stdout)
+    return tokens
+
+
+class _Submitter:
+    """One client with a connection of its own that stays open."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self.took_s: list[float] = []
+
+    def post(self, path: str, body: object) -> None:
+        """Send one request that must be answered by 201."""
+        begun_s = time.perf_counter()
+        self._connection.request("POST", path, json.dumps(body), self._headers)
+        answer = self._connection.getresponse()
+        text = answer.read()
+        assert answer.status == 201, (answer.status, text)
+        self.took_s.append(time.perf_counter() - begun_s)
+
+    def submit_until(self, end_s: float) -> None:
+        """Submit one job after the other."""
+        self._connection.close()  # the server has, if it was idle
+        while time.perf_counter() < end_s:
+            self.post("/api/v1/jobs", _spec(len(self.took_s)))
+
+
+def _spec(number: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "name": f"train-{number}",
+        "queue": "vision",
+        "command": ["sleep", "3600"],
+        "env": {"DATA": "/data/imagenet", "EPOCHS": "90"},
+    }
+
+
+def _measured(stack: Stack, clients: list[_Submitter], queued: int) -> dict[str, Any]:
+    """Fill the queue by bulk requests, then let all clients submit single jobs at once."""
+    found: dict[str, Any] = {}
+    waiting = stack.client("admin").get("/api/v1/jobs?state=queued&limit=1&count=true")["total"]
+    jobs = max(0, queued - waiting)
+    begun_s = time.perf_counter()
+    for place, first in enumerate(range(0, jobs, BULK)):
+        clients[place % CLIENTS].post("/api/v1/jobs/bulk", {"jobs": [_spec(first + n) for n in range(BULK)]})
+    if jobs >= BULK:
+        found["bulk_jobs_a_second"] = round(jobs / (time.perf_counter() - begun_s))
+    for client in clients:
+        client.took_s.clear()
+    before, begun_s = _cpu_s(stack), time.perf_counter()
+    threads = [threading.Thread(target=client.submit_until, args=(begun_s + SECONDS,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    passed_s, after = time.perf_counter() - begun_s, _cpu_s(stack)
+    took_s = [one for client in clients for one in client.took_s]
+    return {
+        **found,
+        "jobs_a_second": round(len(took_s) / passed_s, 1),
+        "p50_s": round(percentile(took_s, 0.5), 3),
+        "p99_s": round(percentile(took_s, 0.99), 3),
+        # What neighbours on the machine do not change: CPU of each part of the product for each submit.
+        "cpu_ms": {name: round(1e3 * (after[name] - before[name]) / len(took_s), 1) for name in sorted(after)},
+    }
+
+
+def _cpu_s(stack: Stack) -> Counter[str]:
+    """Return the CPU seconds so far of the web servers, the scheduler and the database."""
+    found: Counter[str] = Counter()
+    for process in stack.processes():
+        command = " ".join(process.cmdline())
+        times = process.cpu_times()
+        kind = "scheduler" if "-Q scheduler" in command else "web" if _is_web(process) else "other"
+        found[kind] += times.user + times.system
+    port = urlsplit(stack.environment.get("DATABASE_URL", "")).port
+    for server in psutil.process_iter() if port else ():
+        if server.name() == "postgres" and f"-p {port}" in " ".join(server.cmdline()):
+            ended = server.cpu_times()
+            found["database"] += ended.children_user + ended.children_system
+            found["database"] += sum(sum(one.cpu_times()[:2]) for one in [server, *server.children()])
+    return found
+
+
+def _is_web(process: psutil.Process) -> bool:
+    """Return whether it serves requests: workers do not carry the name of the server in their command."""
+    return any("uvicorn" in " ".join(one.cmdline()) for one in [process, *process.parents()[:1]])
+
+
+PARTS = {"start": start, "load": load}

@@ -5,13 +5,14 @@ import os
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
-from django.core.asgi import get_asgi_application
+from django import setup
 from django.urls import reverse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
-django_application = get_asgi_application()
+setup(set_prefix=False)
 
 from clusterweb.body_limit import limit_body  # noqa: E402
+from clusterweb.request_threads import OneThreadHandler, with_kept_threads  # noqa: E402
 from frontend.routing import websocket_urlpatterns  # noqa: E402  (needs the app registry)
 from scheduler.api.http.uploads import body_bytes_allowed  # noqa: E402
 
@@ -20,7 +21,7 @@ reverse("sign-in")
 
 application = ProtocolTypeRouter(
     {
-        "http": limit_body(django_application, allowed=body_bytes_allowed),
+        "http": with_kept_threads(limit_body(OneThreadHandler(), allowed=body_bytes_allowed)),
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

@@ -79,6 +79,7 @@ else:
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": path,
+            "CONN_MAX_AGE": 60,
             # IMMEDIATE: a deferred transaction that turns from reading to writing fails at once under contention.
             # FULL: an acknowledged submit survives a power cut.
             "OPTIONS": {

@@ -1,5 +1,6 @@
 """Celery tasks of the scheduler, each a call of one function, and the steps of its workers."""
 
+import math
 import threading
 
 from celery import current_app, shared_task
@@ -15,16 +16,44 @@ from scheduler.whatif.worker import SimulationStep
 # Loaded by the application that discovers tasks here (``clusterweb.celery``), so that one is current.
 current_app.steps["worker"].update([EngineStep, SimulationStep, NoticesStep])
 
+# An early round begins so many times as long after the last one as that took: however many changes ask for one, rounds
+# leave most of the machine and of the database to what asks. Less than the bell keeps one asked for (``WAKE_MS``).
+REST = 2.0
+REST_MOST_S = 1.5
+
+
+class Pace:
+    """When the last round ended and how long it took, by a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._rested_s = -math.inf
+
+    def note(self, *, began_s: float, ended_s: float) -> None:
+        """Note a round that is over."""
+        self._rested_s = ended_s + min(REST_MOST_S, REST * (ended_s - began_s))
+
+    def rest_s(self, trigger: str, *, now_s: float) -> float:
+        """Return how long a round waits; a regular one does not."""
+        return 0.0 if trigger == "beat" else max(0.0, self._rested_s - now_s)
+
+
 # One round at a time in this process; the counter of rounds does the same between processes.
 _round = threading.Lock()
+_pace = Pace()
 
 
 @shared_task(name="scheduler.run_round")  # type: ignore[untyped-decorator]  # celery has no stubs
 def run_round(trigger: str) -> None:
     """Decide and apply one round."""
+    ports = live_ports()
     with _round:
+        threading.Event().wait(_pace.rest_s(trigger, now_s=ports.clock.mono_s()))
         bell().round_begins()
-        round_run(live_ports(), trigger)
+        began_s = ports.clock.mono_s()
+        try:
+            round_run(ports, trigger)
+        finally:
+            _pace.note(began_s=began_s, ended_s=ports.clock.mono_s())
 
 
 @shared_task(name="scheduler.roll_up_samples")  # type: ignore[untyped-decorator]  # celery has no stubs

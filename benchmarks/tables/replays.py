@@ -97,6 +97,7 @@ def elastic(measured: Measured) -> list[str]:
 
 def rounds(measured: Measured) -> list[str]:
     """Return the CPU time of one round by mechanism, policy and situation."""
+    measured = measured["parts"]["plan"]
     cpu_ms = {(t["mechanism"], t["policy"], t["situation"]): t["cpu_ms"] for t in measured["result"]["timings"]}
     targets = measured["result"]["target_ms"]
     kinds = dict.fromkeys((mechanism, policy) for mechanism, policy, _ in cpu_ms)

@@ -19,6 +19,7 @@ from scheduler.api.whatif import views as whatif
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view(), name="api-jobs"),
     path("jobs/actions", job_actions.JobActions.as_view(), name="api-job-actions"),
+    path("jobs/bulk", job_actions.JobsBulk.as_view(), name="api-jobs-bulk"),
     path("jobs/import", job_import.JobImport.as_view(), name="api-job-import"),
     path("jobs/<str:job>", jobs.JobDetail.as_view(), name="api-job"),
     path("jobs/<str:job>/cancel", jobs.JobCancel.as_view(), name="api-job-cancel"),

@@ -27,6 +27,10 @@ class Cluster(models.Model):
     introspection_options = models.JSONField(default=dict, blank=True)  # {name: {option: value}}
     paused = models.BooleanField(default=False)
     smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
+    # What one user, one spec and one experiment may take; more is refused.
+    user_most_queued = models.PositiveIntegerField(default=5_000)  # queued jobs
+    spec_most_bytes = models.PositiveIntegerField(default=1280 * 1024)  # as stored, files included
+    experiment_most_jobs = models.PositiveIntegerField(default=1_000)
     # Share of start estimates that may be late; adjusted by past errors.
     late_level = models.FloatField(default=LATE_FRAC)
     # Steps of the engine that fail: {name: {"since": ISO time, "error": text}}; see ``scheduler/live/steps.py``.

@@ -103,6 +103,8 @@ class Job(models.Model):
             models.Index(fields=["queue", "-number"], name="job_by_queue"),
             # "my jobs"
             models.Index(fields=["owner", "-number"], name="job_by_owner"),
+            # how many jobs a user has queued
+            models.Index(fields=["owner", "state", "queue"], name="job_by_owner_and_state"),
             # the job list in its other orders
             models.Index(fields=["num_gpus", "number"], name="job_by_size"),
             models.Index(fields=["priority", "number"], name="job_by_priority"),

@@ -191,9 +191,13 @@ def require_scenario(user: Actor, scenario_id: str) -> Scenario:
     return scenario
 
 
-def may_act_on_job(user: Actor, job: Job) -> bool:
-    """Return whether ``user`` may cancel, suspend and resume ``job``: its owner while a member, and every lead."""
-    access = access_of(user)
+def may_act_on_job(user: Actor, job: Job, access: Access | None = None) -> bool:
+    """Return whether ``user`` may cancel, suspend and resume ``job``: its owner while a member, and every lead.
+
+    Args:
+        access: The roles of ``user``, where the caller has read them already.
+    """
+    access = access or access_of(user)
     if access.at_least(job.queue_id, Role.LEAD):
         return True
     return job.owner_id == user.pk and access.at_least(job.queue_id, Role.MEMBER)

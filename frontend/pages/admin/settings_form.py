@@ -12,6 +12,7 @@ from frontend.components.option_fields import OptionField, option_fields, option
 from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.models import Cluster
+from scheduler.services.cluster.settings import VOLUME
 
 Plural = Literal["policies", "localities", "mechanisms", "introspections"]
 SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
@@ -19,6 +20,11 @@ SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
     ("locality", "Locality", "localities"),
     ("mechanism", "Mechanism", "mechanisms"),
     ("introspection", "Introspection", "introspections"),
+)
+VOLUME_LABELS = (
+    ("user_most_queued", "Jobs that a user may have queued"),
+    ("spec_most_bytes", "Bytes of a spec, files included"),
+    ("experiment_most_jobs", "Jobs of an experiment"),
 )
 # Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})
@@ -57,6 +63,7 @@ def changes_from(post: Mapping[str, str]) -> dict[str, object]:
     changes: dict[str, object] = {}
     if "smoke_run_s" in post:
         changes["smoke_run_s"] = _number(post["smoke_run_s"])
+    changes |= {name: _whole(post[name]) for name in VOLUME if name in post}
     every = choices()
     for kind, _, plural in SECTIONS:
         names = _chosen(kind, post)
@@ -77,6 +84,10 @@ def _number(text: str) -> float | str:
         return float(text.strip() or 0)
     except ValueError:
         return text
+
+
+def _whole(text: str) -> int | str:
+    return int(text) if text.strip().isdecimal() else text
 
 
 def _chosen(kind: str, post: Mapping[str, str]) -> list[str]:

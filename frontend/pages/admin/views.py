@@ -9,7 +9,7 @@ from frontend.components.devices import device_word
 from frontend.components.errors import page
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
-from frontend.pages.admin.settings_form import changes_from, sections
+from frontend.pages.admin.settings_form import VOLUME_LABELS, changes_from, sections
 from frontend.pages.admin.starts import starts_view
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Event
@@ -100,6 +100,7 @@ def _show(
         "cluster": cluster,
         "next_round": cluster.round_number + 1,
         "smoke_run_s": f"{cluster.smoke_run_s:g}" if post is None else post.get("smoke_run_s", ""),
+        "volume": [(name, label, (post or {}).get(name, getattr(cluster, name))) for name, label in VOLUME_LABELS],
         "sections": sections(cluster, device_word(row["device_kind"] for row in servers), post=post, errors=errors),
         "errors": errors or [],
         "conflict": conflict,

@@ -51,6 +51,9 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     introspection_options = serializers.DictField(child=serializers.DictField(), help_text="Options by name.")
     paused = serializers.BooleanField(help_text="Whether nothing new starts.")
     smoke_run_s = serializers.FloatField(help_text="Jobs of several GPUs run so long on one first; 0: they do not.")
+    user_most_queued = serializers.IntegerField(help_text="Jobs that one user may have queued.")
+    spec_most_bytes = serializers.IntegerField(help_text="Bytes that the spec of a job may take, files included.")
+    experiment_most_jobs = serializers.IntegerField(help_text="Configurations that an experiment may have.")
     version = serializers.IntegerField(help_text="The number in the ETag.")
 
 
@@ -72,6 +75,9 @@ class SettingsBody(ChosenBody):
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
     paused = serializers.BooleanField(required=False)
     smoke_run_s = serializers.FloatField(required=False)
+    user_most_queued = serializers.IntegerField(required=False)
+    spec_most_bytes = serializers.IntegerField(required=False)
+    experiment_most_jobs = serializers.IntegerField(required=False)
     reason = serializers.CharField(max_length=500, required=False, help_text="Why; kept in the audit list.")
 
 

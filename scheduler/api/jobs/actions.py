@@ -1,8 +1,9 @@
-"""``/jobs/actions``: the same thing done with several jobs."""
+"""``/jobs/actions``: the same thing done with several jobs; ``/jobs/bulk``: several jobs submitted by one request."""
 
+from dataclasses import replace
 from typing import Annotated, Any, TypedDict
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,11 +13,14 @@ from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.permissions import WRITE_JOBS
 from scheduler.api.http.view import ApiView
+from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
 from scheduler.selectors.rows import one_of
 from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
+from scheduler.services.jobs.check import jobs_checked
+from scheduler.services.jobs.submit import MOST_SUBMITTED, jobs_store
 
 
 class ActionsBody(Body):
@@ -100,3 +104,62 @@ def _row(outcome: BulkOutcome) -> OutcomeRow:
         "state": job.state if job else "",
         "detail": outcome.refused,
     }
+
+
+class BulkBody(Body):
+    """Specs of new jobs."""
+
+    jobs = serializers.ListField(
+        child=serializers.DictField(),
+        allow_empty=False,
+        max_length=MOST_SUBMITTED,
+        help_text="Specs, as `POST /jobs` takes one each.",
+    )
+
+
+class SubmittedRow(TypedDict):
+    """One job that was stored."""
+
+    id: str
+    number: int
+    name: str
+
+
+class Submitted(TypedDict):
+    """The jobs in the order of their specs."""
+
+    results: list[SubmittedRow]
+
+
+SubmittedDocument = document_of(
+    Submitted, "SubmittedDocument", results=document_of(SubmittedRow, "SubmittedRowDocument")
+)
+
+
+class JobsBulk(ApiView):
+    """Several jobs by one request."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="job_submit_bulk",
+        summary="Submit several jobs",
+        request=BulkBody,
+        responses={201: OpenApiResponse(SubmittedDocument, description="All are stored and queued.")},
+    )
+    def post(self, request: Request) -> Response:
+        """Submit up to 500 jobs, all or none: where one spec is wrong, `errors` says in which and nothing is stored."""
+        body = read_body(request, BulkBody)
+
+        def make() -> tuple[int, Any, str]:
+            ports = live_ports()
+            try:
+                checked = jobs_checked(actor=request.user, data=body["jobs"])
+                jobs = jobs_store(checked, at=ports.clock.now(), ids=ports.ids)
+            except SpecInvalid as error:
+                raise SpecInvalid([replace(one, pointer=f"/jobs{one.pointer}") for one in error.errors]) from None
+            rows: list[SubmittedRow] = [{"id": job.pk, "number": job.number, "name": job.name} for job in jobs]
+            return 201, {"results": rows}, ""
+
+        return once(request, body, make)

@@ -31,10 +31,10 @@ from scheduler.selectors.jobs.reason_rows import CheckRow, DryRun, JobPreview
 from scheduler.selectors.visibility import require_job
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.change import job_change
-from scheduler.services.jobs.check import job_check, job_check_dry
+from scheduler.services.jobs.check import job_check_dry, job_checked
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
-from scheduler.services.jobs.submit import job_submit
+from scheduler.services.jobs.submit import jobs_store
 from scheduler.whatif.one_job.preview import job_preview
 
 # What a list may be sorted by, and the column it means; every one also with ``-`` in front.
@@ -125,10 +125,10 @@ class Jobs(ApiView):
             return Response(answer)
 
         def submit() -> tuple[int, Any, str]:
-            spec = job_check(actor=request.user, data=data)
+            checked = job_checked(actor=request.user, data=data)
             ports = live_ports()
-            job = job_submit(actor=request.user, spec=spec, at=ports.clock.now(), ids=ports.ids)
-            return 201, job_detail(request.user, job), f"/api/v1/jobs/{job.pk}"
+            [job] = jobs_store([checked], at=ports.clock.now(), ids=ports.ids)
+            return 201, job_detail(request.user, job, checked.access), f"/api/v1/jobs/{job.pk}"
 
         return once(request, data, submit)
 

@@ -4,7 +4,7 @@ Raising a server's generation and writing its leases belong to one transaction: 
 only, so no GPU is used by two attempts. Held right by the constraints of ``LeaseGpu`` and by ``tests/faults``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -62,8 +62,13 @@ def leases_open(
     attempt: Attempt, leases: Iterable[NewLease], *, epoch: int, generations: Mapping[str, int], at: datetime
 ) -> None:
     """Give an attempt its GPUs, cores and bytes."""
-    for new in leases:
-        lease = Lease.objects.create(
+    leases_create([(attempt, new, epoch, generations[new.server_id]) for new in leases], at=at)
+
+
+def leases_create(given: Sequence[tuple[Attempt, NewLease, int, int]], *, at: datetime) -> None:
+    """Write leases, each with its attempt, epoch and generation of the server, and their GPUs."""
+    rows = Lease.objects.bulk_create(
+        Lease(
             attempt=attempt,
             server_id=new.server_id,
             num_gpus=len(new.gpu_pks),
@@ -71,10 +76,16 @@ def leases_open(
             cpu_ids=list(new.cpu_ids),
             memory_bytes=new.memory_bytes,
             epoch=epoch,
-            generation=generations[new.server_id],
+            generation=generation,
             opened_at=at,
         )
-        LeaseGpu.objects.bulk_create([LeaseGpu(lease=lease, gpu_id=pk, slot=new.slot) for pk in new.gpu_pks])
+        for attempt, new, epoch, generation in given
+    )
+    LeaseGpu.objects.bulk_create(
+        LeaseGpu(lease=lease, gpu_id=pk, slot=new.slot)
+        for lease, (_, new, _, _) in zip(rows, given, strict=True)
+        for pk in new.gpu_pks
+    )
 
 
 def service_of(attempt: Attempt, *, at: datetime) -> tuple[float, float]:

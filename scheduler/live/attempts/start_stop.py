@@ -1,30 +1,32 @@
-"""Opens an attempt that a round granted, and asks attempts to stop.
+"""Opens the attempts that a round granted, and asks attempts to stop.
 
 Each function is one step of one transaction, guarded against concurrent changes. Asking to stop closes no lease: that
 happens in ``close.py`` once the attempt is known to be over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypedDict
 
 from django.db import transaction
+from django.db.models import Max
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.attempts.checkpoints import resume_from
-from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_open
+from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_create
 from scheduler.models import Attempt, Job
 from scheduler.models.job import AttemptKind, AttemptState
-from scheduler.services.jobs.profiles import measurement_begin
-from scheduler.services.jobs.state import job_transition
+from scheduler.services.jobs.profiles import measurements_begin
+from scheduler.services.jobs.state import BATCH, Move, jobs_transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAttempt:
-    """One attempt that a round opens."""
+    """One attempt that a round opens for a queued job."""
 
     attempt_id: str
+    job: Job
     leases: tuple[NewLease, ...]
     epoch: int
     round_number: int
@@ -39,21 +41,43 @@ class StopReceipt(TypedDict, total=False):
 
 
 @transaction.atomic
-def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], at: datetime) -> Attempt:
-    """Give a queued job its leases and a new attempt that starts from its latest checkpoint.
+def attempts_open(news: Sequence[NewAttempt], *, generations: Mapping[str, int], at: datetime) -> list[Attempt]:
+    """Give queued jobs their leases and new attempts that start from their latest checkpoints.
 
-    Raises:
-        JobChanged: The job is no longer as the caller read it. Nothing is written.
+    A job that is no longer as the caller read it gets nothing.
     """
-    job_transition(
-        job=job, to=JobState.LAUNCHING, at=at, actor="scheduler", reason="granted", data=dict(new.reason_data)
+    moves = [Move(job=new.job, to=JobState.LAUNCHING, data=new.reason_data) for new in news]
+    moved = {job.pk for job in jobs_transition(moves=moves, at=at, actor="scheduler", reason="granted")}
+    opened: list[Attempt] = []
+    for start in range(0, len(news), BATCH):
+        batch = [new for new in news[start : start + BATCH] if new.job.pk in moved]
+        opened += _open_batch(batch, generations=generations, at=at)
+    return opened
+
+
+def _open_batch(news: Sequence[NewAttempt], *, generations: Mapping[str, int], at: datetime) -> list[Attempt]:
+    earlier = Attempt.objects.filter(job__in=[new.job.pk for new in news]).order_by()
+    newest = dict(earlier.values_list("job_id").annotate(newest=Max("number")))
+    attempts = Attempt.objects.bulk_create(_attempt(new, number=newest.get(new.job.pk, 0) + 1, at=at) for new in news)
+    measurements_begin(attempts)
+    leases_create(
+        [
+            (attempt, lease, new.epoch, generations[lease.server_id])
+            for attempt, new in zip(attempts, news, strict=True)
+            for lease in new.leases
+        ],
+        at=at,
     )
-    newest = Attempt.objects.filter(job=job).order_by("-number").values_list("number", flat=True).first()
-    resume = resume_from(job) if newest is not None else None
-    attempt = Attempt.objects.create(
+    return attempts
+
+
+def _attempt(new: NewAttempt, *, number: int, at: datetime) -> Attempt:
+    job = new.job
+    resume = resume_from(job) if number > 1 else None
+    return Attempt(
         id=new.attempt_id,
         job=job,
-        number=(newest or 0) + 1,
+        number=number,
         kind=AttemptKind.SMOKE if job.smoke_due else AttemptKind.FULL,
         num_gpus=sum(len(lease.gpu_pks) for lease in new.leases),
         epoch=new.epoch,
@@ -63,9 +87,6 @@ def attempt_open(*, job: Job, new: NewAttempt, generations: Mapping[str, int], a
         resume_step=resume.step if resume else None,
         created_at=at,
     )
-    measurement_begin(attempt)
-    leases_open(attempt, new.leases, epoch=new.epoch, generations=generations, at=at)
-    return attempt
 
 
 @transaction.atomic

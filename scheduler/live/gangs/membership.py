@@ -4,16 +4,17 @@ A gang is opened with its attempt. ``ends.py`` decides how gangs end, ``shares.p
 """
 
 import secrets
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from django.db import transaction
 from django.db.models import F, Q, Sum
 
 from agents.protocol.gangs import GangOrder
 from agents.protocol.ports import Ids
-from scheduler.models import Attempt, Gang, GangMember, LeaseGpu
+from scheduler.models import Attempt, Gang, GangMember, Gpu, LeaseGpu
 
 # Ports for leaders: below the ephemeral ports of Linux.
 PORTS = range(20_000, 32_000)
@@ -21,44 +22,69 @@ LOOPBACK = "127.0.0.1"
 
 
 @transaction.atomic
-def gang_open(attempt: Attempt, *, ids: Ids, at: datetime) -> None:
-    """Create one process per GPU of a new attempt; the leader is on the server with the most GPUs, which goes last."""
-    held = LeaseGpu.objects.filter(lease__attempt=attempt, released_at=None).select_related("gpu__server")
-    gpus = [row.gpu for row in held.order_by("lease__server__number", "gpu__index")]
+def gangs_open(attempts: Sequence[Attempt], *, ids: Ids, at: datetime) -> None:
+    """Create one process per GPU of new attempts; a leader is on the server with the most GPUs, which goes last."""
+    if not attempts:
+        return
+    held = LeaseGpu.objects.filter(lease__attempt__in=attempts, released_at=None).select_related("gpu__server")
+    gpus: dict[str, list[Gpu]] = defaultdict(list)
+    rows = held.annotate(attempt_id=F("lease__attempt_id")).order_by("lease__server__number", "gpu__index")
+    for row in rows:
+        gpus[row.attempt_id].append(row.gpu)
+    ports = _free_ports(attempts)
+    gangs: list[Gang] = []
+    members: list[GangMember] = []
+    for attempt, port in zip(attempts, ports, strict=True):
+        own = _widest_first(gpus[attempt.pk])
+        address = own[0].server.address or LOOPBACK
+        gangs.append(Gang(attempt=attempt, address=address, port=port, secret=secrets.token_hex(16)))
+        members += [
+            GangMember(id=attempt.pk if number == 0 else ids.ulid(at), gang=gangs[-1], number=number, gpu=gpu)
+            for number, gpu in enumerate(own)
+        ]
+    Gang.objects.bulk_create(gangs)
+    GangMember.objects.bulk_create(members)
+
+
+def _widest_first(gpus: Sequence[Gpu]) -> list[Gpu]:
+    """Return the GPUs, those of the server with the most of them first."""
     count = Counter(gpu.server_id for gpu in gpus)
-    gpus.sort(key=lambda gpu: -count[gpu.server_id])
-    gang = Gang.objects.create(
-        attempt=attempt,
-        address=gpus[0].server.address or LOOPBACK,
-        port=_free_port(attempt),
-        secret=secrets.token_hex(16),
-    )
-    GangMember.objects.bulk_create(
-        GangMember(id=attempt.pk if number == 0 else ids.ulid(at), gang=gang, number=number, gpu=gpu)
-        for number, gpu in enumerate(gpus)
-    )
+    return sorted(gpus, key=lambda gpu: -count[gpu.server_id])
 
 
-def _free_port(attempt: Attempt) -> int:
-    """Return a port that no other gang uses; a job that starts again gets another one."""
+def _free_ports(attempts: Sequence[Attempt]) -> list[int]:
+    """Return a port for each attempt that no other gang uses; a job that starts again gets another one."""
     taken = set(Gang.objects.filter(attempt__ended_at=None).values_list("port", flat=True))
-    first = (attempt.job.number * 31 + attempt.number) % len(PORTS)
-    port: int = next(port for port in (*PORTS[first:], *PORTS[:first]) if port not in taken)
-    return port
+    chosen: list[int] = []
+    for attempt in attempts:
+        first = (attempt.job.number * 31 + attempt.number) % len(PORTS)
+        port: int = next(port for port in chain(PORTS[first:], PORTS[:first]) if port not in taken)
+        taken.add(port)
+        chosen.append(port)
+    return chosen
 
 
 def members_on(server_id: str) -> dict[str, list[GangMember]]:
     """Return the processes that a server is to run, by attempt, in the order of joining."""
-    members = GangMember.objects.filter(gpu__server_id=server_id, ended_at=None, gang__attempt__ended_at=None)
-    found: dict[str, list[GangMember]] = {}
+    return members_by_server([server_id]).get(server_id, {})
+
+
+def members_by_server(server_ids: Iterable[str]) -> dict[str, dict[str, list[GangMember]]]:
+    """Return what ``members_on`` returns, by server."""
+    members = GangMember.objects.filter(gpu__server__in=server_ids, ended_at=None, gang__attempt__ended_at=None)
+    found: dict[str, dict[str, list[GangMember]]] = {}
     for member in members.select_related("gang", "gpu").order_by("gang_id", "number"):
-        found.setdefault(member.gang_id, []).append(member)
+        found.setdefault(member.gpu.server_id, {}).setdefault(member.gang_id, []).append(member)
     return found
 
 
-def membership_of(gang: Gang) -> tuple[str, ...]:
-    """Return the ids of the processes that belong to the gang, the leader first."""
-    return tuple(gang.members.filter(leaving=False).order_by("number").values_list("pk", flat=True))
+def memberships_of(gang_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the processes that belong to each gang, the leader first."""
+    members = GangMember.objects.filter(gang__in=gang_ids, leaving=False).order_by("number")
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(gang_ids, ())
+    for gang_id, pk in members.values_list("gang_id", "pk"):
+        found[gang_id] += (pk,)
+    return found
 
 
 def gang_order(member: GangMember, membership: Sequence[str]) -> GangOrder:

@@ -37,30 +37,35 @@ def searches_step(*, at: datetime, ids: Ids) -> None:
 
 def _step_or_postpone(experiment: Experiment, *, at: datetime, ids: Ids) -> None:
     try:
-        _step(experiment, at=at, ids=ids)
+        due = _step(experiment, at=at)
+        # In a transaction of its own: the search goes on where its owner may submit no more.
+        configurations_add(experiment, count=due, at=at, ids=ids)
     except SchedulerError as error:  # its owner may no longer submit, or a job changed meanwhile
         log.info("search_postponed", extra={"experiment": experiment.pk, "error": str(error)})
 
 
 @transaction.atomic
-def _step(experiment: Experiment, *, at: datetime, ids: Ids) -> None:
+def _step(experiment: Experiment, *, at: datetime) -> int:
+    """Evaluate one experiment; return how many configurations more it is to try now."""
     rows = experiment.configurations.select_related("job").defer("job__spec").order_by("number")
     every = list(rows)
     for one in every:
         _note(experiment, one)
     if any(one.job.loss is not None and one.job.loss <= experiment.target_loss for one in every):
         experiment_end(experiment, state=ExperimentState.FOUND, at=at)
-        return
+        return 0
     slots = max(1, Gpu.objects.filter(healthy=True, server__state=ServerState.UP).count())
     live = [one for one in every if one.job.state not in TERMINAL and one.job.wanted != "cancel"]
     due = [one for one in live if _is_due(experiment, one)]
     if due:
         _look(experiment, live, due, slots=slots, at=at)
     if len(every) < experiment.size:
-        # At most one unevaluated configuration per GPU, so that later ones learn from earlier ones.
-        configurations_add(experiment, count=slots - sum(one.looked_step == 0 for one in live), at=at, ids=ids)
-    elif not live and all(one.job.state in TERMINAL for one in every):
+        # Of TPE at most one unevaluated configuration per GPU, so that later ones learn from earlier ones.
+        is_random = experiment.sampler == "random"
+        return experiment.size if is_random else slots - sum(one.looked_step == 0 for one in live)
+    if not live and all(one.job.state in TERMINAL for one in every):
         experiment_end(experiment, state=ExperimentState.EXHAUSTED, at=at)
+    return 0
 
 
 def _note(experiment: Experiment, one: Configuration) -> None:

@@ -1,10 +1,11 @@
-"""Applies a plan in one transaction: preemptions, leases, attempts, wait reasons.
+"""Applies a plan in one transaction: preemptions, leases, attempts.
 
 The snapshot may be a moment old, so every write is guarded: a job that changed since is skipped, and a grant whose
 place is not free yet waits (reason ``reconfiguring``). Held right by ``tests/integration/live`` and ``tests/faults``.
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -18,8 +19,8 @@ from scheduler.core.model.plan import Plan, Preemption, PreemptRule
 from scheduler.core.model.tables import NO_ROW
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
 from scheduler.live.attempts.leases import NewLease, generations_raise
-from scheduler.live.attempts.start_stop import NewAttempt, StopReceipt, attempt_open, attempt_stop
-from scheduler.live.gangs.membership import gang_open, is_settled
+from scheduler.live.attempts.start_stop import NewAttempt, StopReceipt, attempt_stop, attempts_open
+from scheduler.live.gangs.membership import gangs_open, is_settled
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
@@ -28,7 +29,7 @@ from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.live.rounds.waits import plan_waits
 from scheduler.models import Attempt, Job, Lease
 from scheduler.notify import touch_cluster
-from scheduler.services.jobs.state import job_transition, job_waits_record
+from scheduler.services.jobs.state import Wait, job_transition
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class AppliedPlan:
         tell: Servers whose desired state changed.
         launched, continued, preempted, parked: Job rows; the last two are asked to.
         deferred: Job rows with a grant that waits, with the evidence.
+        waits: Why jobs wait now; recorded once the servers know what they run.
     """
 
     tell: set[str] = field(default_factory=set)
@@ -54,6 +56,7 @@ class AppliedPlan:
     preempted: list[int] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
 
 
 def plan_apply(
@@ -77,6 +80,7 @@ class _Applying:
         self.live, self.plan, self.round_number, self.ids, self.at = live, plan, round_number, ids, at
         self.parks, self.parked = parks, parked_read(live)
         self.applied = AppliedPlan()
+        self.launches: dict[int, NewAttempt] = {}  # by row, in the order of the plan
         self.rooms: dict[str, ServerRoom] = {}
         self.generations: dict[str, int] = {}
         self.seats = granted_seats(live, plan)
@@ -104,14 +108,15 @@ class _Applying:
         assignment = assign_gpu_ids(
             self._without_resized(), held=self.kept_gpus.indexes, free=self._free_indexes(), before=self.parked.indexes
         )
+        staying = self.plan.kept | self.plan.resized
         for row in self.plan.order:
-            if row in self.seats and row not in self.plan.kept | self.plan.resized:
+            if row in self.seats and row not in staying:
                 self._launch(row, assignment)
             elif row in self.live.parked_on and not self.rooms.keys() >= set(self.live.parked_on[row]):
                 self._send_away(row, rule=PreemptRule.SERVER_GONE)
+        self._open()
         self._resize_kept(held, only_shrink=False)
-        waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
-        job_waits_record(waits=waits, round_number=self.round_number, at=self.at)
+        self.applied.waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
         if self.applied.launched or self.applied.continued or self.applied.preempted:
             touch_cluster()
         return self.applied
@@ -157,10 +162,14 @@ class _Applying:
             row: sorted(self.rooms[pk].free_gpus) for row, pk in enumerate(self.live.server_pks) if pk in self.rooms
         }
 
+    def _raise_generations(self, server_pks: Iterable[str]) -> None:
+        """Raise the generation of each server once in the round."""
+        raised = generations_raise(set(server_pks) - self.generations.keys())
+        self.generations |= raised
+        self.applied.tell |= raised.keys()
+
     def _generation(self, server_pk: str) -> int:
-        if server_pk not in self.generations:
-            self.generations |= generations_raise([server_pk])
-            self.applied.tell.add(server_pk)
+        self._raise_generations([server_pk])
         return self.generations[server_pk]
 
     def _resize_kept(self, held: dict[tuple[int, str], Lease], *, only_shrink: bool) -> None:
@@ -211,7 +220,7 @@ class _Applying:
             log.debug("resize_skipped", extra={"job": self.live.job_pks[row], "error": str(error)})
 
     def _launch(self, row: int, assignment: GpuAssignment) -> None:
-        """Open an attempt for a granted job, or record what its grant waits for."""
+        """Choose the places of a granted job for ``_open``, or record what its grant waits for."""
         seats = self.seats[row]
         evidence: dict[str, float | int | str] = {"granted_gpus": sum(seat.num_gpus for seat in seats)}
         if row in assignment.deferred:
@@ -234,29 +243,28 @@ class _Applying:
             return  # suspended or cancelled meanwhile
         if not self._asks_as_planned(row, job):
             return  # changed since the snapshot; the next round knows
-        # Raised before the savepoint of the attempt: a rollback to it must not undo the generation.
-        generations = {seat.server_pk: self._generation(seat.server_pk) for seat in seats}
         for server_pk, kept_bytes in kept.items():
             self.rooms[server_pk].give_back(cpus=0.0, memory_bytes=kept_bytes, cpu_ids=())
         new_leases = tuple(self._new_lease(row, seat, assignment.gpus[row, seat.server]) for seat in seats)
         if row in self.live.parked_on:
-            self._continue(row, job, new_leases, generations)
+            self._continue(row, job, new_leases)
             return
-        new = NewAttempt(
+        self.launches[row] = NewAttempt(
             attempt_id=self.ids.ulid(self.at),
+            job=job,
             leases=new_leases,
             epoch=self.live.epoch,
             round_number=self.round_number,
             reason_data={"round": self.round_number, "gpus": evidence["granted_gpus"]},
         )
-        try:
-            attempt = attempt_open(job=job, new=new, generations=generations, at=self.at)
-        except (JobChanged, InvalidTransition) as error:
-            log.debug("launch_skipped", extra={"job": job.pk, "error": str(error)})
-            return
-        if row in self.live.gangs:
-            gang_open(attempt, ids=self.ids, at=self.at)
-        self.applied.launched.append(row)
+
+    def _open(self) -> None:
+        """Open the attempts of all jobs that start, in a few statements."""
+        self._raise_generations(lease.server_id for new in self.launches.values() for lease in new.leases)
+        opened = attempts_open(list(self.launches.values()), generations=self.generations, at=self.at)
+        row_of = {new.attempt_id: row for row, new in self.launches.items()}
+        self.applied.launched += [row_of[attempt.pk] for attempt in opened]
+        gangs_open([attempt for attempt in opened if row_of[attempt.pk] in self.live.gangs], ids=self.ids, at=self.at)
 
     def _asks_as_planned(self, row: int, job: Job) -> bool:
         """Return whether a job still waits in the queue and for the GPUs that the plan was made for."""
@@ -277,8 +285,10 @@ class _Applying:
                 return False
         return True
 
-    def _continue(self, row: int, job: Job, new_leases: tuple[NewLease, ...], generations: dict[str, int]) -> None:
+    def _continue(self, row: int, job: Job, new_leases: tuple[NewLease, ...]) -> None:
         """Continue a parked job in place."""
+        # Raised before the savepoint of the attempt: a rollback to it must not undo the generation.
+        generations = {lease.server_id: self._generation(lease.server_id) for lease in new_leases}
         data = {"round": self.round_number, "gpus": sum(len(lease.gpu_pks) for lease in new_leases)}
         try:
             if attempt_continue(

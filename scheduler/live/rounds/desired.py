@@ -4,8 +4,9 @@ Repeats also renew the leases. A lost message is no error: the next renewal says
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import get_args
 
@@ -16,8 +17,8 @@ from django.db.models import F, Prefetch
 from agents.protocol.ports import Transport
 from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
-from scheduler.live.gangs.membership import gang_order, members_on, membership_of
-from scheduler.live.steps import for_each
+from scheduler.live.gangs.membership import gang_order, members_by_server, memberships_of
+from scheduler.live.steps import for_each, is_away
 from scheduler.models import Attempt, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
@@ -29,7 +30,28 @@ log = logging.getLogger(__name__)
 LOG_BYTES = 64 * 1024**2
 # Limit for files in one message; launches beyond it follow in later messages.
 FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
+SERVERS_AT_ONCE = 50  # read in one transaction, which keeps their reports waiting
 WANTED: dict[str, Wanted] = {word: word for word in get_args(Wanted)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOrders:
+    """What one server is to run, as read in one transaction with its stamp.
+
+    Attributes:
+        server: The row, with the sequence of this message.
+        leases: Open ones, oldest first, with attempt, job and GPUs.
+        gangs: The processes of each gang that belong here, in the order of joining.
+        memberships: Ids of all processes of each of these gangs, the leader first.
+        ran_bytes: Memory of the last runs of parked attempts, by attempt and server.
+    """
+
+    server: Server
+    epoch: int
+    leases: Sequence[Lease]
+    gangs: Mapping[str, Sequence[GangMember]]
+    memberships: Mapping[str, tuple[str, ...]]
+    ran_bytes: Mapping[tuple[str, str], int]
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
@@ -38,57 +60,94 @@ def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetim
     Raises the first failure when all servers have been tried.
     """
 
-    def send(server_id: str) -> None:
-        message = desired_message(server_id, at=at)
+    def send(orders: ServerOrders) -> None:
+        message = desired_message(orders, at=at)
         try:
-            if message is not None:
-                transport.send_desired(server_id, message)
+            transport.send_desired(orders.server.pk, message)
         except ConnectionError as error:
-            log.warning("desired_state_not_sent", extra={"server": server_id, "error": str(error)})
+            log.warning("desired_state_not_sent", extra={"server": orders.server.pk, "error": str(error)})
 
-    for_each(sorted(set(server_ids)), send)
+    def send_batch(ids: Sequence[str]) -> None:
+        try:
+            batch = orders_read(ids)
+        except Exception as error:
+            if len(ids) == 1 or is_away(error):
+                raise
+            for_each([[server_id] for server_id in ids], send_batch)  # one that cannot be read keeps back no other
+        else:
+            for_each(batch, send)
+
+    ids = sorted(set(server_ids))
+    for_each([ids[start : start + SERVERS_AT_ONCE] for start in range(0, len(ids), SERVERS_AT_ONCE)], send_batch)
 
 
 @transaction.atomic
-def desired_message(server_id: str, *, at: datetime) -> str | None:
-    """Return the sealed desired state of one server, with the next sequence; None when there is no such server.
+def orders_read(server_ids: Sequence[str]) -> list[ServerOrders]:
+    """Return what servers are to run, with the next sequence of each; a server that is gone is left out.
 
     In one transaction, so that the generation and the leases belong together.
     """
-    # Locks the row first: a generation is raised and its leases are changed in one transaction.
-    if not Server.objects.filter(pk=server_id).update(sent_sequence=F("sent_sequence") + 1):
-        return None
-    server = Server.objects.get(pk=server_id)
+    # Locks the rows first: a generation is raised and its leases are changed in one transaction.
+    servers = list(Server.objects.select_for_update().filter(pk__in=server_ids).order_by("pk"))
+    Server.objects.filter(pk__in=server_ids).update(sent_sequence=F("sent_sequence") + 1)
+    leases: dict[str, list[Lease]] = defaultdict(list)
+    rows = (
+        Lease.objects.filter(server__in=server_ids, closed_at=None)
+        .select_related("attempt__job", "attempt__measurement", "attempt__gang")
+        .prefetch_related(Prefetch("gpus", LeaseGpu.objects.select_related("gpu").order_by("gpu__index")))
+        .order_by("attempt_id")
+    )
+    for lease in rows:
+        leases[lease.server_id].append(lease)
+    gangs = members_by_server(server_ids)
+    memberships = memberships_of({gang_id for own in gangs.values() for gang_id in own})
+    ran_bytes = _ran_bytes([lease.attempt_id for lease in rows if not lease.num_gpus])
+    epoch = cluster_row().epoch
+    for server in servers:
+        server.sent_sequence += 1
+    return [
+        ServerOrders(
+            server=server,
+            epoch=epoch,
+            leases=leases[server.pk],
+            gangs=gangs.get(server.pk, {}),
+            memberships=memberships,
+            ran_bytes=ran_bytes,
+        )
+        for server in servers
+    ]
+
+
+def desired_message(orders: ServerOrders, *, at: datetime) -> str:
+    """Return the sealed desired state of one server."""
+    server = orders.server
     desired = DesiredState(
         lease_ttl_s=settings.LEASE_TTL_S,
         acknowledged_sequence=server.report_sequence,
-        attempts=tuple(_attempts(server_id)),
+        attempts=tuple(_attempts(orders)),
     )
     return seal(
         key=bytes.fromhex(server.key_hex),
         direction="desired",
-        server=server_id,
-        stamp=Stamp(
-            epoch=cluster_row().epoch,
-            generation=server.generation,
-            sequence=server.sent_sequence,
-        ),
+        server=server.pk,
+        stamp=Stamp(epoch=orders.epoch, generation=server.generation, sequence=server.sent_sequence),
         now_s=at.timestamp(),
         body=desired.to_json(),
     )
 
 
-def _attempts(server_id: str) -> list[AttemptWanted]:
+def _ran_bytes(attempt_ids: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Return the memory of the last run of parked attempts, by attempt and server."""
+    ran = Lease.objects.filter(attempt__in=attempt_ids, num_gpus__gte=1).order_by("opened_at", "pk")
+    rows = ran.values_list("attempt_id", "server_id", "memory_bytes")
+    return {(attempt_id, server_id): memory_bytes for attempt_id, server_id, memory_bytes in rows}
+
+
+def _attempts(orders: ServerOrders) -> list[AttemptWanted]:
     """Return the open attempts of a server, oldest first, as far as their files fit."""
-    leases = (
-        Lease.objects.filter(server_id=server_id, closed_at=None)
-        .select_related("attempt__job", "attempt__measurement")
-        .prefetch_related(Prefetch("gpus", LeaseGpu.objects.select_related("gpu").order_by("gpu__index")))
-        .order_by("attempt_id")
-    )
     wanted: list[AttemptWanted] = []
     files_bytes = 0
-    for attempt in _orders(leases, members_on(server_id)):
+    for attempt in _orders(orders):
         files_bytes += sum(len(text.encode()) for text in attempt.files.values())
         # Launches that do not fit have not started, so leaving them out stops nothing; they follow when the others run.
         # Oldest first, so that a launch that was sent is never left out again.
@@ -97,19 +156,22 @@ def _attempts(server_id: str) -> list[AttemptWanted]:
     return wanted
 
 
-def _orders(leases: Iterable[Lease], gangs: Mapping[str, Sequence[GangMember]]) -> Iterator[AttemptWanted]:
+def _orders(orders: ServerOrders) -> Iterator[AttemptWanted]:
     """Yield what the server runs: one order per lease, for a gang one per process."""
-    for lease in leases:
-        members = gangs.get(lease.attempt_id)
+    for lease in orders.leases:
+        # Of a parked attempt that of its last run: a checkpoint needs more than it keeps.
+        limit_bytes = max(lease.memory_bytes, orders.ran_bytes.get((lease.attempt_id, lease.server_id), 0))
+        whole = _attempt(lease, memory_bytes=limit_bytes)
         if not hasattr(lease.attempt, "gang"):
-            yield _attempt(lease)
-        elif members:
-            yield from _members(_attempt(lease), lease, members)
+            yield whole
+        elif members := orders.gangs.get(lease.attempt_id):
+            yield from _members(whole, lease, members, orders.memberships[lease.attempt_id])
 
 
-def _members(whole: AttemptWanted, lease: Lease, members: Sequence[GangMember]) -> Iterator[AttemptWanted]:
+def _members(
+    whole: AttemptWanted, lease: Lease, members: Sequence[GangMember], membership: Sequence[str]
+) -> Iterator[AttemptWanted]:
     """Yield the order of each process of a gang on one server; they share cores and bytes evenly."""
-    membership = membership_of(members[0].gang)
     size, cores = len(members), whole.cpu_ids
     for place, member in enumerate(members):
         own = cores[place * len(cores) // size : (place + 1) * len(cores) // size]
@@ -135,16 +197,7 @@ def _measure_above(attempt: Attempt) -> int | None:
     return measurement.above_cpus if measurement is not None and measurement.measured_at is None else None
 
 
-def _memory_limit_bytes(lease: Lease) -> int:
-    """Return the memory limit: for a parked attempt that of its last run, as a checkpoint needs more than it keeps."""
-    if lease.num_gpus:
-        return lease.memory_bytes
-    ran = Lease.objects.filter(attempt=lease.attempt_id, server=lease.server_id, num_gpus__gte=1)
-    limits = ran.order_by("-opened_at", "-pk").values_list("memory_bytes", flat=True)
-    return max(lease.memory_bytes, limits.first() or 0)
-
-
-def _attempt(lease: Lease) -> AttemptWanted:
+def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
     attempt = lease.attempt
     spec = JobSpec.parse(attempt.job.spec)
     gpus = [held.gpu for held in lease.gpus.all()]
@@ -157,7 +210,7 @@ def _attempt(lease: Lease) -> AttemptWanted:
         gpu_indexes=tuple(gpu.index for gpu in gpus),
         gpu_uuids=tuple(gpu.uuid for gpu in gpus),
         cpu_ids=tuple(lease.cpu_ids),
-        memory_bytes=_memory_limit_bytes(lease),
+        memory_bytes=memory_bytes,
         disk_bytes=spec.resources.disk_bytes,
         log_bytes=LOG_BYTES,
         command=spec.command,

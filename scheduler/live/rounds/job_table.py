@@ -21,11 +21,16 @@ from scheduler.core.operations.time_left import time_left_s
 from scheduler.live.attempts.job_row import COLUMNS, JobQueryRow
 from scheduler.live.attempts.retry import BACKOFF_MOST_S
 from scheduler.live.observed.smoke import smoke_sized
-from scheduler.live.rounds.demand import UNKNOWN, curves_read, job_demand
+from scheduler.live.rounds.demand import UNKNOWN, JobDemand, curves_read, job_demand
 from scheduler.models import Job, Lease, LeaseGpu
 
+# The resources of a spec are read as one value: a database looks into a whole spec for each that is asked for alone.
+_RESOURCES = "spec__resources"
+_OF_JOB = tuple(name for name in COLUMNS if not name.startswith(_RESOURCES))
+_OF_RESOURCES = tuple(name for name in COLUMNS if name.startswith(_RESOURCES))
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
 _BOOLS = frozenset({"preemptible", "running"})
+_Demands = dict[tuple[Any, ...], JobDemand]  # by what jobs ask for
 _NAMES = [field.name for field in fields(JobTable) if field.name not in {*OptionalColumns.__annotations__, "profiles"}]
 
 
@@ -96,9 +101,11 @@ def job_table(
     stopping = {lease.job_pk for lease in held if lease.wanted not in ("run", "park")}
     stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
-        smoke_sized(cast(JobQueryRow, dict(zip(COLUMNS, row, strict=True))))  # COLUMNS are its keys
-        for row in Job.objects.filter(plannable(at)).order_by("number").values_list(*COLUMNS)
-        if row[0] not in stopping
+        smoke_sized(_row(resources, columns))
+        for resources, *columns in Job.objects.filter(plannable(at))
+        .order_by("number")
+        .values_list(_RESOURCES, *_OF_JOB)
+        if columns[0] not in stopping
     ]
     # A page reads while rounds write: a job granted after the leases were read is left out, too.
     rows = [row for row in rows if row["state"] == JobState.QUEUED or held_by[row["pk"]]]
@@ -106,6 +113,12 @@ def job_table(
         index: held_by[row["pk"]][0].attempt_pk for index, row in enumerate(rows) if row["state"] != JobState.QUEUED
     }
     return table_of(rows, held_by, queue_rows, at=at), [row["pk"] for row in rows], attempt_pks
+
+
+def _row(resources: Mapping[str, Any], columns: list[Any]) -> JobQueryRow:
+    row = dict(zip(_OF_JOB, columns, strict=True))
+    row |= {name: resources.get(name.removeprefix(f"{_RESOURCES}__")) for name in _OF_RESOURCES}
+    return cast(JobQueryRow, row)  # COLUMNS are its keys
 
 
 def table_of(
@@ -117,7 +130,10 @@ def table_of(
 ) -> JobTable:
     """Return the rows as a table; ``held_by`` are the open leases by job."""
     curves = curves_read(row["profile_id"] for row in rows if row["profile_id"] is not None)
-    built = [_job_row(row, held_by.get(row["pk"], []), queue_rows, curves, now_s=at.timestamp()) for row in rows]
+    demands: _Demands = {}
+    built = [
+        _job_row(row, held_by.get(row["pk"], []), queue_rows, curves, demands, now_s=at.timestamp()) for row in rows
+    ]
     columns: dict[str, Any] = {}  # arrays of three types
     for name in _NAMES:
         dtype = np.int64 if name in _INTS else np.bool_ if name in _BOOLS else np.float64
@@ -141,6 +157,7 @@ def _job_row(
     held: list[HeldLease],
     queue_rows: dict[int, int],
     curves: dict[int, Curves],
+    demands: _Demands,
     *,
     now_s: float,
 ) -> dict[str, float]:
@@ -150,14 +167,7 @@ def _job_row(
     held_s = max(0.0, now_s - held[0].opened_at.timestamp()) if held else 0.0
     held_gpus = sum(lease.num_gpus for lease in held)
     attained_gpu_s = max(0.0, row["attained_gpu_s"] - row["promoted_gpu_s"]) + held_s * held_gpus
-    demand = job_demand(
-        num_gpus=row["num_gpus"],
-        asked_cpus=row["spec__resources__cpus"],
-        asked_memory=row["spec__resources__memory"],
-        curves=UNKNOWN if row["profile_id"] is None else curves.get(row["profile_id"], UNKNOWN),
-        held_memory_bytes=sum(lease.memory_bytes for lease in held),
-        peak_memory_bytes=held[0].peak_memory_bytes if held else None,
-    )
+    demand = _demand(row, held, curves, demands)
     return {
         "job_id": row["number"],
         "queue": queue_rows[row["queue_id"]],
@@ -179,6 +189,25 @@ def _job_row(
         "held_at_s": held[0].opened_at.timestamp() if held else math.inf,
         "unsaved_s": _unsaved_s(row, held[0], now_s=now_s) if held else 0.0,
     }
+
+
+def _demand(row: JobQueryRow, held: list[HeldLease], curves: dict[int, Curves], demands: _Demands) -> JobDemand:
+    """Return what a job can use; jobs that hold nothing and ask alike share it."""
+    asked_cpus, asked_memory = row["spec__resources__cpus"], row["spec__resources__memory"]
+    key = (row["profile_id"], row["num_gpus"], asked_cpus, asked_memory)
+    if not held and key in demands:
+        return demands[key]
+    found = job_demand(
+        num_gpus=row["num_gpus"],
+        asked_cpus=asked_cpus,
+        asked_memory=asked_memory,
+        curves=UNKNOWN if row["profile_id"] is None else curves.get(row["profile_id"], UNKNOWN),
+        held_memory_bytes=sum(lease.memory_bytes for lease in held),
+        peak_memory_bytes=held[0].peak_memory_bytes if held else None,
+    )
+    if not held:
+        demands[key] = found
+    return found
 
 
 def _bound(row: JobQueryRow, asked: int | None) -> int:

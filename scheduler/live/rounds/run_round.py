@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from scheduler.core.model.errors import PlanInvariantError
@@ -31,9 +31,9 @@ from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import trials_write
 from scheduler.live.rounds.waits import waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
-from scheduler.models.round import TriedChange
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row, config_of
+from scheduler.services.jobs.state import job_waits_record
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     tell = wants_apply(at=at)
     cluster = cluster_row()
     round_: Round | None = None
+    applied: AppliedPlan | None = None
     live: LiveSnapshot | None = None
     if cluster.paused:
         waits_of_pause(cluster, at=at)
@@ -82,7 +83,12 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
             tell |= applied.tell
         except RoundOvertaken as error:
             log.info("round_overtaken", extra={"trigger": trigger, "round": str(error)})
-    desired_send(tell, transport=ports.transport, at=at)
+    try:
+        desired_send(tell, transport=ports.transport, at=at)
+    finally:
+        # After the servers know, and not in the round's transaction: submits need not wait for thousands of reasons.
+        if applied is not None and round_ is not None:
+            job_waits_record(waits=applied.waits, round_number=round_.number, at=at)
     if live is not None and round_ is not None and not round_.error:
         shadow_offer(live.tables, number=round_.number, at=at)
     return round_
@@ -144,24 +150,16 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, AppliedPlan]:
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
         return _refused(begun, error, ports), AppliedPlan()
-    keys = keys_of(begun.live, plan, begun.config)
-    with transaction.atomic():
-        number = round_claim(begun.live, at=ports.clock.now())
-        applied = plan_apply(
-            begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=_takes_turns(begun.config)
-        )
-        loans_record(begun.live, plan)
-        tried = _remember(begun, plan, round_number=number)
-        round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
-        if "same_as" not in round_.decisions:
-            round_.decisions = {**round_.decisions, "keys": keys}
-        if tried:
-            round_.decisions = {**round_.decisions, "trials": tried}
-        round_.save(force_insert=True)
+    try:
+        round_, applied = _write(begun, plan, ports, keys=keys_of(begun.live, plan, begun.config))
+    except IntegrityError:  # another round gave the same GPUs, and was committed meanwhile
+        if Cluster.objects.filter(pk=1, round_number=begun.live.round_number, epoch=begun.live.epoch).exists():
+            raise
+        raise RoundOvertaken(f"round {begun.live.round_number + 1}") from None
     log.info(
         "round_finished",
         extra={
-            "round": number,
+            "round": round_.number,
             "trigger": begun.trigger,
             "duration_s": round(round_.duration_s, 4),
             "jobs": round_.num_jobs,
@@ -172,17 +170,36 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, AppliedPlan]:
     return round_, applied
 
 
+@transaction.atomic
+def _write(begun: _Begun, plan: Plan, ports: Ports, *, keys: list[list[float | str]]) -> tuple[Round, AppliedPlan]:
+    """Apply the plan and write the row of the round."""
+    number = begun.live.round_number + 1
+    applied = plan_apply(
+        begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=_takes_turns(begun.config)
+    )
+    loans_record(begun.live, plan)
+    tried = trials_write(plan, begun.live.tables.jobs, round_number=number, at=begun.at)
+    # At the end: submits take the numbers of their jobs from the same row of the database.
+    round_claim(begun.live, at=ports.clock.now())
+    _remember_when(begun, plan)
+    round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
+    if "same_as" not in round_.decisions:
+        round_.decisions = {**round_.decisions, "keys": keys}
+    if tried:
+        round_.decisions = {**round_.decisions, "trials": tried}
+    round_.save(force_insert=True)
+    return round_, applied
+
+
 def _takes_turns(config: SchedulerConfig) -> bool:
     return any(isinstance(part, Slicing) for part in config.introspection)
 
 
-def _remember(begun: _Begun, plan: Plan, *, round_number: int) -> list[TriedChange]:
-    """Keep the trials for the next round and when it is due; return the changes to record."""
-    tried = trials_write(plan, begun.live.tables.jobs, round_number=round_number, at=begun.at)
+def _remember_when(begun: _Begun, plan: Plan) -> None:
+    """Keep when the next round is due at the latest."""
     again_at = datetime.fromtimestamp(plan.again_at_s, tz=UTC) if math.isfinite(plan.again_at_s) else None
     if again_at != begun.cluster.again_at:
         Cluster.objects.filter(pk=1).update(again_at=again_at)
-    return tried
 
 
 def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, duration_s: float) -> Round:

@@ -62,7 +62,7 @@ def granted_seats(live: LiveSnapshot, plan: Plan) -> dict[int, list[GrantedSeat]
 def kept_leases(live: LiveSnapshot, plan: Plan) -> dict[tuple[int, str], Lease]:
     """Return the open leases of kept jobs by (job row, server id)."""
     row_of = {live.attempt_pks[row]: row for row in plan.kept}
-    leases = Lease.objects.filter(closed_at=None, attempt__wanted="run").select_related("attempt")
+    leases = Lease.objects.filter(closed_at=None, attempt__wanted="run")
     return {(row_of[lease.attempt_id], lease.server_id): lease for lease in leases if lease.attempt_id in row_of}
 
 

@@ -52,7 +52,7 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     is_waiting = job.state == JobState.QUEUED
     return {
-        "round": job.wait_round if is_waiting else None,
+        "round": round_of_wait(job) if is_waiting else None,
         "state": job.state,
         **_cause(job, cluster, names_of(access), at),
         "since": iso(job.wait_since or job.state_changed_at),
@@ -63,6 +63,17 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
         "estimate": estimate_row(estimate_of(job)) if is_waiting else None,
         "estimate_error": estimate_error(at) if is_waiting else None,
     }
+
+
+def round_of_wait(job: Job) -> int | None:
+    """Return the newest round that decided about a job that waits; None before the first.
+
+    A round writes only what changes, so what the job's row says of an earlier one is true of all since, unless it was
+    not offered to them after a failure.
+    """
+    if job.wait_round is None or job.wait_reason in ("", WaitReason.NEW) or job.retry_after is not None:
+        return job.wait_round
+    return max(job.wait_round, Cluster.objects.values_list("round_number", flat=True).get(pk=1))
 
 
 def scheduler_stale_since(cluster: Cluster, at: datetime) -> datetime | None:

@@ -11,12 +11,12 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Attempt, Job, Queue
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wait_sentence
-from scheduler.selectors.jobs.explain import job_explain
+from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.restoring import restored_state
 from scheduler.selectors.jobs.rows import JobAction, JobDetail, JobRow
 from scheduler.selectors.times import iso
-from scheduler.selectors.visibility import Actor, access_of, jobs_visible, may_act_on_job
+from scheduler.selectors.visibility import Access, Actor, access_of, jobs_visible, may_act_on_job
 
 # What a list may be ordered by; each has an index.
 ORDERINGS = ("number", "submitted_at", "state_changed_at", "num_gpus", "priority", "name")
@@ -124,10 +124,15 @@ def job_row(job: Job) -> JobRow:
     }
 
 
-def job_detail(user: Actor, job: Job) -> JobDetail:
-    """Return all of one job as plain JSON data; the caller has made sure that ``user`` may see it."""
-    names = names_of(access_of(user))
-    newest = _newest_attempt(job)
+def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail:
+    """Return all of one job as plain JSON data; the caller has made sure that ``user`` may see it.
+
+    Args:
+        access: The roles of ``user``, where the caller has read them already.
+    """
+    access = access or access_of(user)
+    names = names_of(access) if job.wait_evidence else ANY_READER
+    newest = _newest_attempt(job) if job.event_count > 1 else None  # its first event is the submit
     checkpoint = job.checkpoint_attempt
     return {
         **job_row(job),
@@ -135,7 +140,7 @@ def job_detail(user: Actor, job: Job) -> JobDetail:
         "wait_sentence": wait_sentence(job, names),
         "wait_evidence": wait_evidence(job, names),
         "wait_since": iso(job.wait_since),
-        "wait_round": job.wait_round,
+        "wait_round": round_of_wait(job),
         "retry_after": iso(job.retry_after),
         "preemptible": job.preemptible,
         "max_attempts": job.max_attempts,
@@ -157,7 +162,7 @@ def job_detail(user: Actor, job: Job) -> JobDetail:
         else None,
         "attempt": attempt_row(newest) if newest else None,
         "num_events": job.event_count,
-        "actions": _actions(user, job),
+        "actions": _actions(user, job, access),
     }
 
 
@@ -166,11 +171,11 @@ def _newest_attempt(job: Job) -> Attempt | None:
     return attempts.prefetch_related("leases__server", "leases__gpus__gpu").first()
 
 
-def _actions(user: Actor, job: Job) -> list[JobAction]:
+def _actions(user: Actor, job: Job, access: Access) -> list[JobAction]:
     """Return what ``user`` may do with the job now: cancel, suspend, resume, restore."""
     if restored_state(job, timezone.now()) is not None:
-        return ["restore"] if may_act_on_job(user, job) else []
-    if JobState(job.state) in TERMINAL or job.wanted == "cancel" or not may_act_on_job(user, job):
+        return ["restore"] if may_act_on_job(user, job, access) else []
+    if JobState(job.state) in TERMINAL or job.wanted == "cancel" or not may_act_on_job(user, job, access):
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]
 

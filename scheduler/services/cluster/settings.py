@@ -18,7 +18,12 @@ from scheduler.services.permission import Doer, require_admin
 
 # What is chosen by name, each with its options.
 CHOSEN = ("policy", "locality", "mechanism")
-PLAIN = ("paused", "smoke_run_s")
+VOLUME = {
+    "user_most_queued": (1, 1_000_000),
+    "spec_most_bytes": (1_024, 2 * 2**20),
+    "experiment_most_jobs": (1, 10_000),
+}
+PLAIN = ("paused", "smoke_run_s", *VOLUME)
 # Introspections are a list of names; their options are given by name.
 FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), "introspection", "introspection_options", *PLAIN)
 LONGEST_SMOKE_RUN_S = 3_600.0
@@ -103,6 +108,11 @@ def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> d
     if not (is_number and 0 <= smoke_run_s <= LONGEST_SMOKE_RUN_S):
         detail = f"smoke_run_s must be a number of seconds from 0, for none, to {LONGEST_SMOKE_RUN_S:.0f}."
         errors.append(FieldError(pointer="/smoke_run_s", code="range", detail=detail))
+    for name, (least, most) in VOLUME.items():
+        value = after[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            detail = f"{name} must be a whole number from {least:,} to {most:,}."
+            errors.append(FieldError(pointer=f"/{name}", code="range", detail=detail))
     errors += _choice_errors(after)
     if errors:
         raise SpecInvalid(errors)

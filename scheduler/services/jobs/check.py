@@ -4,21 +4,26 @@
 """
 
 import itertools
+import json
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Q
+from django.db import connection
+from django.db.models import Count, Exists, OuterRef, Q
 
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.limits import ERRORS
 from scheduler.core.spec.reading import shown
 from scheduler.core.spec.spec import JobSpec, Resources
 from scheduler.core.spec.units import format_size
-from scheduler.models import Job, Profile, Queue, Server
+from scheduler.models import Cluster, Gpu, Job, Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.profiles import AUTO_PREFIX
 
 NAMES_SHOWN = 10
@@ -26,16 +31,30 @@ NAMES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSpec:
-    """A spec that may be submitted, with the rows it names."""
+    """A spec that may be submitted, with the rows it names.
+
+    Attributes:
+        access: The roles of the owner.
+        cluster: Its settings when the spec was checked.
+        may_queue: How many jobs more the owner may have queued in this queue.
+    """
 
     spec: JobSpec
     owner: User
+    access: Access
+    cluster: Cluster
     queue: Queue
     profile: Profile | None
+    may_queue: int
 
 
 def job_check(*, actor: Actor, data: object) -> JobSpec:
-    """Return the spec in ``data`` if ``actor`` could submit it now.
+    """Return the spec in ``data`` if ``actor`` could submit it now. Raises as ``job_checked`` does."""
+    return job_checked(actor=actor, data=data).spec
+
+
+def job_checked(*, actor: Actor, data: object) -> CheckedSpec:
+    """Return the spec in ``data`` with the rows that it names, if ``actor`` could submit it now.
 
     Raises:
         SpecInvalid: With every bad field, of the spec and of what depends on the cluster.
@@ -44,7 +63,7 @@ def job_check(*, actor: Actor, data: object) -> JobSpec:
     found, too_large = job_check_dry(actor=actor, data=data)
     if too_large:
         raise SpecInvalid(too_large)
-    return found.spec
+    return found
 
 
 def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[FieldError]]:
@@ -52,19 +71,53 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
 
     Raises:
         SpecInvalid: With every other bad field.
-        NotAllowed: As ``job_check`` does.
+        NotAllowed: As ``job_checked`` does.
     """
     owner = _signed_in(actor)
     spec, errors = JobSpec.read(data)
-    found, more = _cluster_errors(owner, spec, bad={error.pointer for error in errors})
+    cluster = cluster_row()
+    found, more = _cluster_errors(owner, spec, cluster, bad={error.pointer for error in errors})
+    more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors + more)
     return found, more
 
 
+def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
+    """Return what ``job_checked`` does for each spec in ``data``; what equal requests ask of the cluster is asked once.
+
+    Raises:
+        SpecInvalid: With the bad fields of all; pointers begin with the place in ``data``.
+        NotAllowed: As ``job_checked`` does.
+    """
+    owner, cluster = _signed_in(actor), cluster_row()
+    checked: list[CheckedSpec] = []
+    errors: list[FieldError] = []
+    known: dict[tuple[str, str, Resources], tuple[CheckedSpec | None, list[FieldError]]] = {}
+    for place, one in enumerate(data):
+        spec, wrong = JobSpec.read(one)
+        if not wrong:
+            asked = (spec.queue, spec.profile, spec.resources)
+            if asked not in known:
+                known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
+            found, more = known[asked]
+            wrong = more + _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
+            checked += [replace(found, spec=spec)] if found else []
+        errors += [replace(error, pointer=f"/{place}{error.pointer}") for error in wrong]
+        if len(errors) >= ERRORS:
+            break
+    if not errors:
+        _, errors = queued_errors(owner, Counter(one.queue for one in checked), cluster)
+    if errors:
+        raise SpecInvalid(errors)
+    return checked
+
+
 def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
-    """Return the rows that a parsed spec names. Raises as ``job_check`` does."""
-    found, errors = _cluster_errors(_signed_in(actor), spec, bad=frozenset())
+    """Return the rows that a parsed spec names. Raises as ``job_checked`` does."""
+    cluster = cluster_row()
+    found, errors = _cluster_errors(_signed_in(actor), spec, cluster, bad=frozenset())
+    errors += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors)
     return found
@@ -76,7 +129,9 @@ def _signed_in(actor: Actor) -> User:
     return actor
 
 
-def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tuple[CheckedSpec | None, list[FieldError]]:
+def _cluster_errors(
+    owner: User, spec: JobSpec, cluster: Cluster, *, bad: Collection[str]
+) -> tuple[CheckedSpec | None, list[FieldError]]:
     """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already.
 
     The rows are there as soon as they are known, even if no server could hold the job.
@@ -84,22 +139,29 @@ def _cluster_errors(owner: User, spec: JobSpec, *, bad: Collection[str]) -> tupl
     if "" in bad:
         return None, []
     errors: list[FieldError] = []
-    queue = None if "/queue" in bad else _queue(owner, spec.queue, errors)
+    access = access_of(owner)
+    queue = None if "/queue" in bad else _queue(access, spec.queue, errors)
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
     names_nothing = queue is None or bool(errors)
     if not any(pointer.startswith("/resources") for pointer in bad):
         errors += _capacity_errors(spec)
-    if queue is not None:
-        errors += _limit_errors(owner, queue, spec)
-    if queue is None or names_nothing:
+    if queue is None:
         return None, errors
-    return CheckedSpec(spec=spec, owner=owner, queue=queue, profile=profile), errors
+    errors += _errors_of_gpu_limit(queue, spec)
+    may_queue, over = queued_errors(owner, {queue: 1}, cluster)
+    errors += over
+    if names_nothing:
+        return None, errors
+    checked = CheckedSpec(
+        spec=spec, owner=owner, access=access, cluster=cluster, queue=queue, profile=profile, may_queue=may_queue
+    )
+    return checked, errors
 
 
-def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
+def _queue(access: Access, name: str, errors: list[FieldError]) -> Queue | None:
     """Return the queue, or None with an error; an invisible queue counts as missing."""
-    access = access_of(owner)
-    queue = Queue.objects.filter(name=name).first()
+    has_children = Exists(Queue.objects.filter(parent=OuterRef("pk")))
+    queue = Queue.objects.filter(name=name).annotate(has_children=has_children).first()
     if queue is None or not access.sees(queue.pk):
         detail = f"There is no queue {shown(name)} that you may submit to. {_yours(access)}"
         errors.append(FieldError(pointer="/queue", code="unknown", detail=detail))
@@ -108,7 +170,8 @@ def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
         raise NotAllowed(
             f"You see {queue.name} but may not submit to it. A lead of {queue.name} can make you a member."
         )
-    below = [child for child in queue.children.order_by("name") if access.at_least(child.pk, Role.MEMBER)]
+    children = queue.children.order_by("name") if queue.has_children else []
+    below = [child for child in children if access.at_least(child.pk, Role.MEMBER)]
     if below:
         detail = f"{queue.name} has queues under it. Submit to {_either(child.name for child in below)}."
         errors.append(FieldError(pointer="/queue", code="not_leaf", detail=detail))
@@ -116,22 +179,51 @@ def _queue(owner: User, name: str, errors: list[FieldError]) -> Queue | None:
     return queue
 
 
-def _limit_errors(owner: User, queue: Queue, spec: JobSpec) -> list[FieldError]:
-    """Return an error for each limit of the queue for one user that the job would exceed."""
-    errors = []
+def _errors_of_gpu_limit(queue: Queue, spec: JobSpec) -> list[FieldError]:
     least_gpus = spec.resources.min_gpus or spec.resources.gpus
-    if queue.user_max_gpus is not None and least_gpus > queue.user_max_gpus:
-        detail = f"One user may hold at most {queue.user_max_gpus} GPUs in {queue.name}. You asked for {least_gpus}."
-        errors.append(FieldError(pointer="/resources/gpus", code="user_limit", detail=detail))
-    if queue.user_max_queued is not None:
-        queued = Job.objects.filter(owner=owner, queue=queue, state=JobState.QUEUED).count()
-        if queued >= queue.user_max_queued:
-            detail = (
-                f"You have {queued} queued in {queue.name}, and one user may have {queue.user_max_queued}. "
-                "Submit again when one has started, or cancel one."
-            )
+    if queue.user_max_gpus is None or least_gpus <= queue.user_max_gpus:
+        return []
+    detail = f"One user may hold at most {queue.user_max_gpus} GPUs in {queue.name}. You asked for {least_gpus}."
+    return [FieldError(pointer="/resources/gpus", code="user_limit", detail=detail)]
+
+
+def _errors_of_length(spec: JobSpec, *, most_bytes: int) -> list[FieldError]:
+    spec_bytes = len(json.dumps(spec.to_json()))
+    if spec_bytes <= most_bytes:
+        return []
+    detail = (
+        f"A spec may take at most {most_bytes:,} bytes with its files. This one takes {spec_bytes:,}. "
+        "Leave large files in a directory that jobs can read, and name them in the command."
+    )
+    return [FieldError(pointer="/files", code="length", detail=detail)]
+
+
+def queued_errors(owner: User, jobs: Mapping[Queue, int], cluster: Cluster) -> tuple[int, list[FieldError]]:
+    """Return an error for each limit that more queued jobs of a user would exceed.
+
+    Args:
+        owner: Whose they are.
+        jobs: How many more, by queue.
+        cluster: Its settings.
+
+    Returns:
+        How many more there could be, and the errors.
+    """
+    mine = Job.objects.filter(owner=owner, state=JobState.QUEUED).order_by()
+    queued = dict(mine.values_list("queue").annotate(count=Count("pk")))
+    limits = [("the cluster", sum(queued.values()), sum(jobs.values()), cluster.user_most_queued)]
+    for queue, more in jobs.items():
+        if queue.user_max_queued is not None:
+            limits.append((queue.name, queued.get(queue.pk, 0), more, queue.user_max_queued))
+    errors = []
+    for place, count, more, most in limits:
+        if count + more > most:
+            right = "Submit again when one has started, or cancel one."
+            if more > 1:
+                right = f"Submit at most {max(0, most - count)} instead of {more}, and the rest when some have started."
+            detail = f"You have {count} queued in {place}, and one user may have {most}. {right}"
             errors.append(FieldError(pointer="/queue", code="user_limit", detail=detail))
-    return errors
+    return min(most - count for _, count, _, most in limits), errors
 
 
 def _yours(access: Access) -> str:
@@ -161,6 +253,8 @@ def _profile(name: str, errors: list[FieldError]) -> Profile | None:
 
 def _capacity_errors(spec: JobSpec) -> list[FieldError]:
     """Return errors for requests that no servers could meet, with the most that they could."""
+    if _one_server_fits(spec.resources):
+        return []
     servers = list(
         Server.objects.filter(last_report_at__isnull=False)
         .annotate(num_gpus=Count("gpus", filter=Q(gpus__healthy=True)))
@@ -194,6 +288,22 @@ def _capacity_errors(spec: JobSpec) -> list[FieldError]:
         detail = f"memory must be at most {most}: {holder}. You asked for {format_size(asked.memory_bytes)}."
         errors.append(FieldError(pointer="/resources/memory", code="capacity", detail=detail))
     return errors
+
+
+def _one_server_fits(asked: Resources) -> bool:
+    """Return whether a single server could hold all of it; looks at no more servers than it takes to find one.
+
+    As text, because each submit asks it and Django takes longer to put it together than a database to answer it.
+    """
+    statement = f"""
+        SELECT 1 FROM {Server._meta.db_table} AS server
+        WHERE last_report_at IS NOT NULL AND num_cpus >= %s AND memory_bytes >= %s AND %s <= (
+            SELECT count(*) FROM {Gpu._meta.db_table} AS gpu WHERE gpu.server_id = server.id AND gpu.healthy
+        ) LIMIT 1
+    """  # noqa: S608  (our names)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [asked.cpus or 0, asked.memory_bytes or 0, asked.gpus])
+        return cursor.fetchone() is not None
 
 
 def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:

@@ -7,12 +7,14 @@ trains, and the next job with the same fingerprint starts with the right demand.
 import hashlib
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from statistics import median
 from typing import NamedTuple
 
 from django.db import transaction
+from django.db.models import Q
 
 from agents.protocol.profile import Measured
 from scheduler.core.model.errors import NotFound
@@ -59,11 +61,21 @@ def fingerprint_of(spec: JobSpec) -> str:
 
 
 def profile_for(spec: JobSpec) -> Profile | None:
-    """Return the profile of a spec with automatic cores, created when missing; None for other specs."""
-    if spec.resources.cpus is not None:
-        return None
-    model = " ".join(spec.command)[:80]
-    return Profile.objects.get_or_create(fingerprint=fingerprint_of(spec), defaults={"model": model})[0]
+    """Return the profile of a spec with automatic cores that names none, created when missing; None for other specs."""
+    return profiles_for([spec])[0]
+
+
+def profiles_for(specs: Sequence[JobSpec]) -> list[Profile | None]:
+    """Return what ``profile_for`` does for each spec, by a few statements."""
+    wanted = [fingerprint_of(spec) if spec.resources.cpus is None and not spec.profile else "" for spec in specs]
+    auto = {fingerprint: spec for fingerprint, spec in zip(wanted, specs, strict=True) if fingerprint}
+    known = Profile.objects.in_bulk(list(auto), field_name="fingerprint")
+    missing = [fingerprint for fingerprint in auto if fingerprint not in known]
+    if missing:
+        new = [Profile(fingerprint=one, model=" ".join(auto[one].command)[:80]) for one in missing]
+        Profile.objects.bulk_create(new, ignore_conflicts=True)  # another submit may have been faster
+        known |= Profile.objects.in_bulk(missing, field_name="fingerprint")
+    return [known[fingerprint] if fingerprint else None for fingerprint in wanted]
 
 
 def profile_known(spec: JobSpec) -> Profile | None:
@@ -73,16 +85,28 @@ def profile_known(spec: JobSpec) -> Profile | None:
     return Profile.objects.filter(fingerprint=fingerprint_of(spec)).first()
 
 
-def measurement_begin(attempt: Attempt) -> None:
-    """Have an attempt measured if its profile is unknown, or measured at fewer cores than a free server has."""
-    job = Job.objects.filter(pk=attempt.job_id, spec__resources__cpus="auto").select_related("profile").first()
-    profile = None if job is None else job.profile
-    if profile is None or not (profile.source == "measured" or profile.measure_again):
-        return
-    if Measurement.objects.filter(profile=profile, measured_at=None, attempt__ended_at=None).exists():
-        return  # another attempt is being measured
-    above = 0 if profile.measure_again else profile.measured_cpus
-    Measurement.objects.create(attempt=attempt, profile=profile, above_cpus=above)
+def measurements_begin(attempts: Sequence[Attempt]) -> None:
+    """Have attempts measured whose profile is unknown, or measured at fewer cores than a free server has.
+
+    Of each profile one attempt is measured at a time.
+    """
+    of_job = {attempt.job_id: attempt for attempt in attempts}
+    due = Job.objects.filter(pk__in=of_job, spec__resources__cpus="auto").filter(
+        Q(profile__source="measured") | Q(profile__measure_again=True)
+    )
+    rows = {
+        pk: row for pk, *row in due.values_list("pk", "profile_id", "profile__measure_again", "profile__measured_cpus")
+    }
+    open_ones = Measurement.objects.filter(measured_at=None, attempt__ended_at=None)
+    busy = set(open_ones.filter(profile__in={row[0] for row in rows.values()}).values_list("profile_id", flat=True))
+    begun: list[Measurement] = []
+    for job_id, attempt in of_job.items():
+        profile_id, is_again, measured_cpus = rows.get(job_id, (None, False, 0))
+        if profile_id is not None and profile_id not in busy:
+            busy.add(profile_id)
+            above = 0 if is_again else measured_cpus
+            begun.append(Measurement(attempt=attempt, profile_id=profile_id, above_cpus=above))
+    Measurement.objects.bulk_create(begun)
 
 
 @transaction.atomic

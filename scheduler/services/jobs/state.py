@@ -5,8 +5,9 @@ when ended), the closed waiting time, and event numbers without gaps. Callers de
 right by constraints and ``tests/integration/services/test_job_state.py``.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,9 @@ from scheduler.core.model.lifecycle import TERMINAL, WAITING, JobState, check_tr
 from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.models import Event, Job
 from scheduler.notify import touch_job, touch_queue
-from scheduler.services.many_rows import rows_update
+from scheduler.services.many_rows import rows_update, rows_update_if
+
+log = logging.getLogger(__name__)
 
 # ``data`` of an event (JSON), or columns of a job: values of any type at the edge to the database.
 EventData = Mapping[str, Any]
@@ -45,6 +48,15 @@ class Wait:
     reason: WaitReason
     evidence: Evidence
     position: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One job that enters another state; ``data`` are the numbers of its event."""
+
+    job: Job  # as the caller read it; updated when the move succeeds
+    to: JobState
+    data: EventData = field(default_factory=dict)
 
 
 def job_transition(
@@ -83,6 +95,65 @@ def job_transition(
         _advance(job, columns)
         _record(job, "job_state", at=at, actor=actor, reason=reason, data=data, old_state=before, new_state=to)
         touch_queue(job.queue_id)
+
+
+def jobs_transition(*, moves: Sequence[Move], at: datetime, actor: str, reason: str) -> list[Job]:
+    """Move many jobs as ``job_transition`` moves one, by a few statements; return those that moved.
+
+    A job that has changed since the caller read it, or that the table does not allow to move, is left out.
+    """
+    moved: list[Job] = []
+    for start in range(0, len(moves), BATCH):
+        with transaction.atomic():
+            moved += _move_batch(moves[start : start + BATCH], at=at, actor=actor, reason=reason)
+    for queue_id in sorted({job.queue_id for job in moved}):
+        touch_queue(queue_id)
+    for job in moved:
+        touch_job(job.id)
+    return moved
+
+
+def _move_batch(moves: Sequence[Move], *, at: datetime, actor: str, reason: str) -> list[Job]:
+    pks = sorted(move.job.pk for move in moves)
+    # Locked until the commit; the guard of the update says the same where a database knows no locks of rows.
+    rows = Job.objects.select_for_update().filter(pk__in=pks).order_by("pk")
+    present = {pk: version for pk, *version in rows.values_list("pk", "state", "event_count")}
+    changes: list[tuple[Job, dict[str, Any], dict[str, Any]]] = []
+    events: list[Event] = []
+    for move in moves:
+        job, before = move.job, JobState(move.job.state)
+        try:
+            check_transition(before, move.to)
+        except InvalidTransition as error:
+            log.debug("move_skipped", extra={"job": job.pk, "error": str(error)})
+            continue
+        if present.get(job.pk) != [job.state, job.event_count]:
+            log.debug("move_skipped", extra={"job": job.pk, "error": "it has changed"})
+            continue
+        columns = {**_bookkeeping(job=job, before=before, to=move.to, at=at), "state": move.to}
+        columns["event_count"] = job.event_count + 1
+        changes.append((job, {"state": job.state, "event_count": job.event_count}, columns))
+        events.append(
+            Event(
+                at=at,
+                kind="job_state",
+                actor=actor,
+                job=job,
+                number=columns["event_count"],
+                queue_id=job.queue_id,
+                old_state=before,
+                new_state=move.to,
+                reason=reason,
+                data=dict(move.data),
+            )
+        )
+    if rows_update_if(Job, ((job.pk, was, columns) for job, was, columns in changes)) != len(changes):
+        raise JobChanged(f"one of {len(changes)} jobs changed while they were moved")
+    Event.objects.bulk_create(events)
+    for job, _, columns in changes:
+        for name, value in columns.items():
+            setattr(job, name, value)
+    return [job for job, _, _ in changes]
 
 
 def job_event(
@@ -133,10 +204,12 @@ def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) 
     """
     changed: list[str] = []
     news: list[str] = []
-    for start in range(0, len(waits), BATCH):
-        batch = {wait.job_id: wait for wait in waits[start : start + BATCH]}
+    due = _changed(waits, at)
+    for start in range(0, len(due), BATCH):
         with transaction.atomic():
-            changed_here, news_here = _record_batch(batch, round_number, at)
+            changed_here, news_here = _record_batch(
+                {wait.job_id: wait for wait in due[start : start + BATCH]}, round_number, at
+            )
         changed += changed_here
         news += news_here
     for job_id in list(dict.fromkeys([*news, *changed]))[:TOUCHED_MOST]:
@@ -177,21 +250,41 @@ def _advance(job: Job, columns: dict[str, Any]) -> None:
         setattr(job, name, value)
 
 
+_WAIT = ("told_reason", "told_at", "wait_reason", "wait_evidence", "wait_position")
+
+
+def _is_news(wait: Wait, told: str, told_at: datetime | None, *, at: datetime) -> bool:
+    """Return whether a reason is told as an event now."""
+    return told != wait.reason and (told == WaitReason.NEW or told_at is None or at - told_at >= TOLD_EVERY)
+
+
+def _changed(waits: Sequence[Wait], at: datetime) -> list[Wait]:
+    """Return the waits that are not recorded yet; in most rounds those are few."""
+    if not waits:
+        return []
+    found = {wait.job_id: wait for wait in waits}
+    jobs = Job.objects.filter(state__in=sorted(WAITING))
+    if len(waits) <= BATCH:
+        jobs = jobs.filter(pk__in=list(found))
+    for pk, told, told_at, *before in jobs.order_by().values_list("pk", *_WAIT):
+        wait = found.get(pk)
+        if wait is None or _is_news(wait, told, told_at, at=at):
+            continue
+        if before == [wait.reason, wait.evidence, wait.position]:
+            del found[pk]
+    return list(found.values())
+
+
 def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> tuple[list[str], list[str]]:
     """Write one batch of reasons; return the ids of the jobs that changed, and of those with an event."""
     changed: list[tuple[str, dict[str, Any]]] = []
     events: list[Event] = []
-    queued = Job.objects.select_for_update().filter(pk__in=waits, state__in=sorted(WAITING))
-    queued.update(wait_round=round_number)
-    for pk, queue_id, number, since, told, told_at, *before in queued.order_by("number").values_list(
-        *("pk", "queue_id", "event_count", "wait_since", "told_reason", "told_at"),
-        *("wait_reason", "wait_evidence", "wait_position"),
+    queued = Job.objects.select_for_update().filter(pk__in=list(waits), state__in=sorted(WAITING)).order_by("number")
+    for pk, queue_id, number, since, told, told_at, *before in queued.values_list(
+        "pk", "queue_id", "event_count", "wait_since", *_WAIT
     ):
         wait = waits[pk]
-        is_news = told != wait.reason and (told == WaitReason.NEW or told_at is None or at - told_at >= TOLD_EVERY)
-        if not is_news and before == [wait.reason, wait.evidence, wait.position]:
-            continue
-        if is_news:
+        if _is_news(wait, told, told_at, at=at):
             number, told, told_at = number + 1, str(wait.reason), at
             events.append(_wait_event(wait, queue_id=queue_id, number=number, at=at))
         columns = {
@@ -199,9 +292,10 @@ def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) ->
             "wait_since": since if before[0] == wait.reason else at,
             "told_reason": told,
             "told_at": told_at,
-            "wait_reason": str(wait.reason),  # a plain text: psycopg writes the name of an enum member, not its value
+            "wait_reason": wait.reason,
             "wait_evidence": dict(wait.evidence),
             "wait_position": wait.position,
+            "wait_round": round_number,
         }
         changed.append((pk, columns))
     rows_update(Job, changed)

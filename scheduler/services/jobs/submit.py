@@ -1,21 +1,28 @@
-"""Submits a job: stores it in state queued and asks for a round."""
+"""Submits jobs: stores them in state queued and asks for a round."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
 
 from agents.protocol.ports import Ids
+from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.spec.spec import JobSpec
-from scheduler.models import Cluster, Event, Job
+from scheduler.models import Cluster, Event, Job, Profile, Queue
 from scheduler.notify import request_round, touch_job, touch_queue
 from scheduler.selectors.visibility import Actor
-from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.check import CheckedSpec, spec_check
-from scheduler.services.jobs.profiles import profile_for
+from scheduler.services.jobs.check import CheckedSpec, queued_errors, spec_check
+from scheduler.services.jobs.profiles import profiles_for
 from scheduler.services.permission import actor_name
+
+# Jobs that one transaction stores: it keeps other writers waiting.
+MOST_SUBMITTED = 500
+# A user with room for fewer jobs than this is counted again where no other request can add one.
+NEAR_A_LIMIT = 50
 
 
 def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
@@ -25,36 +32,52 @@ def job_submit(*, actor: Actor, spec: JobSpec, at: datetime, ids: Ids) -> Job:
         SpecInvalid: The queue, profile or size is no longer possible.
         NotAllowed: Not signed in, or only a viewer of the queue.
     """
-    smoke_run_s = cluster_row().smoke_run_s
+    return jobs_store([spec_check(actor=actor, spec=spec)], at=at, ids=ids)[0]
+
+
+def jobs_store(checked: Sequence[CheckedSpec], *, at: datetime, ids: Ids) -> list[Job]:
+    """Store checked jobs of one user in state queued, all or none, and ask for a round.
+
+    Raises:
+        SpecInvalid: What was checked is no longer possible.
+    """
     with transaction.atomic():
-        number = _next_number()  # first: its lock keeps queue_create from adding queues below this one
-        job = _new_job(spec_check(actor=actor, spec=spec), number=number, at=at, ids=ids)
-        job.smoke_due = smoke_run_s > 0 and job.num_gpus > 1
-        job.save(force_insert=True)
-        Event.objects.create(
-            at=at,
-            kind="job_state",
-            actor=actor_name(actor),
-            job=job,
-            number=1,
-            queue_id=job.queue_id,
-            new_state=JobState.QUEUED,
-            reason="submit",
-            data={"num_gpus": job.num_gpus},
-        )
-        touch_job(job.pk)
-        touch_queue(job.queue_id)
+        profiles = profiles_for([one.spec for one in checked])
+        # Its lock keeps ``queue_create`` from adding queues below these, and other submits from passing a limit.
+        first = _take_numbers(len(checked))
+        _check_again(checked)
+        jobs = [
+            _new_job(one, number=first + place, profile=one.profile or profile, at=at, ids=ids)
+            for place, (one, profile) in enumerate(zip(checked, profiles, strict=True))
+        ]
+        Job.objects.bulk_create(jobs)
+        Event.objects.bulk_create(_submitted(job, at=at) for job in jobs)
+        for job in jobs:
+            touch_job(job.pk)
+        for queue_id in sorted({job.queue_id for job in jobs}):
+            touch_queue(queue_id)
         request_round("submit")
-    return job
+    return jobs
 
 
-def _next_number() -> int:
-    """Take the next job number; the row stays locked until the commit, so numbers have neither duplicates nor gaps."""
-    Cluster.objects.filter(pk=1).update(next_job_number=F("next_job_number") + 1)
-    return Cluster.objects.values_list("next_job_number", flat=True).get(pk=1) - 1
+def _take_numbers(count: int) -> int:
+    """Take job numbers, return the first; the row stays locked until the commit: neither duplicates nor gaps."""
+    Cluster.objects.filter(pk=1).update(next_job_number=F("next_job_number") + count)
+    return Cluster.objects.values_list("next_job_number", flat=True).get(pk=1) - count
 
 
-def _new_job(checked: CheckedSpec, *, number: int, at: datetime, ids: Ids) -> Job:
+def _check_again(checked: Sequence[CheckedSpec]) -> None:
+    """Check what others may have changed since. Raises SpecInvalid."""
+    if Queue.objects.filter(parent__in={one.queue.pk for one in checked}).exists():
+        for one in checked:
+            spec_check(actor=one.owner, spec=one.spec)
+    if min(one.may_queue for one in checked) < len(checked) + NEAR_A_LIMIT:
+        _, errors = queued_errors(checked[0].owner, Counter(one.queue for one in checked), checked[0].cluster)
+        if errors:
+            raise SpecInvalid(errors)
+
+
+def _new_job(checked: CheckedSpec, *, number: int, profile: Profile | None, at: datetime, ids: Ids) -> Job:
     spec = checked.spec
     return Job(
         id=ids.ulid(at),
@@ -67,8 +90,9 @@ def _new_job(checked: CheckedSpec, *, number: int, at: datetime, ids: Ids) -> Jo
         priority=spec.schedule.priority,
         preemptible=spec.schedule.preemptible,
         max_attempts=1 + spec.retry.max,
-        profile=checked.profile or profile_for(spec),
+        profile=profile,
         total_steps=spec.progress.total_steps,
+        smoke_due=checked.cluster.smoke_run_s > 0 and spec.resources.gpus > 1,
         state=JobState.QUEUED,
         state_changed_at=at,
         event_count=1,
@@ -76,4 +100,18 @@ def _new_job(checked: CheckedSpec, *, number: int, at: datetime, ids: Ids) -> Jo
         wait_since=at,
         told_at=at,
         submitted_at=at,
+    )
+
+
+def _submitted(job: Job, *, at: datetime) -> Event:
+    return Event(
+        at=at,
+        kind="job_state",
+        actor=actor_name(job.owner),
+        job=job,
+        number=1,
+        queue_id=job.queue_id,
+        new_state=JobState.QUEUED,
+        reason="submit",
+        data={"num_gpus": job.num_gpus},
     )

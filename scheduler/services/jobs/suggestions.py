@@ -33,7 +33,7 @@ def suggest(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     distributions = {parameter.name: _distribution(parameter) for parameter in space}
     study = optuna.create_study(direction="minimize", sampler=_sampler(sampler, seed + len(tried)))
-    for values, loss in tried:
+    for values, loss in tried if sampler != "random" else ():
         state = optuna.trial.TrialState.COMPLETE if loss is not None else optuna.trial.TrialState.RUNNING
         study.add_trial(
             optuna.trial.create_trial(state=state, params=dict(values), distributions=distributions, value=loss)

@@ -281,6 +281,18 @@ def test_forms_of_other_sites_are_refused(world: World, path: str) -> None:
     assert client.post(path, {}).status_code == 403
 
 
+def test_an_admin_sets_what_a_user_may_take(world: World) -> None:
+    """The page shows the limits, takes whole numbers, and says what would be right."""
+    client = world.client("admin")
+    assert b'name="user_most_queued" value="5000"' in client.get("/admin").content
+    client.post("/admin", settings_form(user_most_queued="300", experiment_most_jobs="40"))
+    assert (cluster_row().user_most_queued, cluster_row().experiment_most_jobs) == (300, 40)
+    response = client.post("/admin", settings_form(user_most_queued="many"))
+
+    assert response.status_code == 422
+    assert b"user_most_queued must be a whole number from 1 to 1,000,000." in response.content
+
+
 def test_an_admin_sets_how_long_smoke_runs_are(world: World) -> None:
     """The form takes a number of seconds and says what is wrong with anything else."""
     client = world.client("admin")

@@ -7,8 +7,9 @@ import pytest
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.search_space import read_space
+from scheduler.live.observed.searches import searches_step
 from scheduler.models import Configuration, Event, Experiment, Job
-from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
+from scheduler.services.jobs.experiments import CHUNK, experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import suggest
 from tests.support.live.world import World
 
@@ -102,6 +103,33 @@ def test_cancelled_experiment_ends_its_jobs(slicing: World) -> None:
 
     assert Experiment.objects.get().state == "cancelled"
     assert set(Job.objects.values_list("state", flat=True)) == {JobState.CANCELLED}
+
+
+def test_large_search_is_made_in_chunks(slicing: World) -> None:
+    """A request makes the first, the engine the rest, in transactions of their own; values do not repeat."""
+    experiment = begin(slicing, configurations=2 * CHUNK + 30)
+    counts = [experiment.configurations.count()]
+    for _ in range(3):
+        slicing.do(lambda: searches_step(at=slicing.clock.now(), ids=slicing.ports.ids))
+        counts.append(experiment.configurations.count())
+    rows = list(experiment.configurations.values_list("number", "values__limit"))
+
+    assert counts == [CHUNK, 2 * CHUNK, 2 * CHUNK + 30, 2 * CHUNK + 30]
+    assert [number for number, _ in rows] == list(range(1, 2 * CHUNK + 31))
+    assert len({limit for _, limit in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("setting", "most"), [("experiment_most_jobs", "between 1 and 20"), ("user_most_queued", "at most 20")]
+)
+def test_search_beyond_a_limit_is_refused_at_once(slicing: World, setting: str, most: str) -> None:
+    """With the number that would be right."""
+    slicing.settings(**{setting: 20})
+    with pytest.raises(SpecInvalid, match=most) as refused:
+        begin(slicing, configurations=21)
+
+    assert [error.pointer for error in refused.value.errors] == ["/configurations"]
+    assert begin(slicing, configurations=20).size == 20
 
 
 @pytest.mark.parametrize(

@@ -128,10 +128,10 @@ def test_leases_that_cannot_be_renewed_for_one_server_are_for_the_others(
     world.pass_time(5)
     real = desired.desired_message
 
-    def breaks(server_id: str, **named: Any) -> str | None:
-        if server_id == min(alpha.server_id, beta.server_id):
+    def breaks(orders: desired.ServerOrders, **named: Any) -> str:
+        if orders.server.pk == min(alpha.server_id, beta.server_id):
             raise ZeroDivisionError("a defect")
-        return real(server_id, **named)
+        return real(orders, **named)
 
     monkeypatch.setattr("scheduler.live.rounds.desired.desired_message", breaks)
     first, last = sorted((alpha, beta), key=lambda agent: agent.server_id)

@@ -1,0 +1,23 @@
+"""Early rounds leave most of the time to what asks for them."""
+
+from scheduler.tasks import REST, REST_MOST_S, Pace
+
+
+def test_early_round_rests_in_proportion_to_the_last_one() -> None:
+    """A short one delays none by more than moments, a long one by no more than what a request is kept for."""
+    pace = Pace()
+
+    assert pace.rest_s("submit", now_s=0.0) == 0.0
+    pace.note(began_s=100.0, ended_s=100.01)
+    assert 0.0 < pace.rest_s("submit", now_s=100.01) <= REST * 0.011
+    assert pace.rest_s("submit", now_s=100.1) == 0.0
+    pace.note(began_s=200.0, ended_s=230.0)
+    assert pace.rest_s("submit", now_s=230.0) == REST_MOST_S
+
+
+def test_regular_round_does_not_rest() -> None:
+    """It comes by the clock."""
+    pace = Pace()
+    pace.note(began_s=0.0, ended_s=30.0)
+
+    assert pace.rest_s("beat", now_s=30.0) == 0.0
