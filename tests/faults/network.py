@@ -115,18 +115,17 @@ class Network:
     def _forged(self, kind: str, way: str, server_id: str, message: str) -> str:
         """Return the message as a forger would like it: newer, and everything has ended or runs on.
 
-        Without the key; with a key, but of the time before a restore; or as a server itself may lie, far ahead in the
-        order of its own reports.
+        Without the key, next in order or far ahead; or with it, but of the time before a restore.
         """
         direction: Literal["desired", "report"] = "desired" if way == "down" else "report"
         body, stamp, now_s = _opened(message)
-        for attempt in body.get("attempts", []) if kind != "sequence_jump" else ():
+        for attempt in body.get("attempts", []):
             if way == "up":
                 attempt |= {"phase": "ended", "end_cause": "completed"}
             else:
                 attempt |= {"wanted": "run"}
-        has_key = kind == "old_epoch" or (kind == "sequence_jump" and way == "up")
-        ahead = 2 ** self._rng.randrange(8, 60) if kind == "sequence_jump" else 1
+        has_key = kind == "old_epoch"
+        ahead = 2 ** self._rng.randrange(8, 62) if kind == "sequence_jump" else 1
         return seal(
             key=self.keys[server_id] if has_key else bytes(32),
             direction=direction,
