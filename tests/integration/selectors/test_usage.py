@@ -55,7 +55,7 @@ def test_usage_is_by_user_and_of_the_queues_below() -> None:
 
 @pytest.mark.django_db
 def test_the_hour_that_runs_counts_whole_up_to_now() -> None:
-    """20 minutes into the hour, what was measured in it lies in those 20 minutes; a range over half of them has half."""
+    """20 minutes into the hour, what was measured in it lies in those 20 minutes; a range over half has half."""
     vision, mia = queue_make("vision", quota_gpus=8, created_at=AT - 9 * HOUR), user_make("mia")
     hour = AT.replace(minute=0, second=0)
     now = hour + timedelta(minutes=20)
