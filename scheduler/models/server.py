@@ -28,6 +28,8 @@ class Server(models.Model):
     num_cpus = models.PositiveIntegerField(default=0)
     memory_bytes = models.PositiveBigIntegerField(default=0)
     isolation = models.CharField(max_length=40, default="none")
+    # Whether jobs of several queues may run on it where nothing keeps them apart; else it takes those of one queue.
+    may_mix_queues = models.BooleanField(default=False)
     address = models.CharField(max_length=253, default="", blank=True)  # by which the other servers reach it
     agent_version = models.CharField(max_length=40, default="", blank=True)
     # Key for the MAC of both directions, hex. Never shown, logged or serialized.

@@ -9,4 +9,5 @@ urlpatterns = [
     path("cluster/<str:server_id>", views.server, name="server"),
     path("cluster/<str:server_id>/drain", views.drain, name="server-drain"),
     path("cluster/<str:server_id>/undrain", views.undrain, name="server-undrain"),
+    path("cluster/<str:server_id>/mix", views.mix, name="server-mix"),
 ]

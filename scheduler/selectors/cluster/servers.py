@@ -145,6 +145,7 @@ def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
         "num_cpus": server.num_cpus,
         "memory_bytes": server.memory_bytes,
         "isolation": server.isolation,
+        "may_mix_queues": server.may_mix_queues,
         "agent_version": server.agent_version,
         "last_report_at": iso(server.last_report_at),
         "num_gpus": len(gpus),
