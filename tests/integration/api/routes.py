@@ -109,7 +109,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "patch-api-queue-isolation": {"isolation": "user", "reason": "patients"},
         "put-api-member": {"role": "viewer"},
         "post-api-server-drain": {"reason": "new fans"},
-        "post-api-server-mix": {"allowed": True},
+        "post-api-server-mix": {"allowed": False},
         "patch-api-settings": {"paused": True},
         "post-api-tokens": {"name": "mine", "scopes": ["jobs:read"]},
         "post-api-scenarios": scenario_body(),
