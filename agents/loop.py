@@ -176,17 +176,12 @@ class AgentLoop:
         self._processes = HostProcesses(groups=self._groups)
         self._worker = WorkerThread()
         self._files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
+        profile = profile_of(
+            config, found, num_devices=self._sampler.num_devices, controllers=controllers, passage=passage
+        )
+        self._gives_users = profile.first_uid is not None
         self.executor = Executor(
-            core=AgentCore(
-                profile_of(
-                    config,
-                    found,
-                    num_devices=self._sampler.num_devices,
-                    controllers=controllers,
-                    passage=passage,
-                ),
-                SystemClock(),
-            ),
+            core=AgentCore(profile, SystemClock()),
             server_id=config.server_id,
             transport=transport,
             processes=self._processes,
@@ -274,9 +269,9 @@ class AgentLoop:
 
     def _spare_kind(self) -> str:
         """Return which spare to start; the next job is likely of the same queue, and so of the same user."""
-        if self._config.warm_processes == 0:
-            return SPARE
         uid = self.executor.core.book.newest_uid
+        if self._config.warm_processes == 0 or (uid is None and self._gives_users):
+            return SPARE
         return WARM if uid is None else f"{WARM}{uid}"
 
     def _sample(self) -> None:

@@ -5,6 +5,7 @@ attempts, if need be through folders that are closed to it (``passage.py``). Whe
 jobs, unless an admin lets them run as root.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -28,8 +29,9 @@ def passage_of_jobs(attempts_dir: Path, *, interpreter: str, opened: Iterable[st
     """
     datasets = attempts_dir.parent / DATASETS_DIR
     for folder in (attempts_dir.parent, attempts_dir, datasets):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o711)
-        os.chmod(folder, 0o711)  # noqa: S103  (to be passed through, not to be listed)
+        with contextlib.suppress(OSError):  # on a shared disk it may be another's; the trial decides
+            folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+            os.chmod(folder, 0o711)  # noqa: S103  (to be passed through, not to be listed)
     code = os.path.join(CODE_PATH, "agents")
     return passage_to((interpreter, *python_folders(), code, attempts_dir, datasets, *opened))
 

@@ -39,9 +39,10 @@ def command_parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("top", parents=[shared], help="the cluster now")
     verb.set_defaults(run=queues.top)
 
-    verb = verbs.add_parser("quota", parents=[shared], help="queues and their quotas; with --gpus: change one")
+    verb = verbs.add_parser("quota", parents=[shared], help="queues; with --gpus or --isolation: change one")
     verb.add_argument("queue", nargs="?", help="name of a queue; all when absent")
     verb.add_argument("--gpus", type=int, help="the new quota")
+    verb.add_argument("--isolation", metavar="LEVEL", help="demanded of servers: none, files, user or full")
     verb.add_argument("--reason", default="", help="why; kept in the audit")
     verb.set_defaults(run=queues.quota)
 

@@ -38,17 +38,19 @@ def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
     client = Client(read_account())
     if given.queue is None:
-        if given.gpus is not None:
-            raise CommandError("Name the queue whose quota is to change.")
+        if given.gpus is not None or given.isolation is not None:
+            raise CommandError("Name the queue that is to change.")
         rows = client.get("queues")["results"]
         show(given, rows, _table(rows))
         return 0
     path = f"queues/{given.queue}"
     queue = client.get(path)
-    if given.gpus is not None:
+    for address, name, value in ((path, "quota_gpus", given.gpus), (f"{path}/isolation", "isolation", given.isolation)):
+        if value is None:
+            continue
         if not given.reason:
-            raise CommandError("A change of a quota needs --reason; it is kept in the audit.")
-        queue = client.patch(path, {"quota_gpus": given.gpus, "reason": given.reason}, etag=queue["etag"])
+            raise CommandError("A change of a queue needs --reason; it is kept in the audit.")
+        queue = client.patch(address, {name: value, "reason": given.reason}, etag=queue["etag"])
     show(given, queue, _table([queue]))
     return 0
 

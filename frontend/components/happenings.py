@@ -148,6 +148,17 @@ def _idle_rule(row: EventRow) -> Said:
     return "info", "hourglass", f"{what}, set by {row['actor']}{told}."
 
 
+def _isolation(row: EventRow) -> Said:
+    after, why = row["data"].get("after", {}).get("isolation", ""), row["data"].get("reason", "")
+    told = f": {why}" if why else ""
+    what = {
+        "files": "starts jobs only where jobs of other queues cannot open their files",
+        "user": "starts jobs only where they have a user of their own",
+        "full": "starts jobs only where they have a user of their own and open their own files alone",
+    }.get(after, "starts jobs on every server")
+    return "info", "layers", f"{what}, set by {row['actor']}{told}."
+
+
 def _fairness_over(row: EventRow) -> Said:
     rho, limit = row["data"].get("rho"), row["data"].get("limit")
     words = f"fares worse than it may: its jobs take {rho:.3g} times as long as on an equal share, limit {limit:g}."
@@ -223,6 +234,12 @@ def _server_size(row: EventRow) -> Said:
     return "warn", "triangle-alert", f"reports a size that is not believed: {cores}. An admin may confirm it."
 
 
+def _server_mix(row: EventRow) -> Said:
+    allowed = row["data"].get("after", {}).get("may_mix_queues")
+    what = "several queues" if allowed else "one queue alone"
+    return "info", "layers", f"takes jobs of {what} where nothing keeps them apart, says {row['actor']}."
+
+
 def _token(row: EventRow) -> Said:
     verb = "created" if row["reason"] == "create" else "revoked"
     return "mute", "key-round", f"{row['actor']} {verb} the token {row['data'].get('name', '')}."
@@ -262,6 +279,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "quota": _quota,
     "user_limits": _user_limits,
     "idle_rule": _idle_rule,
+    "isolation": _isolation,
     "job_idle": _job_idle,
     "fairness_over": _fairness_over,
     "fairness_again": lambda row: ("ok", "check", "fares within the limit of fairness again."),
@@ -269,6 +287,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "membership": _membership,
     "settings": _settings,
     "server_state": _server_state,
+    "server_mix": _server_mix,
     "token": _token,
     "shadow": _shadow,
     "webhook": _webhook,

@@ -5,6 +5,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
+from agents.protocol.isolation import LEVELS, NONE
 from scheduler.core.operations.idle import IdleAction
 
 IDLE_ACTIONS = [(action.value, action.value) for action in IdleAction]
@@ -26,6 +27,8 @@ class Queue(models.Model):
     # Idle GPUs for so long are reported; null: never. The action follows after a grace time.
     idle_after_s = models.PositiveIntegerField(null=True, default=3600)
     idle_action = models.CharField(max_length=10, choices=IDLE_ACTIONS, default=IdleAction.TELL)
+    # How far apart a server must keep jobs for those of the queue, and of all below it, to start there.
+    isolation = models.CharField(max_length=10, choices=[(level, level) for level in LEVELS], default=NONE)
     # Colour slot 1 to 8, given at creation and kept for ever (visual language).
     color_slot = models.PositiveSmallIntegerField(default=1)
     version = models.PositiveBigIntegerField(default=1)  # for ETag and If-Match
@@ -42,6 +45,7 @@ class Queue(models.Model):
             models.CheckConstraint(
                 condition=Q(idle_action__in=[action.value for action in IdleAction]), name="queue_idle_action_known"
             ),
+            models.CheckConstraint(condition=Q(isolation__in=LEVELS), name="queue_isolation_known"),
         ]
 
     def __str__(self) -> str:

@@ -30,6 +30,8 @@ class Server(models.Model):
     trusted_size = models.JSONField(default=dict, blank=True)  # said first, or confirmed; empty before the first report
     claimed_size = models.JSONField(null=True, blank=True)  # what it says now, where that grew too far to be believed
     isolation = models.CharField(max_length=40, default="none")
+    # Whether jobs of several queues may run on it where nothing keeps them apart; else it takes those of one queue.
+    may_mix_queues = models.BooleanField(default=False)
     address = models.CharField(max_length=253, default="", blank=True)  # by which the other servers reach it
     agent_version = models.CharField(max_length=40, default="", blank=True)
     # Key for the MAC of both directions, hex. Never shown, logged or serialized.

@@ -10,4 +10,5 @@ urlpatterns = [
     path("cluster/<str:server_id>/drain", views.drain, name="server-drain"),
     path("cluster/<str:server_id>/undrain", views.undrain, name="server-undrain"),
     path("cluster/<str:server_id>/size", views.size, name="server-size"),
+    path("cluster/<str:server_id>/mix", views.mix, name="server-mix"),
 ]

@@ -21,6 +21,7 @@ from frontend.pages.cluster.words import (
     finding,
     isolation_in_short,
     isolation_line,
+    mixing_line,
     server_title,
     start_table,
     state_line,
@@ -37,7 +38,7 @@ from scheduler.selectors.cluster.servers import server_detail
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
 from scheduler.selectors.visibility import is_admin
-from scheduler.services.cluster.servers import server_drain, server_size_confirm, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_mix_queues, server_size_confirm, server_undrain
 
 VIEWS = ("utilization", "queue", "job", "temperature", "table")
 HEAT_SPAN = timedelta(minutes=30)
@@ -163,6 +164,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "title": server_title(row),
         "tenants": tenants(row, cached=_cached(row, until)),
         "isolation": isolation_line(row["isolation"]),
+        "mixing": mixing_line(row),
         "ranges": [(f"?range={key}", f"{key[:-1]} h", key == chosen) for key in SPANS],
         "heat": heat_chart(
             id_="heat",
@@ -232,4 +234,18 @@ def size(request: HttpRequest, server_id: str) -> HttpResponseBase:
         messages.success(request, f"{row['name']} is believed from its next report on.")
     except Conflict as error:
         messages.error(request, str(error))
+    return redirect("server", server_id=row["id"])
+
+
+@page
+@require_POST
+def mix(request: HttpRequest, server_id: str) -> HttpResponseBase:
+    """Let jobs of several queues run on the server although nothing keeps them apart, or no longer."""
+    row = server_detail(request.user, server_id)
+    allowed = request.POST.get("allowed") == "1"
+    changed = server_mix_queues(
+        actor=request.user, server=Server.objects.get(pk=row["id"]), allowed=allowed, at=now_utc()
+    )
+    what = "jobs of several queues" if allowed else "jobs of one queue alone"
+    messages.success(request, f"{changed.name} takes {what} from the next round.")
     return redirect("server", server_id=row["id"])

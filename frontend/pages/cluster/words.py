@@ -18,6 +18,12 @@ ISOLATION = {
 }
 # The same in a row of a table.
 IN_SHORT = {"user": "a user for each queue", "landlock": "own files alone", "landlock-files": "own files alone"}
+KEEPS_APART = frozenset(IN_SHORT)
+REFUSED = "refused"
+REFUSES = (
+    "It takes no jobs: its agent runs as root and cannot give them users of their own. The agent's log says why "
+    "(jobs_refused); JOB_USER=own in its environment has jobs run as root."
+)
 SEEN = "jobs on it run as one user and can see each other's processes and files"
 
 
@@ -42,15 +48,28 @@ class TenantLine(TypedDict):
 
 def isolation_line(level: str) -> str:
     """Return the sentence for ``Server.isolation``, such as ``user+cgroup``."""
+    if level == REFUSED:
+        return REFUSES
     parts = level.split("+")
     told = [words for part, words in ISOLATION.items() if part in parts]
-    if not {"user", "landlock", "landlock-files"} & set(parts):
+    if not KEEPS_APART & set(parts):
         return "; ".join([f"No isolation: {SEEN}", *told]) + "."
     return f"Isolation: {'; '.join(told)}."
 
 
+def mixing_line(server: ServerRow) -> str:
+    """Return whether jobs of several queues run on a server that keeps nothing apart; empty for other servers."""
+    if server["simulated"] or {REFUSED, *KEEPS_APART} & set(server["isolation"].split("+")):
+        return ""
+    if server["may_mix_queues"]:
+        return "An admin lets jobs of several queues run on it all the same."
+    return "So it takes jobs of one queue alone."
+
+
 def isolation_in_short(level: str) -> str:
     """Return a few words for ``Server.isolation``."""
+    if level == REFUSED:
+        return "takes no jobs"
     return ", ".join(words for part, words in IN_SHORT.items() if part in level.split("+")) or "none"
 
 

@@ -103,6 +103,29 @@ class IdleForm(ReasonedForm):
             self.add_error(name if name in self.fields else None, entry.detail)
 
 
+class IsolationForm(ReasonedForm):
+    """How far apart servers must keep jobs for those of the queue to start there."""
+
+    prefix = "isolation"
+    isolation = forms.ChoiceField(
+        choices=[
+            ("none", "on every server"),
+            ("files", "where jobs of other queues cannot open their files"),
+            ("user", "where they have a user of their own"),
+            ("full", "where they have a user of their own and open their own files alone"),
+        ],
+        label="Jobs start",
+        help_text="Holds for the queues below too. What runs goes on.",
+    )
+    field_order = ("isolation", "reason")
+
+    def add_errors(self, error: SpecInvalid) -> None:
+        """Put what the service refused at the fields it names."""
+        for entry in error.errors:
+            name = entry.pointer.strip("/")
+            self.add_error(name if name in self.fields else None, entry.detail)
+
+
 class MemberForm(forms.Form):
     """Give a user a role."""
 

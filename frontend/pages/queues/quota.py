@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
-from frontend.pages.queues.forms import IdleForm, LimitsForm, QuotaForm
+from frontend.pages.queues.forms import IdleForm, IsolationForm, LimitsForm, QuotaForm
 from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
@@ -19,12 +19,14 @@ from scheduler.selectors.queues.rows import SiblingRow
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor
 from scheduler.services.queues.idle import queue_set_idle
+from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 CHANGES_SHOWN = 10
-CHANGE_KINDS = ("quota", "user_limits", "idle_rule")
+TabForm = LimitsForm | IdleForm | IsolationForm
+CHANGE_KINDS = ("quota", "user_limits", "idle_rule", "isolation")
 
 
 class SiblingField(SiblingRow):
@@ -44,6 +46,7 @@ class QuotaTab(TypedDict):
     quota_form: QuotaForm
     limits_form: LimitsForm
     idle_form: IdleForm
+    isolation_form: IsolationForm
 
 
 def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
@@ -62,6 +65,8 @@ def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
         "quota_form": form,
         "limits_form": sent.get("limits_form") or LimitsForm(initial=_limits(queue)),
         "idle_form": sent.get("idle_form") or IdleForm(initial=_idle(queue)),
+        "isolation_form": sent.get("isolation_form")
+        or IsolationForm(initial={"isolation": queue.isolation, "version": queue.version}),
     }
 
 
@@ -171,7 +176,26 @@ def idle_sent(request: HttpRequest, queue: Queue) -> Sent:
     return _sent(request, queue, form, save, said)
 
 
-def _sent(request: HttpRequest, queue: Queue, form: LimitsForm | IdleForm, save: Callable[[], None], said: str) -> Sent:
+def isolation_sent(request: HttpRequest, queue: Queue) -> Sent:
+    """Save how far apart servers must keep jobs."""
+    form = IsolationForm(request.POST)
+
+    def save() -> None:
+        values = form.cleaned_data
+        queue_demand_isolation(
+            actor=request.user,
+            queue=queue,
+            isolation=values["isolation"],
+            reason=values["reason"],
+            expected_version=values["version"],
+            at=now_utc(),
+        )
+
+    said = f"What {queue.name} demands of servers holds from the next round."
+    return _sent(request, queue, form, save, said)
+
+
+def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], None], said: str) -> Sent:
     """Save what a form holds, or show it again with what is wrong."""
     if not form.is_valid():
         return Sent(status=422, context=_again(form))
@@ -188,5 +212,7 @@ def _sent(request: HttpRequest, queue: Queue, form: LimitsForm | IdleForm, save:
     return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
 
 
-def _again(form: LimitsForm | IdleForm) -> SentContext:
+def _again(form: TabForm) -> SentContext:
+    if isinstance(form, IsolationForm):
+        return {"isolation_form": form}
     return {"limits_form": form} if isinstance(form, LimitsForm) else {"idle_form": form}

@@ -10,7 +10,7 @@ from frontend.components.viewer import QUEUE_COOKIE, viewer_zone
 from frontend.pages.queues.creation import queue_form, queue_sent
 from frontend.pages.queues.members import member_removed, member_sent, members_context
 from frontend.pages.queues.overview import overview_context
-from frontend.pages.queues.quota import idle_sent, limits_sent, quota_context, quota_sent
+from frontend.pages.queues.quota import idle_sent, isolation_sent, limits_sent, quota_context, quota_sent
 from frontend.pages.queues.ranges import asked_range, range_links
 from frontend.pages.queues.sent import Sent
 from frontend.pages.queues.use import usage_context
@@ -30,6 +30,7 @@ SENT_TO = {
     "preview": "quota",
     "limits": "quota",
     "idle": "quota",
+    "isolation": "quota",
     "member": "members",
     "remove": "members",
 }
@@ -71,7 +72,14 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
         response.set_cookie(QUEUE_COOKIE, shown.name, max_age=YEAR_S, samesite="Lax", secure=request.is_secure())
         return response
     doing = request.POST.get("do", "")
-    send = {"quota": quota_sent, "preview": quota_sent, "limits": limits_sent, "idle": idle_sent, "member": member_sent}
+    send = {
+        "quota": quota_sent,
+        "preview": quota_sent,
+        "limits": limits_sent,
+        "idle": idle_sent,
+        "isolation": isolation_sent,
+        "member": member_sent,
+    }
     sent = send.get(doing, member_removed)(request, shown)
     return sent.to or _show(request, shown, SENT_TO.get(doing, "members"), sent)
 

@@ -15,7 +15,7 @@ from scheduler.models import Server
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.rows import ServerDetailRow
 from scheduler.selectors.cluster.servers import server_detail, server_list
-from scheduler.services.cluster.servers import server_drain, server_size_confirm, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_mix_queues, server_size_confirm, server_undrain
 
 
 class DrainBody(Body):
@@ -123,6 +123,37 @@ class ServerSize(ApiView):
             size = read_body(request, SizeBody)
             at = live_ports().clock.now()
             changed = server_size_confirm(actor=request.user, server=_row(request, server), size=size, at=at)
+            return 200, server_detail(request.user, changed.pk), ""
+
+        return once(request, request.data, make)
+
+
+class MixBody(Body):
+    """Whether queues may mix."""
+
+    allowed = serializers.BooleanField(help_text="Whether jobs of several queues may run on it.")
+
+
+class ServerMix(ApiView):
+    """Whether jobs of several queues may run on a server that does not keep them apart."""
+
+    rules = {"POST": ADMIN}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="server_mix_queues",
+        summary="Let queues mix on a server",
+        request=MixBody,
+        responses={200: ServerDocument},
+        examples=[OpenApiExample("One team", {"allowed": True}, request_only=True)],
+    )
+    def post(self, request: Request, server: str) -> Response:
+        """Let jobs of several queues run on a server although nothing keeps them apart there, or no longer."""
+
+        def make() -> tuple[int, ServerDetailRow, str]:
+            allowed = read_body(request, MixBody)["allowed"]
+            at = live_ports().clock.now()
+            changed = server_mix_queues(actor=request.user, server=_row(request, server), allowed=allowed, at=at)
             return 200, server_detail(request.user, changed.pk), ""
 
         return once(request, request.data, make)

@@ -9,6 +9,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agents.protocol.isolation import LEVELS
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
@@ -26,13 +27,14 @@ from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import require_queue
 from scheduler.services.queues.create import queue_create
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
+from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.members import membership_remove, membership_set
 from scheduler.services.queues.quotas import QUOTA_FIELDS, Move, Quota, queue_change_quota
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 MOST_GPUS = 10_000_000
-RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle"})
+RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle", "isolation"})
 
 
 class QueueBody(Body):
@@ -105,6 +107,16 @@ class IdleBody(Body):
     )
     idle_action = serializers.ChoiceField(
         choices=list(IdleAction), required=False, help_text="What follows a grace after it was told."
+    )
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class IsolationBody(Body):
+    """How far apart servers must keep jobs for those of the queue to start there."""
+
+    isolation = serializers.ChoiceField(
+        choices=list(LEVELS),
+        help_text="files: jobs of other queues cannot open its files; user: a unix user of its own; full: both.",
     )
     reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
 
@@ -266,6 +278,26 @@ class IdleJobs(ApiView):
         Their owners are told at once; a job that computes on its cores or makes steps is never stopped for it.
         """
         return _changed(request, name, IdleBody, queue_set_idle, columns=("idle_after_s", "idle_action"))
+
+
+class Isolation(ApiView):
+    """How far apart servers must keep jobs for those of a queue to start there."""
+
+    rules = {"PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(
+        operation_id="queue_demand_isolation",
+        summary="Demand isolation of servers",
+        request=IsolationBody,
+        responses={200: QueueDocument},
+        examples=[
+            OpenApiExample("A user of its own", {"isolation": "user", "reason": "Patients' data."}, request_only=True)
+        ],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Demand it from the next round on, for the queue and all below it. Nothing is stopped. Leads of the queue."""
+        return _changed(request, name, IsolationBody, queue_demand_isolation, columns=("isolation",))
 
 
 class Members(ApiView):

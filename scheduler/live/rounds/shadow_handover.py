@@ -47,6 +47,7 @@ def snapshot_pack(snapshot: Snapshot) -> bytes:
                 text = json.dumps([asdict(profile) for profile in column])
                 column = np.frombuffer(text.encode(), dtype=np.uint8)
             arrays[f"{name}.{field.name}"] = column
+    arrays["barred"] = np.array(snapshot.barred, dtype=np.int64).reshape(-1, 2)
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
@@ -64,7 +65,9 @@ def snapshot_unpack(data: bytes) -> Snapshot:
                     Profile(**{key: _tuples(value) for key, value in row.items()}) for row in rows
                 )
             tables[name] = shape(**columns)
-        return Snapshot(now_s=float(arrays["now_s"]), round_s=float(arrays["round_s"]), **tables)
+        pairs = arrays["barred"].tolist() if "barred" in arrays else []  # one of the release before has none
+        barred = tuple((queue, server) for queue, server in pairs)
+        return Snapshot(now_s=float(arrays["now_s"]), round_s=float(arrays["round_s"]), barred=barred, **tables)
 
 
 def _tuples(value: Any) -> Any:  # JSON lists, nested

@@ -16,6 +16,7 @@ from django.db.models import Count, Q
 
 from scheduler.core.model.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.live.rounds.avoided import avoided_read
+from scheduler.live.rounds.barred import barred_read
 from scheduler.live.rounds.job_table import HeldLease, held_leases, job_table
 from scheduler.live.rounds.trials import trials_read
 from scheduler.models import Cluster, GangMember, Queue, Server
@@ -56,7 +57,7 @@ class LiveSnapshot:
                 column = getattr(table, field.name)
                 # Profiles are values with a complete repr; everything else is an array.
                 digest.update(repr(column).encode() if field.name == "profiles" else column.tobytes())
-        digest.update(repr((tables.trials, tables.avoids)).encode())
+        digest.update(repr((tables.trials, tables.avoids, tables.barred)).encode())
         return digest.hexdigest()
 
 
@@ -83,6 +84,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         trials=trials_read(jobs),
         round_s=settings.ROUND_S,
         avoids=avoided_read(job_rows, at=at),
+        barred=barred_read(),
     )
     parked_on: dict[int, tuple[str, ...]] = {}
     for lease in parked:

@@ -97,7 +97,7 @@ def create_servers(*, admin: Any, at: datetime) -> None:
     memory_bytes = int(psutil.virtual_memory().total * 0.8) // len(SERVERS)
     for index, name in enumerate(SERVERS):
         own = cores[index * each : (index + 1) * each] or cores[-1:]
-        server = server_register(actor=admin, name=name, rack="rack-1", at=at)
+        server = server_register(actor=admin, name=name, rack="rack-1", may_mix_queues=True, at=at)
         state_dir = settings.VAR_DIR / "agents" / name
         write_private(
             Path(settings.VAR_DIR / "agents" / f"{name}.json"),

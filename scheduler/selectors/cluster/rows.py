@@ -55,6 +55,7 @@ class ServerRow(TypedDict):
     num_cpus: int
     memory_bytes: int
     isolation: Annotated[str, "How jobs are kept apart on it."]
+    may_mix_queues: Annotated[bool, "Whether jobs of several queues may run on it where nothing keeps them apart."]
     agent_version: str
     last_report_at: Moment | None
     num_gpus: int

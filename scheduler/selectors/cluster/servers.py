@@ -4,12 +4,14 @@ Every signed-in user sees the servers. The job on a GPU is named only to users w
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db.models import Q, Sum
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Gpu, Lease, LeaseGpu, Server
+from scheduler.models.server import ServerState
 from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerDetailRow, ServerRow
 from scheduler.selectors.evidence import ANOTHER_QUEUE
 from scheduler.selectors.times import iso
@@ -43,6 +45,15 @@ def servers_in_short(user: Actor) -> list[Server]:
     if not (user.is_authenticated and user.is_active):
         return []
     return list(Server.objects.only("name", "device_kind", "agent_version", "claimed_size").order_by("number"))
+
+
+def isolations(user: Actor, names: Collection[str]) -> list[str]:
+    """Return how jobs are kept apart on these servers, on all that are up for none; nothing of simulated ones."""
+    if not (user.is_authenticated and user.is_active):
+        return []
+    servers = Server.objects.filter(name__in=names) if names else Server.objects.filter(state=ServerState.UP)
+    rows = servers.only("isolation", "agent_version").order_by("number")
+    return [server.isolation for server in rows if not server.is_simulated]
 
 
 def gpu_map(user: Actor) -> list[ServerRow]:
@@ -146,6 +157,7 @@ def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
         "num_cpus": server.num_cpus,
         "memory_bytes": server.memory_bytes,
         "isolation": server.isolation,
+        "may_mix_queues": server.may_mix_queues,
         "agent_version": server.agent_version,
         "last_report_at": iso(server.last_report_at),
         "num_gpus": len(gpus),

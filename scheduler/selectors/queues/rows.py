@@ -25,6 +25,7 @@ class QueueRow(TypedDict):
     user_max_queued: Annotated[int | None, "Most jobs of one user that may be queued there; null: no limit."]
     idle_after_s: Annotated[int | None, "How long its jobs may hold GPUs without using them; null: never checked."]
     idle_action: Annotated[str, one_of(IdleAction), "What becomes of them then, beside that it is told."]
+    isolation: Annotated[str, "How far apart a server must keep jobs for those of the queue to start there."]
     version: Annotated[int, "The number in the ETag."]
     role: Annotated[str, one_of(Role), "Yours, here or from above."]
     may_submit: bool

@@ -116,6 +116,7 @@ def _branch(
         "user_max_queued": queue.user_max_queued,
         "idle_after_s": queue.idle_after_s,
         "idle_action": queue.idle_action,
+        "isolation": queue.isolation,
         "version": queue.version,
         "role": role,
         "may_submit": access.at_least(queue.pk, Role.MEMBER),

@@ -29,8 +29,10 @@ DRAIN_REASON_CHARS = 200
 _ID_LETTERS = string.ascii_lowercase + string.digits
 
 
-def server_register(*, actor: Doer, name: str, rack: str = "", at: datetime) -> Server:
+def server_register(*, actor: Doer, name: str, rack: str = "", may_mix_queues: bool = False, at: datetime) -> Server:
     """Register a server under a new id and key; rounds may use it once its agent reports.
+
+    ``may_mix_queues`` is as in ``server_mix_queues``.
 
     Raises:
         NotAllowed: ``actor`` is neither an admin nor the operator.
@@ -53,6 +55,7 @@ def server_register(*, actor: Doer, name: str, rack: str = "", at: datetime) -> 
                 number=highest + 1,
                 name=name,
                 rack=rack,
+                may_mix_queues=may_mix_queues,
                 state_changed_at=at,
                 key_hex=secrets.token_hex(KEY_BYTES),
                 created_at=at,
@@ -121,6 +124,27 @@ def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int],
         server.save(update_fields=["trusted_size", "claimed_size"])
         event_record(kind="server_size", actor=actor, at=at, reason="confirmed", data={"size": size}, server=server)
         touch_cluster()
+    return server
+
+
+def server_mix_queues(*, actor: Doer, server: Server, allowed: bool, at: datetime) -> Server:
+    """Let jobs of several queues run on a server although nothing keeps them apart there, or no longer.
+
+    Changes nothing while its jobs are kept apart. What runs goes on.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+    """
+    require_admin(actor, "let queues mix on servers")
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server.pk)
+        if server.may_mix_queues != allowed:
+            server.may_mix_queues = allowed
+            server.save(update_fields=["may_mix_queues"])
+            data = {"before": {"may_mix_queues": not allowed}, "after": {"may_mix_queues": allowed}}
+            event_record(kind="server_mix", actor=actor, at=at, reason="change", data=data, server=server)
+            touch_cluster()
+            request_round("server")
     return server
 
 

@@ -15,7 +15,12 @@ from scheduler.services.events import event_record
 from scheduler.services.permission import Doer, Operator
 
 # What a queue's version guards: kind of event, and its name in a message.
-CHANGES = {"quota": "The quota", "user_limits": "The limit for users", "idle_rule": "The rule for idle jobs"}
+CHANGES = {
+    "quota": "The quota",
+    "user_limits": "The limit for users",
+    "idle_rule": "The rule for idle jobs",
+    "isolation": "The demand on servers",
+}
 
 
 def queue_set(

@@ -31,7 +31,7 @@ from scheduler.selectors.visibility import (
     role_in,
 )
 from scheduler.services.accounts.tokens import token_create
-from scheduler.services.cluster.servers import server_drain, server_register, server_undrain
+from scheduler.services.cluster.servers import server_drain, server_mix_queues, server_register, server_undrain
 from scheduler.services.cluster.settings import settings_change
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.check import job_check
@@ -199,6 +199,7 @@ MATRIX: dict[str, tuple[Do, Outcomes]] = {
         lambda w, a: server_undrain(actor=a, server=w.server, at=AT),
         ADMINS | {"admin": "Conflict"},
     ),
+    "server_mix_queues": (lambda w, a: server_mix_queues(actor=a, server=w.server, allowed=False, at=AT), ADMINS),
     "settings_change": (
         lambda w, a: settings_change(actor=a, changes={"paused": True}, expected_version=1, at=AT),
         ADMINS,

@@ -173,6 +173,7 @@ ROWS = (
     Row("preview a quota", LEADS, Way("post-api-queue-forecast"), Way("POST queue preview")),
     Row("set limits", LEADS, Way("patch-api-queue-limits"), Way("POST queue limits", does=302)),
     Row("set what idle jobs meet", LEADS, Way("patch-api-queue-idle"), Way("POST queue idle", does=302)),
+    Row("demand isolation", LEADS, Way("patch-api-queue-isolation"), Way("POST queue isolation", does=302)),
     Row("read the use of a queue", IN_QUEUE, Way("get-api-queue-usage")),
     Row("read the loans of a queue", IN_QUEUE, Way("get-api-queue-loans")),
     Row("list members", IN_QUEUE, Way("get-api-members")),
@@ -186,6 +187,7 @@ ROWS = (
     Row("drain a server", ADMINS, Way("post-api-server-drain"), Way("POST server-drain", does=302)),
     Row("undrain a server", ADMINS, Way("post-api-server-undrain"), Way("POST server-undrain", does=302)),
     Row("confirm a server's size", ADMINS, Way("post-api-server-size"), Way("POST server-size", does=302)),
+    Row("let queues mix on a server", ADMINS, Way("post-api-server-mix"), Way("POST server-mix", does=302)),
     Row("list rounds", SIGNED_IN, Way("get-api-rounds"), Way("GET rounds")),
     Row("see a round", SIGNED_IN, Way("get-api-round"), Way("GET round")),
     Row("list policies", SIGNED_IN, Way("get-api-policies")),
@@ -266,9 +268,9 @@ ONLY_READ = (
 )
 ONLY_SENT = (
     *("sign-out", "theme", "token-revoke", "jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore"),
-    *("jobs-reprioritise", "view-keep", "view-remove", "job-profile-measure", "server-undrain", "what-if-apply"),
-    "server-size",
-    *("what-if-traces", "mails", "webhook-test", "webhook-secret", "webhook-revoke", "admin-shadow-end"),
+    *("jobs-reprioritise", "view-keep", "view-remove", "job-profile-measure", "server-undrain", "server-mix"),
+    *("what-if-apply", "server-size", "what-if-traces", "mails", "webhook-test", "webhook-secret", "webhook-revoke"),
+    "admin-shadow-end",
     *("admin-user-edit", "admin-token-revoke", "admin-pause"),
 )
 NOT_TAKEN = 405

@@ -104,6 +104,7 @@ def server_make(
         "state_changed_at": AT,
         "num_cpus": 8,
         "memory_bytes": 32 * GIB,
+        "may_mix_queues": True,
         "key_hex": f"{serial:064x}",
         "last_report_at": AT if has_reported else None,
         "acked_generation": 1 if has_reported else 0,

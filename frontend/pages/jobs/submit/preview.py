@@ -12,10 +12,11 @@ from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.head import ordinal
 from frontend.pages.jobs.subject import in_words
+from frontend.pages.jobs.submit.reach import reach_rows
 from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.waiting.estimate import time_rows
 from scheduler.core.spec.spec import JobSpec
-from scheduler.selectors.cluster.servers import device_kinds
+from scheduler.selectors.cluster.servers import device_kinds, isolations
 from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob
 from scheduler.selectors.rows import Json
 from scheduler.services.jobs.check import spec_check
@@ -50,12 +51,13 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
     found = job_preview(checked=spec_check(actor=request.user, spec=spec), too_large=[], at=now)
     word = device_word(device_kinds(request.user))
     title, tone, icon = _finding(request, found)
+    names = [seat["server"] for seat in found["placement"] or ()]
     return Preview(
         title=title,
         sentence=in_words(found["sentence"], word),
         tone=tone,
         icon=icon,
-        rows=[*_place_rows(found, word), *_when_rows(request, found)],
+        rows=[*_place_rows(found, word), *_when_rows(request, found), *reach_rows(isolations(request.user, names))],
         leavers=[_leaver(row, word) for row in found["preempts"]],
         stored_yaml=spec_as_yaml(spec.to_json()),
     )

@@ -167,6 +167,16 @@ def test_quota_change_needs_a_reason_and_the_right(
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 3
 
 
+def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both at once, each against the version that the other left."""
+    sign_in(shop, "admin", monkeypatch)
+
+    assert main(["quota", "vision", "--isolation", "user"]) != 0
+    assert main(["quota", "vision", "--gpus", "3", "--isolation", "user", "--reason", "patients' data"]) == 0
+    queue = Queue.objects.get(name="vision")
+    assert (queue.quota_gpus, queue.isolation) == (3, "user")
+
+
 def test_login_stores_the_token_for_its_owner_alone(
     shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, live_server: LiveServer
 ) -> None:

@@ -54,7 +54,8 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (
         WaitReason.ISOLATION,
         {"needed_gpus": 2, "queue": "vision", "barred_servers": 1, "servers": 3},
-        "It needs 2 GPUs. 1 of 3 servers do not keep jobs apart well enough for vision; the others have no room for it.",
+        "It needs 2 GPUs. 1 of 3 servers do not keep jobs apart well enough for vision; "
+        "the others have no room for it.",
     ),
     (
         WaitReason.CPU_OR_MEMORY,
