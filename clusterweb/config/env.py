@@ -47,6 +47,8 @@ class Env:
         mail_from: Sender of mails.
         oidc: Outside provider of sign-ins; None: there are passwords alone.
         trace_most_mib: How large one uploaded trace may be.
+        proxies: Networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed.
+        token_most_days: After how many days a token for the REST API ends at the latest.
     """
 
     host: str
@@ -69,6 +71,8 @@ class Env:
     mail_from: str
     oidc: Oidc | None
     trace_most_mib: int
+    proxies: tuple[Network, ...]
+    token_most_days: int
 
 
 def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
@@ -155,6 +159,8 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         ),
         mail_from=source.get("MAIL_FROM", "clusterweb@localhost"),
         trace_most_mib=int(_parsed(source, "TRACE_MOST_MIB", "256", _number(1, 4096), "a number from 1 to 4096")),
+        proxies=_parsed(source, "FORWARDED_ALLOW_IPS", "", _networks, "addresses of proxies such as 10.0.0.5,fd00::/8"),
+        token_most_days=int(_parsed(source, "TOKEN_MOST_DAYS", "365", _number(1, 3650), "a number from 1 to 3650")),
         var_dir=var_dir,
         database_url=_parsed(
             source, "DATABASE_URL", "", _url("sqlite", "postgres", "postgresql"), "a sqlite:// or postgres:// URL"

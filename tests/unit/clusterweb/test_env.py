@@ -35,6 +35,9 @@ def test_defaults_are_safe(tmp_path: Path) -> None:
         ("SECRET_KEY", "short"),
         ("DEBUG", "maybe"),
         ("LEASE_TTL_S", "0"),
+        ("FORWARDED_ALLOW_IPS", "*"),
+        ("FORWARDED_ALLOW_IPS", "proxy.example"),
+        ("TOKEN_MOST_DAYS", "0"),
     ],
 )
 def test_bad_value_names_its_variable(tmp_path: Path, name: str, value: str) -> None:
