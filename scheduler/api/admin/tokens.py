@@ -19,7 +19,7 @@ from scheduler.models import ApiToken
 from scheduler.ports import live_ports
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
-from scheduler.services.accounts.tokens import SCOPES, token_create, token_revoke
+from scheduler.services.accounts.tokens import LASTS_DAYS, SCOPES, token_create, token_revoke
 
 
 class TokenBody(Body):
@@ -29,7 +29,11 @@ class TokenBody(Body):
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=SCOPES), allow_empty=False, help_text="What it may be used for."
     )
-    expires_at = serializers.DateTimeField(allow_null=True, default=None, help_text="null: it does not expire.")
+    expires_at = serializers.DateTimeField(
+        allow_null=True,
+        default=None,
+        help_text=f"null: {LASTS_DAYS} days from now, or the admin's limit (`TOKEN_MOST_DAYS`, 365) if that is less.",
+    )
 
 
 class TokenRow(TypedDict):
@@ -40,7 +44,7 @@ class TokenRow(TypedDict):
     prefix: Annotated[str, "Its first letters."]
     scopes: list[Annotated[str, one_of(SCOPES)]]
     created_at: Moment
-    expires_at: Moment | None
+    expires_at: Annotated[Moment | None, "null: made before tokens had to end; make a new one and revoke it."]
     revoked_at: Moment | None
     last_used_at: Moment | None
 
