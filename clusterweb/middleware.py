@@ -34,8 +34,12 @@ class RequestIdMiddleware:
         return response
 
 
-class ContentSecurityPolicyMiddleware:
-    """Forbid scripts that are not ours. Inline styles stay: Plotly and progress bars set them."""
+class SecurityHeadersMiddleware:
+    """Forbid scripts that are not ours, and plain HTTP where people reach the site by HTTPS.
+
+    Inline styles stay: Plotly and progress bars set them. Django would leave the second header out of answers that a
+    proxy asks for by plain HTTP; browsers ignore it where no TLS is.
+    """
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
@@ -43,6 +47,8 @@ class ContentSecurityPolicyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.setdefault("Content-Security-Policy", POLICY)
+        if settings.SECURE_HSTS_SECONDS:
+            response.setdefault("Strict-Transport-Security", f"max-age={settings.SECURE_HSTS_SECONDS}")
         return response
 
 

@@ -36,7 +36,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "clusterweb.middleware.RequestIdMiddleware",
     "scheduler.api.health.request_times.RequestTimesMiddleware",
-    "clusterweb.middleware.ContentSecurityPolicyMiddleware",
+    "clusterweb.middleware.SecurityHeadersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -99,6 +99,9 @@ LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "sign-in"
 OIDC = ENV.oidc
+TOKEN_MOST_DAYS = ENV.token_most_days
+# Anybody can write X-Forwarded-For: what it says is believed from these alone.
+PROXIES = [str(network) for network in ENV.proxies]
 
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -120,6 +123,7 @@ if ENV.site_url.startswith("https://"):
     # TLS ends at a proxy, so requests look plain here: its address is what forms may come from, and cookies stay on it.
     CSRF_TRUSTED_ORIGINS = ["https://" + urlsplit(ENV.site_url).netloc]
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 31_536_000
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -49,6 +49,8 @@ class Env:
         oidc: Outside provider of sign-ins; None: there are passwords alone.
         trace_most_mib: How large one uploaded trace may be.
         trace_limits: What reading it may cost.
+        proxies: Networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed.
+        token_most_days: After how many days a token for the REST API ends at the latest.
     """
 
     host: str
@@ -72,6 +74,8 @@ class Env:
     oidc: Oidc | None
     trace_most_mib: int
     trace_limits: TraceLimits
+    proxies: tuple[Network, ...]
+    token_most_days: int
 
 
 def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
@@ -159,6 +163,8 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         mail_from=source.get("MAIL_FROM", "clusterweb@localhost"),
         trace_most_mib=int(_parsed(source, "TRACE_MOST_MIB", "256", _number(1, 4096), "a number from 1 to 4096")),
         trace_limits=load_trace_limits(source),
+        proxies=_parsed(source, "FORWARDED_ALLOW_IPS", "", _networks, "addresses of proxies such as 10.0.0.5,fd00::/8"),
+        token_most_days=int(_parsed(source, "TOKEN_MOST_DAYS", "365", _number(1, 3650), "a number from 1 to 3650")),
         var_dir=var_dir,
         database_url=_parsed(
             source, "DATABASE_URL", "", _url("sqlite", "postgres", "postgresql"), "a sqlite:// or postgres:// URL"

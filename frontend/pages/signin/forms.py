@@ -6,9 +6,9 @@ from typing import Any
 from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
-from scheduler.services.accounts.tokens import SCOPES
+from scheduler.services.accounts.tokens import SCOPES, longest, usual
 
-LIFETIMES = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "1 year"}
+LIFETIMES_DAYS = (7, 30, 90, 365)
 SCOPE_WORDS = {
     "jobs:read": "Read jobs, logs and metrics",
     "jobs:write": "Submit, suspend, resume and cancel jobs",
@@ -16,6 +16,13 @@ SCOPE_WORDS = {
     "whatif": "Ask what-if questions",
     "admin": "Change servers and settings",
 }
+
+
+def _lifetimes() -> list[tuple[str, str]]:
+    """Return the choices up to the longest that an admin allows, which is always one of them."""
+    most = longest().days
+    days = sorted({most, usual().days, *(days for days in LIFETIMES_DAYS if days <= most)})
+    return [(str(number), "1 day" if number == 1 else f"{number} days") for number in days]
 
 
 class TokenForm(forms.Form):
@@ -27,7 +34,7 @@ class TokenForm(forms.Form):
         initial=["jobs:read", "jobs:write"],
         widget=forms.CheckboxSelectMultiple,
     )
-    lifetime = forms.ChoiceField(choices=list(LIFETIMES.items()), initial="90", label="Ends after")
+    lifetime = forms.ChoiceField(choices=_lifetimes, initial=lambda: str(usual().days), label="Ends after")
 
     def lasts(self) -> timedelta:
         """Return the lifetime of the token."""

@@ -19,7 +19,7 @@ from scheduler.models import ApiToken
 from scheduler.ports import live_ports
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
-from scheduler.services.accounts.tokens import SCOPES, token_create, token_revoke
+from scheduler.services.accounts.tokens import LASTS_DAYS, SCOPES, token_create, token_revoke, usual
 
 
 class TokenBody(Body):
@@ -29,7 +29,12 @@ class TokenBody(Body):
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=SCOPES), allow_empty=False, help_text="What it may be used for."
     )
-    expires_at = serializers.DateTimeField(allow_null=True, default=None, help_text="null: it does not expire.")
+    expires_at = serializers.DateTimeField(
+        allow_null=True,
+        default=None,
+        help_text=f"null: {LASTS_DAYS} days from now, or sooner where the token that makes it or the admin's limit "
+        "(`TOKEN_MOST_DAYS`, 365) ends sooner.",
+    )
 
 
 class TokenRow(TypedDict):
@@ -40,7 +45,7 @@ class TokenRow(TypedDict):
     prefix: Annotated[str, "Its first letters."]
     scopes: list[Annotated[str, one_of(SCOPES)]]
     created_at: Moment
-    expires_at: Moment | None
+    expires_at: Annotated[Moment | None, "null: made before tokens had to end; make a new one and revoke it."]
     revoked_at: Moment | None
     last_used_at: Moment | None
 
@@ -70,11 +75,13 @@ def token_row(token: ApiToken) -> TokenRow:
     }
 
 
-def _refuse_longer_life(maker: ApiToken | None, expires_at: datetime | None) -> None:
+def _within_life(maker: ApiToken | None, expires_at: datetime | None, at: datetime) -> datetime | None:
+    """Return when a new token is to end: as asked, or as usual, but never after the token that makes it."""
     if maker is None or maker.expires_at is None:
-        return
-    if expires_at is None or expires_at > maker.expires_at:
+        return expires_at
+    if expires_at is not None and expires_at > maker.expires_at:
         raise PermissionDenied(f"A token made with this one must expire by {maker.expires_at:%Y-%m-%dT%H:%M:%SZ}.")
+    return expires_at or min(at + usual(), maker.expires_at)
 
 
 class Tokens(ApiView):
@@ -100,8 +107,9 @@ class Tokens(ApiView):
     def post(self, request: Request) -> Response:
         """Make a token of your own. Its text is in this answer and nowhere else, so no Idempotency-Key is taken."""
         body = read_body(request, TokenBody)
-        _refuse_longer_life(token_of(request), body["expires_at"])
-        token, text = token_create(actor=request.user, at=live_ports().clock.now(), **body)
+        at = live_ports().clock.now()
+        body["expires_at"] = _within_life(token_of(request), body["expires_at"], at)
+        token, text = token_create(actor=request.user, at=at, **body)
         row: NewTokenRow = {**token_row(token), "token": text}
         return Response(row, status=201)
 

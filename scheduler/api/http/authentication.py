@@ -76,5 +76,5 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token made under /api/v1/tokens. It carries scopes and may expire.",
+            "description": "A token made under /api/v1/tokens. It carries scopes and ends.",
         }

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -18,9 +19,21 @@ SCOPES = ("jobs:read", "jobs:write", "queues:admin", "whatif", "admin")
 PREFIX = "cw_"
 SHOWN_CHARS = 8  # of the text, to tell tokens apart
 NAME_CHARS = 80
+LASTS_DAYS = 90
+CLOCK_SLACK = timedelta(minutes=5)  # of the caller, who counts from another clock
 MOST_TOKENS = 100  # live ones of one user
 # The time of last use is for people: one write a minute is enough.
 USE_NOTED_EVERY = timedelta(seconds=60)
+
+
+def longest() -> timedelta:
+    """Return how long a token may last."""
+    return timedelta(days=settings.TOKEN_MOST_DAYS)
+
+
+def usual() -> timedelta:
+    """Return how long a token lasts when its maker names no end."""
+    return min(timedelta(days=LASTS_DAYS), longest())
 
 
 def token_create(
@@ -30,7 +43,7 @@ def token_create(
 
     Args:
         scopes: Some of SCOPES, at least one.
-        expires_at: From when it is refused; None for never.
+        expires_at: From when it is refused; None: after LASTS_DAYS, or sooner where an admin allows less.
 
     Raises:
         NotAllowed: Not signed in, or the scope admin for a user who is no admin.
@@ -45,6 +58,8 @@ def token_create(
         problems.add("scopes", "unknown", f"scopes must be some of {', '.join(SCOPES)}.")
     if expires_at is not None and expires_at <= at:
         problems.add("expires_at", "range", "expires_at must lie in the future.")
+    elif expires_at is not None and expires_at > at + longest() + CLOCK_SLACK:
+        problems.add("expires_at", "range", f"A token may last {longest().days} days at most.")
     if ApiToken.objects.filter(user=actor, revoked_at__isnull=True).count() >= MOST_TOKENS:
         problems.add("name", "count", f"You have {MOST_TOKENS} tokens. Revoke one first.")
     problems.refuse()
@@ -59,7 +74,7 @@ def token_create(
             sha256=_digest(text),
             scopes=[scope for scope in SCOPES if scope in scopes],
             created_at=at,
-            expires_at=expires_at,
+            expires_at=expires_at or at + usual(),
         )
         event_record(
             kind="token",

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -156,7 +156,7 @@ def test_user_who_is_kept_out_is_out_at_once(ada: Client) -> None:
     """Sessions and tokens end; letting in again is as quick."""
     mia, browser = user_make("mia"), Client()
     browser.force_login(mia)
-    _, text = token_create(actor=mia, name="t", scopes=["jobs:read"], expires_at=None, at=AT)
+    _, text = token_create(actor=mia, name="t", scopes=["jobs:read"], expires_at=None, at=datetime.now(UTC))
     bearer = {"Authorization": f"Bearer {text}"}
     before = (browser.get("/jobs").status_code, Client().get("/api/v1/me", headers=bearer).status_code)
     ada.post("/admin/users/mia/edit", {"active": "0"})
@@ -180,7 +180,7 @@ def test_nobody_locks_everybody_out(ada: Client) -> None:
 def test_admin_revokes_the_token_of_somebody(ada: Client) -> None:
     """It is refused from then on, and says so in the list."""
     mia = user_make("mia")
-    token, text = token_create(actor=mia, name="nightly", scopes=["jobs:read"], expires_at=None, at=AT)
+    token, text = token_create(actor=mia, name="nightly", scopes=["jobs:read"], expires_at=None, at=datetime.now(UTC))
     page = ada.get("/admin/users/mia").content.decode()
     ada.post(f"/admin/users/mia/tokens/{token.pk}/revoke")
 
@@ -271,7 +271,7 @@ def test_password_change_ends_other_sessions_and_tokens() -> None:
     here, there = Client(), Client()
     for client in (here, there):
         client.post("/sign-in", {"username": "mia", "password": "the-first-one-1"})
-    _, text = token_create(actor=mia, name="t", scopes=["jobs:read"], expires_at=None, at=AT)
+    _, text = token_create(actor=mia, name="t", scopes=["jobs:read"], expires_at=None, at=datetime.now(UTC))
     form = {"old_password": "the-first-one-1", "new_password1": "password", "new_password2": "password"}
     weak = here.post("/me/password", form)
     here.post("/me/password", {**form, "new_password1": "the-second-one-2", "new_password2": "the-second-one-2"})

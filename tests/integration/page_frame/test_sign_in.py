@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.test import Client
 
@@ -90,6 +91,34 @@ def test_a_stranger_does_not_lock_somebody_out(user: User) -> None:
     assert sign_in(Client()).status_code == 302
 
 
+def test_addresses_of_one_subscriber_count_together(user: User) -> None:
+    """A /64 of IPv6 is one household: its 2^64 addresses are no 2^64 tries."""
+    for number in range(1, 6):
+        sign_in(Client(REMOTE_ADDR=f"2001:db8:0:7::{number}"), "wrong")
+
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:0:7:ffff::9")).status_code == 429
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:0:8::9")).status_code == 302
+
+
+def test_many_networks_do_not_guess_at_one_name_for_ever(user: User) -> None:
+    """Whoever has a hundred machines is stopped too; the user's own network is not."""
+    sign_in(Client(REMOTE_ADDR="198.51.100.7"))
+    for number in range(1, 51):
+        sign_in(Client(REMOTE_ADDR=f"203.0.113.{number}"), "wrong")
+
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.99")).status_code == 429
+    assert sign_in(Client(REMOTE_ADDR="198.51.100.7")).status_code == 302
+
+
+def test_strangers_on_the_sign_in_page_leave_no_session(user: User) -> None:
+    """Neither looking at it nor a wrong password writes a row."""
+    client = Client()
+    client.get("/sign-in?next=/jobs")
+    sign_in(client, "wrong")
+
+    assert not Session.objects.exists()
+
+
 def test_signing_out_takes_a_post(user: User) -> None:
     """A link or an image cannot sign somebody out."""
     client = Client()
@@ -144,6 +173,31 @@ def test_a_token_needs_a_name_and_an_admin_for_admin(user: User) -> None:
     assert client.post("/me", {"name": "", "scopes": ["jobs:read"], "lifetime": "30"}).status_code == 422
     assert client.post("/me", {"name": "x", "scopes": ["admin"], "lifetime": "30"}).status_code == 422
     assert not ApiToken.objects.exists()
+
+
+def test_form_offers_what_an_admin_allows(user: User, settings: Any) -> None:
+    """The longest is always there, and no longer one is taken."""
+    settings.TOKEN_MOST_DAYS = 60
+    client = Client()
+    sign_in(client)
+    page = client.get("/me").content.decode()
+    made = client.post("/me", {"name": "x", "scopes": ["jobs:read"], "lifetime": "90"})
+
+    assert [days for days in (7, 30, 60, 90, 365) if f">{days} days<" in page] == [7, 30, 60]
+    assert made.status_code == 422
+
+
+def test_token_without_an_end_is_marked(user: User) -> None:
+    """Its owner sees what to do."""
+    token = ApiToken.objects.create(user=user, name="old", prefix="cw_12345", sha256="0" * 64, created_at=AT)
+    client = Client()
+    sign_in(client)
+    old = client.get("/me").content.decode()
+    token.expires_at = AT
+    token.save()
+
+    assert "never: replace it" in old
+    assert "never: replace it" not in client.get("/me").content.decode()
 
 
 def test_nobody_revokes_another_ones_token(user: User) -> None:

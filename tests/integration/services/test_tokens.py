@@ -67,6 +67,34 @@ def test_token_expires(user: User, after: timedelta, lives: bool) -> None:
     assert (token_user(text, AT + after) is not None) == lives
 
 
+def test_token_ends_by_itself_where_none_is_named(user: User, settings: Any) -> None:
+    """In 90 days, or when an admin's limit says."""
+    usual, _ = create(user)
+    settings.TOKEN_MOST_DAYS = 30
+    short, _ = create(user)
+
+    assert usual.expires_at == AT + timedelta(days=90)
+    assert short.expires_at == AT + timedelta(days=30)
+
+
+def test_longer_life_is_chosen_up_to_the_limit(user: User, settings: Any) -> None:
+    """By its maker, not beyond what an admin allows."""
+    settings.TOKEN_MOST_DAYS = 200
+    long, _ = create(user, expires_at=AT + timedelta(days=200))
+
+    assert long.expires_at == AT + timedelta(days=200)
+    with pytest.raises(SpecInvalid, match="200 days at most"):
+        create(user, expires_at=AT + timedelta(days=201))
+
+
+def test_token_of_old_that_has_no_end_still_works(user: User) -> None:
+    """It was promised; its owner is told to replace it."""
+    token, text = create(user)
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=None)
+
+    assert token_user(text, AT + timedelta(days=2_000)) is not None
+
+
 def test_revoked_token_is_dead_at_once(user: User) -> None:
     """Revoking counts from the next request; doing it again changes nothing."""
     token, text = create(user)

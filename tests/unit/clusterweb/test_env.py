@@ -40,6 +40,9 @@ def test_defaults_are_safe(tmp_path: Path) -> None:
         ("TRACE_MOST_UNPACKED_MIB", "0"),
         ("TRACE_READ_S", "1.5"),
         ("TRACE_READ_MIB", "-1"),
+        ("FORWARDED_ALLOW_IPS", "*"),
+        ("FORWARDED_ALLOW_IPS", "proxy.example"),
+        ("TOKEN_MOST_DAYS", "0"),
     ],
 )
 def test_bad_value_names_its_variable(tmp_path: Path, name: str, value: str) -> None:

@@ -176,10 +176,13 @@ def test_token_makes_no_token_that_outlives_it(world: World) -> None:
     header = {"Authorization": f"Bearer {text}"}
     body = {"name": "long", "scopes": ["jobs:read"]}
 
-    for_ever = send(Client(), "POST", "/tokens", body, **header)
+    unnamed = send(Client(), "POST", "/tokens", body, **header)
+    later = (expires + timedelta(seconds=1)).isoformat()
+    longer = send(Client(), "POST", "/tokens", {**body, "expires_at": later}, **header)
     shorter = send(Client(), "POST", "/tokens", {**body, "expires_at": expires.isoformat()}, **header)
 
-    assert [for_ever.status_code, shorter.status_code] == [403, 201]
+    assert [unnamed.status_code, longer.status_code, shorter.status_code] == [201, 403, 201]
+    assert datetime.fromisoformat(unnamed.json()["expires_at"]) <= expires
 
 
 def test_expired_token_and_token_of_a_closed_account_are_401(world: World) -> None:

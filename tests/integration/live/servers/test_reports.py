@@ -7,6 +7,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from agents.protocol.signing import Stamp
+from scheduler.broker import TOO_LARGE
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Lease, Server
 from tests.support.live.ports import FakeAgent
@@ -313,3 +314,14 @@ def test_two_devices_may_change_places(world: World) -> None:
 
     assert list(Gpu.objects.order_by("index").values_list("uuid", flat=True)) == ["cpu-slot-1", "cpu-slot-0"]
     assert _rejected(agent) == 0
+
+
+def test_reports_that_were_dropped_unread_are_an_event_of_their_server(world: World) -> None:
+    """What would have filled our memory is told with its cause; the server's next report counts."""
+    agent = world.server("alpha")
+    _take(world, agent, TOO_LARGE)
+    refused = Event.objects.get(kind="report_rejected")
+    _take(world, agent, agent.report())
+
+    assert (refused.server_id, refused.reason, refused.data) == (agent.server_id, "too_large", {"too_large": 1})
+    assert _rejected(agent) == 1
