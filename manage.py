@@ -2,20 +2,48 @@
 """Run a Django command."""
 
 import os
+import signal
 import sys
+from contextlib import suppress
+
+INTERRUPTED = 130
 
 
 def main() -> None:
-    """Point Django at the settings and run the command line."""
+    """Point Django at the settings and run the command line; Ctrl-C ends it without a traceback at any moment."""
+    # Not where a shell has set Ctrl-C to be ignored, as for what it runs in the background.
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heard:
+        signal.signal(signal.SIGINT, _leave)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
     from clusterweb.config.env_error import EnvError
 
     try:
-        from django.core.management import execute_from_command_line
+        from django.core.management import BaseCommand, ManagementUtility
 
-        execute_from_command_line(sys.argv)
+        class Utility(ManagementUtility):
+            def fetch_command(self, subcommand: str) -> BaseCommand:
+                """Return the command, which from here on decides itself what Ctrl-C does."""
+                command = super().fetch_command(subcommand)
+                if is_heard:
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
+                return command
+
+        Utility(sys.argv).execute()
     except EnvError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        if is_heard:
+            signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(*_: object) -> None:
+    """End at once: imports and the end of the interpreter lose a KeyboardInterrupt, or print it."""
+    with suppress(Exception):
+        sys.stdout.flush()
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

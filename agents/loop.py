@@ -245,6 +245,8 @@ class AgentLoop:
         self.executor.start()
 
     def _tick(self) -> None:
+        with contextlib.suppress(OSError):
+            os.utime(self._lock_fd)  # a health check looks how old the lock is
         self._sample()
         self.executor.dispatch(ev.Tick())
         # Not while a job starts: it needs the cores more. An error shows at the next launch.

@@ -6,12 +6,14 @@ Agents have an application of their own (``agents.celery_app``) that never loads
 import os
 
 from celery import Celery
+from celery.signals import after_task_publish, beat_init
 from kombu import Queue  # type: ignore[attr-defined]  # re-exported lazily
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
 
 from django.conf import settings
 
+from clusterweb.config.alive import alive
 from clusterweb.config.redis import celery_broker_url
 
 app = Celery("clusterweb")
@@ -26,8 +28,13 @@ app.conf.update(
     worker_enable_remote_control=False,
     worker_send_task_events=False,
     worker_hijack_root_logger=False,
-    broker_transport_options={"visibility_timeout": 3600},
-    task_queues=[Queue("scheduler"), Queue("simulations"), Queue("notices")],  # type: ignore[no-untyped-call]  # kombu has no types
+    # No keys of unacknowledged messages that all workers share, no redelivery: beat sends a lost task again.
+    broker_transport_options={"ack_emulation": False},
+    # An exchange each: what a worker writes at the broker is of its own queues.
+    task_queues=[
+        Queue(name, exchange=name, routing_key=name)  # type: ignore[no-untyped-call]  # kombu has no types
+        for name in ("scheduler", "simulations", "notices")
+    ],
     task_default_queue="scheduler",
     task_routes={"scheduler.simulate_*": {"queue": "simulations"}},
     beat_schedule_filename=str(settings.VAR_DIR / "beat-schedule"),
@@ -47,3 +54,9 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks(["scheduler"])
+
+
+@beat_init.connect(weak=False)  # type: ignore[untyped-decorator]  # celery has no stubs
+def _beat_begins(**_: object) -> None:
+    """Let beat say that it is alive with each task that the broker took, one a minute at least."""
+    after_task_publish.connect(lambda **_: alive(settings.VAR_DIR, "beat"), weak=False)

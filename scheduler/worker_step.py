@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from celery import bootsteps
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections, connections
+
+from clusterweb.config.alive import alive
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +25,8 @@ Rest = Callable[[], float]
 class RepeatingThreads:
     """Threads that repeat one step each until they are stopped.
 
-    A broker or database that is down costs a pause, an unexpected error one step; neither ends a thread.
+    A broker or database that is down costs a pause, an unexpected error one step; neither ends a thread. After each
+    step the thread says under its name that it is alive.
     """
 
     def __init__(self) -> None:
@@ -64,6 +68,7 @@ class RepeatingThreads:
             except Exception:  # a defect must cost one step, not the worker
                 log.exception("worker_step_failed")
                 self.stopping.wait(PAUSE_S)
+            alive(settings.VAR_DIR, threading.current_thread().name)
             if time.monotonic() - checked_s >= CONNECTIONS_CHECKED_EVERY_S:
                 checked_s = time.monotonic()
                 close_old_connections()

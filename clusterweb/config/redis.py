@@ -11,8 +11,8 @@ def celery_broker_url(redis_url: str) -> str:
     parts = urlsplit(redis_url)
     if parts.scheme != "unix":
         return redis_url
-    password = f":{quote(parts.password, safe='')}@" if parts.password else ""
-    return f"redis+socket://{password}{parts.path}"
+    user = f"{parts.username or ''}:{quote(parts.password, safe='')}@" if parts.password else ""
+    return f"redis+socket://{user}{parts.path}"
 
 
 @lru_cache(maxsize=4)

@@ -1,32 +1,69 @@
-"""Creates a broker user for each server, which reaches only the server's own queue and list of reports.
+"""Creates broker users: one for each server, and one each for web, scheduler and simulations.
 
 A Celery message can make its receiver publish tasks with the receiver's rights, so an agent must not be able to write
-to a queue that a more privileged worker reads. Needs a broker that keeps its users in a file (``aclfile``).
+to a queue that a more privileged worker reads: a server's user reaches its own queue and list of reports alone. Needs a
+broker that keeps its users in a file (``aclfile``).
 """
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import redis
 
-# What a Celery worker without remote control, events and acknowledgements needs, and no more: it writes its bindings
-# and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
-COMMANDS = (
-    "+auth",
-    "+hello",
-    "+select",
-    "+ping",
-    "+client|setinfo",
-    "+client|setname",
-    "+multi",
-    "+exec",
-    "+discard",
-    "+brpop",
-    "+rpop",
-    "+llen",
-    "+smembers",
-)
+CONNECT = ("+auth", "+hello", "+select", "+ping", "+client|setinfo", "+client|setname")
+# What a Celery worker without remote control, events and acknowledgements needs, and no more: one of a server writes its
+# bindings and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
+COMMANDS = (*CONNECT, "+multi", "+exec", "+discard", "+brpop", "+rpop", "+llen", "+smembers")
+OWN_COMMANDS = (*COMMANDS, "+sadd", "+set")
+
+# Pages hear of changes on these channels.
+_FRAMES = ("resetchannels", "&asgi__group__*", "+publish")
+# Names of changed things for the engine, and the wish for an early round.
+_CHANGES = ("(%W~scheduler.touched +lpush +ltrim)", "(%W~scheduler.wake +set +del)", "(%W~scheduler +lpush)")
+
+
+def _worker_keys(queue: str) -> tuple[str, ...]:
+    """Return the keys of a Celery worker of a queue; kombu has lists for priorities, whose names go on with \x06."""
+    return (f"~{queue}", f"~{queue}\x06*", f"~_kombu.binding.{queue}", f"~_kombu.binding_permanent.{queue}")
+
+
+# The rules of our own processes; beat has the user of the scheduler.
+PROCESSES: Mapping[str, tuple[str, ...]] = {
+    "web": (
+        *("-@all", *CONNECT, *_FRAMES, "&asgispecific.*", "+subscribe", "+unsubscribe", *_CHANGES),
+        # Limits of requests, sign-ins and connections.
+        "(~web:* +get +mget +set +incrby +exists +expire +pexpire +persist +del)",
+    ),
+    "scheduler": (
+        *("-@all", *OWN_COMMANDS, *_FRAMES, *_CHANGES, *_worker_keys("scheduler")),
+        "(~scheduler.touched +brpop +rpop +ltrim)",
+        # It measures what servers leave, where that lies, before it takes anything; see ``scheduler/broker.py``.
+        "(~reports.* ~hb:* ~_kombu.binding* +eval +llen +memory|usage +type +ltrim +rpop +unlink)",
+        "(%W~server.* +lpush +ltrim +unlink)",
+    ),
+    "simulations": (*("-@all", *OWN_COMMANDS, *_FRAMES, *_worker_keys("simulations"), *_worker_keys("notices")),),
+}
+
+
+def processes_make(passwords: Mapping[str, str], *, redis_url: str) -> None:
+    """Create or renew the users of our own processes.
+
+    Args:
+        passwords: By name of PROCESSES.
+        redis_url: Broker as we reach it, with the right to make users.
+
+    Raises:
+        redis.RedisError: The broker does not answer, keeps no users in a file, or we may not make users there.
+    """
+    client: Any = redis.Redis.from_url(redis_url, socket_timeout=10, socket_connect_timeout=5)  # untyped commands
+    try:
+        for name, password in passwords.items():
+            client.execute_command("ACL SETUSER", name, "reset", "on", f">{password}", *PROCESSES[name])
+        client.execute_command("ACL SAVE")
+    finally:
+        client.close()
 
 
 def user_rules(server_id: str) -> tuple[str, ...]:

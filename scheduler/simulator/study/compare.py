@@ -4,10 +4,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, SpawnContext
 
 from scheduler.core.round.config import SharePolicy
 from scheduler.simulator.study.arms import Arm
@@ -23,9 +24,6 @@ class _Worker:
     study: Study
     seed: int
     prepared: Prepared
-
-
-_here: list[_Worker] = []  # in a process of the pool: its one worker
 
 
 def compare(
@@ -72,26 +70,32 @@ def _in_processes(
     study: Study, runs: Sequence[tuple[Arm, int]], first: Prepared, tell: Tell | None, count: int
 ) -> list[Result]:
     results: dict[int, Result] = {}
-    # A fork has the workload and all modules at once; it could wait for ever for a lock that another thread held.
-    context = get_context("fork" if threading.active_count() == 1 else "spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(study, runs[0][1], first))
-    _replay_in(pool, runs, results, tell)
+    waiting = iter(_longest_first(runs))
+    with _workers(count, study, runs[0][1], first) as pipes:
+        asked: dict[Connection, int] = {}
+        free = pipes
+        while free:
+            for pipe, place in zip(free, waiting, strict=False):
+                pipe.send(runs[place])
+                asked[pipe] = place
+            free = [pipe for pipe in wait([*asked]) if isinstance(pipe, Connection)] if asked else []
+            for pipe in free:
+                place = asked.pop(pipe)
+                results[place] = _answer(pipe)
+                if tell:
+                    tell(results[place])
     return [results[place] for place in range(len(runs))]
 
 
-def _replay_in(
-    pool: ProcessPoolExecutor, runs: Sequence[tuple[Arm, int]], results: dict[int, Result], tell: Tell | None
-) -> None:
-    with _ended_at_once(pool):
-        with _interrupts_later():
-            places = {pool.submit(_run_here, *runs[place]): place for place in _longest_first(runs)}
-        open_runs = set(places)
-        while open_runs:
-            done, open_runs = wait(open_runs, return_when=FIRST_COMPLETED)
-            for future in done:
-                results[places[future]] = future.result()
-                if tell:
-                    tell(results[places[future]])
+def _answer(pipe: Connection) -> Result:
+    """Return the result of a run, or raise its error."""
+    try:
+        answer: Result | Exception = pipe.recv()
+    except EOFError:
+        raise ChildProcessError("A process was killed in the middle of a replay, for lack of memory perhaps.") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _longest_first(runs: Sequence[tuple[Arm, int]]) -> list[int]:
@@ -134,22 +138,47 @@ def _interrupts_later() -> Iterator[None]:
 
 
 @contextmanager
-def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
-    """Shut the pool down; when something went wrong, without waiting for what is being replayed."""
-    before = set(active_children())
+def _workers(count: int, study: Study, seed: int, first: Prepared) -> Iterator[list[Connection]]:
+    """Give the pipes to new processes that replay, and end these at the end, whatever they do then.
+
+    There is no thread beside the one that waits, and no lock that Ctrl-C could leave taken.
+    """
+    # A fork has the workload and all modules at once; it could wait for ever for a lock that another thread held.
+    alone = threading.active_count() == 1
+    context: ForkContext | SpawnContext = get_context("fork") if alone else get_context("spawn")
+    processes, pipes = [], []
     try:
-        yield
-    except BaseException:
-        for process in set(active_children()) - before:
-            process.terminate()
-        pool.shutdown(cancel_futures=True)
-        raise
-    pool.shutdown()
+        with _interrupts_later():
+            for _ in range(count):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, study, seed, first), daemon=True)
+                process.start()
+                theirs.close()  # the end of the process is the end of what it sends
+                processes.append(process)
+                pipes.append(ours)
+        yield pipes
+    finally:
+        with _interrupts_later():
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.join()
+            for pipe in pipes:
+                pipe.close()
 
 
-def _begin(study: Study, seed: int, first: Prepared) -> None:
+def _work(pipe: Connection, study: Study, seed: int, first: Prepared) -> None:
+    """Replay what is asked for, one run after the other, until this process is killed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _here[:] = [_Worker(study, seed, first)]
+    worker = _Worker(study, seed, first)
+    while True:
+        arm, seed = pipe.recv()
+        answer: Result | Exception
+        try:
+            answer = _run(worker, arm, seed)
+        except Exception as error:
+            answer = error
+        pipe.send(answer)
 
 
 def _end_with_parent() -> None:
@@ -158,10 +187,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _run_here(arm: Arm, seed: int) -> Result:
-    return _run(_here[0], arm, seed)
 
 
 def _run(worker: _Worker, arm: Arm, seed: int) -> Result:

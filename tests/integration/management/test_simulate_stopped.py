@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from django.core.management import CommandError
 
 from tests.support.e2e.stack import wait_for
 from tests.support.live.simulations import BUSY, ROOT, figures, simulate, stable
-from tests.support.simulator.interrupted import CALLS, COMMAND, FORKS
+from tests.support.simulator.interrupted import COMMAND, MOMENTS
 
 pytestmark = pytest.mark.usefixtures("processes")
 # What does not come within this long never does, however busy the machine.
@@ -83,7 +84,8 @@ def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
 
 
 def test_control_c_at_any_moment_ends_it_with_a_word(tmp_path: Path) -> None:
-    """Before, while and after the workers are forked: always the one line, and no process is left."""
+    """Before, while and after the workers are forked, and while they are waited for: always the one line, and no
+    process is left."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.simulator.interrupted"],
         cwd=ROOT,
@@ -93,9 +95,26 @@ def test_control_c_at_any_moment_ends_it_with_a_word(tmp_path: Path) -> None:
     )
     moments = json.loads(done.stdout)
 
-    assert len(moments) == len(FORKS + CALLS)
+    assert len(moments) == len(MOMENTS)
     for *moment, status, told, is_left in moments:
         assert (moment, status, told, is_left) == (moment, 130, "CommandError: Stopped. Nothing was written.\n", False)
+
+
+@pytest.mark.parametrize("moment", sorted(random.Random(9).sample(range(50, 1_000_000), 12)))
+def test_control_c_while_it_starts_prints_no_traceback(moment: int, tmp_path: Path) -> None:
+    """Among imports, settings, arguments and the first of its work."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.simulator.pressed_early", str(moment), *COMMAND[1:]],
+        cwd=ROOT,
+        env={**os.environ, "VAR_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+    )
+
+    assert done.returncode == 130
+    assert done.stderr in ("", "CommandError: Stopped. Nothing was written.\n")
+    assert done.stdout == ""
 
 
 def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:

@@ -7,22 +7,28 @@ moment the exit status, what the user read, and whether a process was left.
 import contextlib
 import json
 import os
+import random
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 # More runs than can end before Ctrl-C comes, on any machine.
 COMMAND = (
     *("manage.py", "simulate", "generate:philly?jobs=2000&load=1.1", "--servers", "20"),
     *("--compare", "srtf+tune,las+tune", "--seeds", "50", "--workers", "2"),
 )
-# Around each of the two forks; and this many calls of functions after the first process was thought of.
+# Around each of the two forks; and after so many lines of code that starts processes, or that waits for them.
+LOOKED_AT = ("concurrent.", "multiprocessing.", "threading", "selectors", "scheduler.simulator.study.compare")
 FORKS = [(when, number) for number in (1, 2) for when in ("before fork", "after fork")]
-CALLS = [("calls", number) for number in (1, 150, 300, 600, 900, 1200, 1800, 2400, 3000, 3600, 4200)]
+STARTING = [("starting", number) for number in sorted(random.Random(7).sample(range(1, 600), 8))]
+WAITING = [("waiting", number) for number in sorted(random.Random(8).sample(range(1, 600), 24))]
+MOMENTS = FORKS + STARTING + WAITING
 GONE_WITHIN_S = 60.0
 
 
@@ -35,14 +41,19 @@ def main() -> None:
     from scheduler.management.commands import simulate  # noqa: F401  (loaded once, before the forks)
 
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps([[*moment, *_pressed(moment, Path(folder) / "told")] for moment in FORKS + CALLS]))
+        print(json.dumps([[*moment, *_pressed(moment, Path(folder) / "told")] for moment in MOMENTS]))
 
 
 def _pressed(moment: tuple[str, int], told: Path) -> tuple[int, str, bool]:
     pid = os.fork()
     if pid == 0:
         _compare(moment, told)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    end_s = time.monotonic() + GONE_WITHIN_S
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > end_s:
+            os.killpg(pid, signal.SIGKILL)  # it hangs: the status tells
+        time.sleep(0.01)
+    status = os.waitstatus_to_exitcode(ended[1])
     return status, told.read_text(encoding="utf-8"), _is_left(pid)
 
 
@@ -91,29 +102,37 @@ def _compare(moment: tuple[str, int], told: Path) -> None:
 @contextlib.contextmanager
 def _pressing(kind: str, number: int) -> Iterator[None]:
     """Press Ctrl-C at that moment of the block, once."""
-    mine, seen = os.getpid(), 0
+    seen, begun = 0, kind != "waiting"
 
     def count() -> None:
         nonlocal seen
         seen += 1
         if seen == number:
-            sys.setprofile(None)
+            sys.settrace(None)
             os.killpg(0, signal.SIGINT)
 
-    def called(_frame: FrameType, _event: str, _argument: object) -> None:
-        if os.getpid() == mine:
+    def line(frame: FrameType, event: str, _argument: object) -> Any:  # a function like itself
+        nonlocal begun
+        begun = begun or (frame.f_code.co_name == "wait" and _is_ours(frame.f_back))
+        if begun and event == "line" and frame.f_globals["__name__"].startswith(LOOKED_AT):
             count()
+        return line
 
     if kind == "before fork":
         os.register_at_fork(before=count)
     elif kind == "after fork":
         os.register_at_fork(after_in_parent=count)
     else:
-        sys.setprofile(called)
+        os.register_at_fork(after_in_child=partial(sys.settrace, None))
+        sys.settrace(line)
     try:
         yield
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_globals["__name__"] == LOOKED_AT[-1]
 
 
 if __name__ == "__main__":
