@@ -12,6 +12,9 @@ from scheduler.worker_step import RepeatingThreads, WorkerStep
 RECEIVE_S = 0.25
 FRAMES_IDLE_S = 1.0  # also what a stop may wait for
 SERVERS_READ_EVERY_S = 1.0
+# To ask the broker for the reports of 1,000 servers takes 14 ms of a core if one has reported, 23 ms if all have.
+# So the more servers there are, the longer reports gather.
+GATHER_S_A_SERVER = 0.00025
 
 
 class EngineBell:
@@ -61,6 +64,7 @@ def _receive(engine: Engine, ports: Ports, stopping: threading.Event) -> None:
     until_s = ports.clock.mono_s() + SERVERS_READ_EVERY_S
     while ports.clock.mono_s() < until_s and not stopping.is_set():
         engine.turn(server_ids, timeout_s=RECEIVE_S)
+        stopping.wait(min(RECEIVE_S, len(server_ids) * GATHER_S_A_SERVER))
 
 
 def _send_frames(engine: Engine, ports: Ports, stopping: threading.Event) -> None:

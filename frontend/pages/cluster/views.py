@@ -227,10 +227,12 @@ def size(request: HttpRequest, server_id: str) -> HttpResponseBase:
     """Believe the size that the server claims, if it is the one that was shown."""
     row = server_detail(request.user, server_id)
     claimed = row["claimed_size"]
-    shown = {name: value for name, value in (claimed or {}).items() if request.POST.get(name) == str(value)}
+    is_same = claimed is not None and all(request.POST.get(name) == str(value) for name, value in claimed.items())
     try:
         server = Server.objects.get(pk=row["id"])
-        server_size_confirm(actor=request.user, server=server, size=shown, at=now_utc())
+        server_size_confirm(
+            actor=request.user, server=server, size=dict(claimed or {}) if is_same else {}, at=now_utc()
+        )
         messages.success(request, f"{row['name']} is believed from its next report on.")
     except Conflict as error:
         messages.error(request, str(error))

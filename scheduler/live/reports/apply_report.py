@@ -245,7 +245,7 @@ def _member_apply(
         told["started_at"] = at
     if changed := changed_columns(member, told):
         GangMember.objects.filter(pk=member.pk).update(**changed)
-    if has_begun and is_whole(gang):
+    if has_begun and attempt.started_at is None and is_whole(gang):
         attempt_started(attempt, said, at=at, actor=actor)
     if member.pk == gang.attempt_id:
         said_of_gang = replace(said, peak_memory_bytes=peak_of(gang.pk))

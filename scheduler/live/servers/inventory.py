@@ -84,8 +84,14 @@ def size_of(server: Server) -> Size:
 
 def is_trusted(server: Server, report: ServerReport) -> bool:
     """Return whether a server's size is believed: what it said first, or an admin confirmed, and twice as much."""
-    said: dict[str, int] = {**size_said(report)}
-    return all(value <= MOST_GROWTH * server.trusted_size.get(name, 0) for name, value in said.items())
+    said, trusted = size_said(report), server.trusted_size
+    return (
+        bool(trusted)
+        and said["num_cpus"] <= MOST_GROWTH * trusted["num_cpus"]
+        and said["memory_bytes"] <= MOST_GROWTH * trusted["memory_bytes"]
+        and said["num_gpus"] <= MOST_GROWTH * trusted["num_gpus"]
+        and said["gpu_memory_bytes"] <= MOST_GROWTH * trusted["gpu_memory_bytes"]
+    )
 
 
 def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> None:

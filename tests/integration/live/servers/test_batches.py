@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -34,7 +35,7 @@ def one_by_one(batch: Sequence[Taken], *, at: datetime) -> dict[str, AppliedRepo
 
 def rows() -> list[Any]:
     """Return every row that a report can change, and what the events say."""
-    found: list[Any] = [list(table.objects.order_by("pk").values()) for table in TABLES]  # type: ignore[attr-defined]
+    found: list[Any] = [list(table.objects.order_by("pk").values()) for table in TABLES]
     events = Event.objects.order_by("job_id", "number", "server_id", "kind", "pk")
     return [*found, list(events.values("at", "kind", "job_id", "number", "server_id", "reason", "data"))]
 
@@ -97,7 +98,7 @@ def test_batches_write_the_same_rows_as_reports_one_by_one(
 
     for _ in range(25):
         if rng.random() < 0.5:
-            size = rng.choice([{}, {"resources": {"gpus": 2, "max_servers": 2}}])
+            size: dict[str, Any] = rng.choice([{}, {"resources": {"gpus": 2, "max_servers": 2}}])
             world.submit(**size)
         world.clock.advance(1.0)
         messages: list[tuple[str, str]] = []
@@ -112,7 +113,7 @@ def test_batches_write_the_same_rows_as_reports_one_by_one(
         apart = outcome(world, messages, one_by_one, monkeypatch)
         assert outcome(world, messages, counted, monkeypatch) == apart
         world.transport.desired.update(kept)
-        world.do(lambda sent=messages: world.engine.take(sent))
+        world.do(partial(world.engine.take, messages))
         world.do(world.engine.tick)
         world.round()
 
@@ -148,7 +149,7 @@ def test_reports_of_many_servers_cost_no_more_statements_than_of_one(world: Worl
     counts = []
     for batch in (messages[:1], messages[1:]):
         with CaptureQueriesContext(connection) as seen:
-            world.do(lambda sent=batch: world.engine.take(sent))
+            world.do(partial(world.engine.take, batch))
         counts.append(len(seen))
 
     assert counts[1] == counts[0]
@@ -261,12 +262,12 @@ def test_odd_attempts_cost_in_proportion_to_all(world: World, odd: int, monkeypa
     for name, slots in (("small", 8), ("large", 16)):
         agent = world.server(name, slots=slots)
         jobs = [world.submit("wide") for _ in range(slots)]
-        world.until(lambda made=jobs: all(world.state(job) == JobState.RUNNING for job in made))
+        world.until(lambda: Job.objects.exclude(state=JobState.RUNNING).count() == 0)
         bad.update(job.number for job in jobs[:odd])
         agent.work(1)
         with monkeypatch.context() as patched:
             patched.setattr(Lease, "from_db", counted)
-            world.do(lambda who=agent: world.engine.take([(who.server_id, who.report())]))
+            world.do(partial(world.engine.take, [(agent.server_id, agent.report())]))
         counts.append(len(read))
         read.clear()
         bad.clear()

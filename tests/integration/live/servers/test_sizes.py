@@ -34,7 +34,7 @@ def test_size_that_jumps_is_an_alert_and_no_capacity(world: World, alpha: FakeAg
     world.pass_time(5)
 
     assert all(now <= then for now, then in zip(size(), before, strict=True))
-    claimed = Server.objects.get().claimed_size
+    claimed: dict[str, Any] = Server.objects.get().claimed_size or {}
     assert claimed["num_cpus"] == jump.get("num_cpus", 4)
     event = Event.objects.get(kind="server_size")
     assert event.data["claimed"] == claimed
@@ -81,7 +81,7 @@ def test_admin_confirms_the_size_that_was_read(world: World, alpha: FakeAgent) -
     alpha.slots, alpha.num_cpus = 8, 64
     world.pass_time(2)
     server = Server.objects.get()
-    claimed: dict[str, Any] = server.claimed_size
+    claimed: dict[str, Any] = server.claimed_size or {}
     with pytest.raises(Conflict):
         server_size_confirm(actor=world.admin, server=server, size={**claimed, "num_cpus": 65}, at=world.clock.now())
     world.do(lambda: server_size_confirm(actor=world.admin, server=server, size=claimed, at=world.clock.now()))
