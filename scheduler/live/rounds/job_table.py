@@ -120,7 +120,7 @@ def job_table(
 
 
 def _row(resources: str, columns: list[Any]) -> JobQueryRow:
-    return cast(JobQueryRow, dict(zip(_OF_JOB, columns, strict=True)) | _read(resources))  # COLUMNS are its keys
+    return cast(JobQueryRow, {**dict(zip(_OF_JOB, columns, strict=True)), **_read(resources)})  # COLUMNS are its keys
 
 
 @lru_cache(maxsize=4_096)
