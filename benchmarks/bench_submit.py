@@ -178,8 +178,8 @@ def _cpu_s(stack: Stack) -> Counter[str]:
         kind = "scheduler" if "-Q scheduler" in command else "web" if _is_web(process) else "other"
         found[kind] += times.user + times.system
     port = urlsplit(stack.environment.get("DATABASE_URL", "")).port
-    for server in psutil.process_iter() if port else ():
-        if server.name() == "postgres" and f"-p {port}" in " ".join(server.cmdline()):
+    for server in psutil.process_iter(["name", "cmdline"]) if port else ():
+        if server.info["name"] == "postgres" and f"-p {port}" in " ".join(server.info["cmdline"] or ()):
             ended = server.cpu_times()
             found["database"] += ended.children_user + ended.children_system
             found["database"] += sum(sum(one.cpu_times()[:2]) for one in [server, *server.children()])

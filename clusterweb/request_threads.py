@@ -10,9 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
-from django.http import FileResponse
+from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 
 from clusterweb.body_limit import Application, Message, Receive, Send
@@ -30,7 +30,7 @@ class OneThreadHandler(ASGIHandler):
         """Build the chain for threads; signature of the base class."""
         super().load_middleware(is_async=False)
 
-    async def run_get_response(self, request: ASGIRequest) -> HttpResponseBase:
+    async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer a request in its thread."""
         response: HttpResponseBase = await sync_to_async(self.get_response)(request)
         response._handler_class = self.__class__  # type: ignore[attr-defined]  # as the base class does

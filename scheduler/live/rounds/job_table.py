@@ -4,15 +4,19 @@ Decides which jobs a round may plan: wanted to run, not in a back-off, and not s
 from leases, never from what a job reports.
 """
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, TextField
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 
 from scheduler.core.model.lifecycle import PLANNABLE, JobState
 from scheduler.core.model.profile import Profile as Curves
@@ -24,8 +28,10 @@ from scheduler.live.observed.smoke import smoke_sized
 from scheduler.live.rounds.demand import UNKNOWN, JobDemand, curves_read, job_demand
 from scheduler.models import Job, Lease, LeaseGpu
 
-# The resources of a spec are read as one value: a database looks into a whole spec for each that is asked for alone.
+# The resources of a spec are read as one text: a database looks into a whole spec for each value that is asked for
+# alone, and many jobs ask for the same.
 _RESOURCES = "spec__resources"
+_TEXT = Cast(KT(_RESOURCES), TextField())
 _OF_JOB = tuple(name for name in COLUMNS if not name.startswith(_RESOURCES))
 _OF_RESOURCES = tuple(name for name in COLUMNS if name.startswith(_RESOURCES))
 _INTS = frozenset({"job_id", "queue", "num_gpus", "max_servers"})
@@ -102,9 +108,7 @@ def job_table(
     stopping |= {lease.job_pk for lease in held if lease.wanted == "park" and lease.num_gpus > 0}
     rows = [
         smoke_sized(_row(resources, columns))
-        for resources, *columns in Job.objects.filter(plannable(at))
-        .order_by("number")
-        .values_list(_RESOURCES, *_OF_JOB)
+        for resources, *columns in Job.objects.filter(plannable(at)).order_by("number").values_list(_TEXT, *_OF_JOB)
         if columns[0] not in stopping
     ]
     # A page reads while rounds write: a job granted after the leases were read is left out, too.
@@ -115,10 +119,14 @@ def job_table(
     return table_of(rows, held_by, queue_rows, at=at), [row["pk"] for row in rows], attempt_pks
 
 
-def _row(resources: Mapping[str, Any], columns: list[Any]) -> JobQueryRow:
-    row = dict(zip(_OF_JOB, columns, strict=True))
-    row |= {name: resources.get(name.removeprefix(f"{_RESOURCES}__")) for name in _OF_RESOURCES}
-    return cast(JobQueryRow, row)  # COLUMNS are its keys
+def _row(resources: str, columns: list[Any]) -> JobQueryRow:
+    return cast(JobQueryRow, {**dict(zip(_OF_JOB, columns, strict=True)), **_read(resources)})  # COLUMNS are its keys
+
+
+@lru_cache(maxsize=4_096)
+def _read(resources: str) -> Mapping[str, Any]:
+    found = json.loads(resources)
+    return {name: found.get(name.removeprefix(f"{_RESOURCES}__")) for name in _OF_RESOURCES}
 
 
 def table_of(

@@ -5,13 +5,17 @@ when ended), the closed waiting time, and event numbers without gaps. Callers de
 right by constraints and ``tests/integration/services/test_job_state.py``.
 """
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
+from django.db.models import TextField
+from django.db.models.functions import Cast
 
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import TERMINAL, WAITING, JobState, check_transition
@@ -266,13 +270,21 @@ def _changed(waits: Sequence[Wait], at: datetime) -> list[Wait]:
     jobs = Job.objects.filter(state__in=sorted(WAITING))
     if len(waits) <= BATCH:
         jobs = jobs.filter(pk__in=list(found))
-    for pk, told, told_at, *before in jobs.order_by().values_list("pk", *_WAIT):
+    as_text = Cast("wait_evidence", TextField())  # equal for many jobs, so most are read but once
+    rows = jobs.order_by().values_list("pk", "told_reason", "told_at", "wait_reason", "wait_position", as_text)
+    for pk, told, told_at, reason, position, evidence in rows:
         wait = found.get(pk)
-        if wait is None or _is_news(wait, told, told_at, at=at):
+        if wait is None or reason != wait.reason or position != wait.position:
             continue
-        if before == [wait.reason, wait.evidence, wait.position]:
+        if _evidence(evidence) == wait.evidence and not _is_news(wait, told, told_at, at=at):
             del found[pk]
     return list(found.values())
+
+
+@lru_cache(maxsize=4_096)
+def _evidence(text: str) -> Evidence:
+    found: Evidence = json.loads(text)
+    return found
 
 
 def _record_batch(waits: Mapping[str, Wait], round_number: int, at: datetime) -> tuple[list[str], list[str]]:

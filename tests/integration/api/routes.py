@@ -95,6 +95,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
+        "post-api-jobs-bulk": {"jobs": [spec(), spec()]},
         "post-api-job-import": {"text": "#!/bin/bash\n#SBATCH --gres=gpu:1\n", "queue": "vision"},
         "post-api-job-actions": {"action": "suspend", "jobs": [world.job.pk]},
         "post-api-job-reprioritise": {"priority": 80},

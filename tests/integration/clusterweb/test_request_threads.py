@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref import testing
 from asgiref.sync import sync_to_async
-from asgiref.testing import ApplicationCommunicator
 from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 from django.urls import path
@@ -17,6 +17,7 @@ from clusterweb.request_threads import OneThreadHandler, with_kept_threads
 
 REQUEST = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
 seen: list[int] = []
+_communicator: Any = testing.ApplicationCommunicator  # asgiref does not type it
 
 
 def note(request: HttpRequest) -> HttpResponse:
@@ -42,7 +43,7 @@ MIDDLEWARE = [f"{__name__}.Noting", "django.middleware.common.CommonMiddleware",
 
 async def answered(application: Any, scope: dict[str, Any]) -> None:
     """Send one request and wait for the end of its answer."""
-    communicator = ApplicationCommunicator(application, scope)
+    communicator: Any = _communicator(application, scope)
     await communicator.send_input({"type": "http.request", "body": b""})
     assert (await communicator.receive_output(timeout=60))["status"] == 200
     await communicator.receive_output(timeout=60)
@@ -82,8 +83,8 @@ def test_requests_at_once_have_threads_of_their_own(monkeypatch: pytest.MonkeyPa
     kept = with_kept_threads(application)
 
     async def all_at_once() -> None:
-        await asyncio.gather(*(kept({"type": "http"}, None, None) for _ in range(5)))  # type: ignore[arg-type]
-        await asyncio.gather(*(kept({"type": "http"}, None, None) for _ in range(5)))  # type: ignore[arg-type]
+        await asyncio.gather(*(kept({"type": "http"}, None, None) for _ in range(5)))
+        await asyncio.gather(*(kept({"type": "http"}, None, None) for _ in range(5)))
 
     asyncio.run(all_at_once())
 

@@ -103,6 +103,7 @@ ROWS = (
         Way("post-api-jobs", does=201, hidden=400),
         Way("POST job-new", does=302, hidden=422, refused=422),
     ),
+    Row("submit many jobs", MEMBERS, Way("post-api-jobs-bulk", does=201, hidden=400)),
     Row("import a script", SIGNED_IN, Way("post-api-job-import")),
     Row("act on many jobs", SIGNED_IN, Way("post-api-job-actions")),  # each job is answered for itself
     Row("cancel many jobs", IN_QUEUE, page=Way("POST jobs-cancel", does=302)),
