@@ -51,6 +51,11 @@ app.conf.update(
             "schedule": 60.0,
             "options": {"queue": "scheduler", "expires": 50.0},
         },
+        "remove-old": {
+            "task": "scheduler.remove_old_rows",
+            "schedule": 60.0,
+            "options": {"queue": "scheduler", "expires": 50.0},
+        },
     },
 )
 app.autodiscover_tasks(["scheduler"])

@@ -171,6 +171,10 @@ else:
 ROUND_S = ENV.round_s
 LEASE_TTL_S = ENV.lease_ttl_s
 LOST_GRACE_S = ENV.lost_grace_s
+KEEP_JOBS_DAYS = ENV.keep_jobs_days
+KEEP_ROUNDS_DAYS = ENV.keep_rounds_days
+KEEP_WHATIF_DAYS = ENV.keep_whatif_days
+KEEP_AUDIT_DAYS = ENV.keep_audit_days
 FAIRNESS_LIMIT = ENV.fairness_limit  # mean finish-time fairness of a queue above which its leads are notified; 0: never
 
 REST_FRAMEWORK = {

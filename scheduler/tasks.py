@@ -2,6 +2,7 @@
 
 import math
 import threading
+import time
 
 from celery import current_app, shared_task
 
@@ -11,6 +12,7 @@ from scheduler.live.worker import EngineStep
 from scheduler.notices.worker import NoticesStep
 from scheduler.notify import bell
 from scheduler.ports import live_ports
+from scheduler.services.retention.remove import old_rows_remove
 from scheduler.whatif.worker import SimulationStep
 
 # Loaded by the application that discovers tasks here (``clusterweb.celery``), so that one is current.
@@ -36,6 +38,8 @@ class Pace:
         """Return how long a round waits; a regular one does not."""
         return 0.0 if trigger == "beat" else max(0.0, self._rested_s - now_s)
 
+# Of each minute: a round on the same worker waits at most so long for it.
+CLEAN_UP_S = 2.0
 
 # One round at a time in this process; the counter of rounds does the same between processes.
 _round = threading.Lock()
@@ -60,3 +64,10 @@ def run_round(trigger: str) -> None:
 def roll_up_samples() -> None:
     """Make old samples coarser."""
     samples_roll_up(at=live_ports().clock.now())
+
+
+@shared_task(name="scheduler.remove_old_rows")  # type: ignore[untyped-decorator]  # celery has no stubs
+def remove_old_rows() -> None:
+    """Remove what is older than the policy allows, as far as this minute's share of time goes."""
+    until_s = time.monotonic() + CLEAN_UP_S
+    old_rows_remove(at=live_ports().clock.now(), go_on=lambda: time.monotonic() < until_s)

@@ -19,6 +19,8 @@ from clusterweb.config.trace_limits import TraceLimits, load_trace_limits
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 
+# Pages show ranges of 30 days.
+LEAST_DAYS = 31
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
 
@@ -51,6 +53,10 @@ class Env:
         trace_limits: What reading it may cost.
         proxies: Networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed.
         token_most_days: After how many days a token for the REST API ends at the latest.
+        keep_jobs_days: Age at which ended jobs are removed; their sums stay. See ``services/retention/policy.py``.
+        keep_rounds_days: The same for rounds.
+        keep_whatif_days: The same for ended what-if scenarios.
+        keep_audit_days: The same for audit entries that are not of a job.
     """
 
     host: str
@@ -76,6 +82,10 @@ class Env:
     trace_limits: TraceLimits
     proxies: tuple[Network, ...]
     token_most_days: int
+    keep_jobs_days: int
+    keep_rounds_days: int
+    keep_whatif_days: int
+    keep_audit_days: int
 
 
 def _parsed(environ: Mapping[str, str], name: str, default: str, parse: Callable[[str], T], right: str) -> T:
@@ -103,6 +113,10 @@ def _url(*schemes: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _days(environ: Mapping[str, str], name: str, default: str) -> int:
+    return int(_parsed(environ, name, default, _number(LEAST_DAYS, 36_500), f"a number of days from {LEAST_DAYS} up"))
 
 
 def _flag(text: str) -> bool:
@@ -178,5 +192,9 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         demo_jobs=_parsed(source, "DEMO_JOBS", "1", _flag, "0 or 1"),
         demo_week=_parsed(source, "DEMO_WEEK", "0", _flag, "0 or 1"),
         fairness_limit=_parsed(source, "FAIRNESS_LIMIT", "2", _number(0, 1000), "a number from 0 to 1000"),
+        keep_jobs_days=_days(source, "KEEP_JOBS_DAYS", "60"),
+        keep_rounds_days=_days(source, "KEEP_ROUNDS_DAYS", "35"),
+        keep_whatif_days=_days(source, "KEEP_WHATIF_DAYS", "60"),
+        keep_audit_days=_days(source, "KEEP_AUDIT_DAYS", "365"),
         lost_grace_s=_parsed(source, "LOST_GRACE_S", "15", _number(1, 3600), "a number of seconds from 1 to 3600"),
     )

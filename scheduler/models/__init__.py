@@ -2,7 +2,7 @@
 
 from scheduler.models.account import ApiToken, Identity
 from scheduler.models.cluster import Cluster
-from scheduler.models.event import Event, IdempotencyKey, Sample, UsageHour
+from scheduler.models.event import Event, IdempotencyKey, JobDay, Sample, UsageHour
 from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
@@ -29,6 +29,7 @@ __all__ = [
     "IdempotencyKey",
     "Identity",
     "Job",
+    "JobDay",
     "Lease",
     "LeaseGpu",
     "MailChoice",

@@ -1,4 +1,4 @@
-"""Events (append-only), measured samples, hourly GPU use, and answers kept for repeated requests."""
+"""Events (append-only), measured samples, hourly GPU use, jobs gone by day, and answers kept for repeated requests."""
 
 import structlog
 from django.conf import settings
@@ -12,7 +12,7 @@ def present_request_id() -> str:
 
 
 class Event(models.Model):
-    """An event of a job, server, queue or the cluster. Never changed or deleted."""
+    """An event of a job, server, queue or the cluster. Never changed; removed with its job, or by age."""
 
     at = models.DateTimeField()
     kind = models.CharField(max_length=40)  # job_state, job_progress, server_state, quota, policy, report_rejected, ...
@@ -82,19 +82,42 @@ class Sample(models.Model):
 
 
 class UsageHour(models.Model):
-    """How busy the GPUs were that one user's jobs in one queue held in one hour (UTC); leases count the allocation."""
+    """How busy the GPUs were that one user's jobs in one queue held in one hour (UTC); leases count the allocation.
 
-    hour = models.DateTimeField()
+    Rows that are older than jobs are kept are merged to one a day.
+    """
+
+    hour = models.DateTimeField()  # begin
+    num_hours = models.PositiveSmallIntegerField(default=1)  # 1, or 24 for a whole day
     queue = models.ForeignKey("scheduler.Queue", on_delete=models.CASCADE, related_name="usage_hours")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="usage_hours")
     measured_gpu_s = models.FloatField(default=0.0)  # GPU-seconds of which the utilization is known
     busy_gpu_s = models.FloatField(default=0.0)  # the same, each times its utilization
+    # GPU-seconds of leases that were removed with their jobs, see ``services/retention``.
+    removed_gpu_s = models.FloatField(default=0.0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["hour", "queue", "user"], name="usage_hour_once")]
 
     def __str__(self) -> str:
         return f"{self.user} in {self.queue} at {self.hour}"
+
+
+class JobDay(models.Model):
+    """How many jobs of one user in one queue ended in one way on one day (UTC), of those removed since."""
+
+    day = models.DateTimeField()
+    queue = models.ForeignKey("scheduler.Queue", on_delete=models.CASCADE, related_name="job_days")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="job_days")
+    state = models.CharField(max_length=12)
+    num_jobs = models.PositiveIntegerField(default=0)
+    attained_gpu_s = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["day", "queue", "user", "state"], name="job_day_once")]
+
+    def __str__(self) -> str:
+        return f"{self.num_jobs} {self.state} of {self.user} in {self.queue} on {self.day}"
 
 
 class IdempotencyKey(models.Model):

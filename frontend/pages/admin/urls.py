@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from frontend.pages.admin import audit, shadow, users, views
+from frontend.pages.admin import audit, kept, shadow, users, views
 
 urlpatterns = [
     path("admin", views.admin, name="admin"),
@@ -14,5 +14,6 @@ urlpatterns = [
     path("admin/users/<str:username>/tokens/<int:token_id>/revoke", users.user_token_end, name="admin-token-revoke"),
     path("admin/audit", audit.audit, name="admin-audit"),
     path("admin/audit.<str:kind>", audit.audit_file, name="admin-audit-file"),
+    path("admin/kept", kept.kept, name="admin-kept"),
     path("admin/pause", views.pause, name="admin-pause"),
 ]

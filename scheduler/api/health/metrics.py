@@ -4,6 +4,7 @@ Only times of requests are of the process that answers. No label names a job or 
 machine, else to admins' tokens.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,7 @@ from scheduler.models import (
     Cluster,
     Delivery,
     Job,
+    JobDay,
     Lease,
     Queue,
     Round,
@@ -65,6 +67,16 @@ def _counts(rows: "QuerySet[Any]", *columns: str) -> Iterator[tuple[list[str], i
     """Yield the values of the columns with the number of rows that have them."""
     for *values, number in rows.order_by().values_list(*columns).annotate(n=Count("pk")):
         yield values, number
+
+
+def _with_removed(jobs: "QuerySet[Job]", *columns: str) -> list[tuple[list[str], int]]:
+    """Return ``_counts`` of jobs, with those that are no longer kept."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for values, number in _counts(jobs, *columns):
+        total[tuple(values)] += number
+    for *values, number in JobDay.objects.order_by().values_list(*columns).annotate(n=Sum("num_jobs")):
+        total[tuple(values)] += number
+    return [(list(values), number) for values, number in sorted(total.items())]
 
 
 class Seconds(Func):
@@ -118,13 +130,16 @@ class DatabaseCollector(Collector):
         yield _counter("webhook_deliveries", text, ["result"], ended)
 
     def _jobs(self) -> Iterator[Family]:
-        jobs = Job.objects.all()
-        yield _gauge("jobs", "Jobs by state.", ["state", "queue"], _counts(jobs, "state", "queue__name"))
-        yield _counter("job_submissions", "Jobs ever submitted.", ["queue"], _counts(jobs, "queue__name"))
+        by_state = _with_removed(Job.objects.all(), "state", "queue__name")
+        yield _gauge("jobs", "Jobs by state, also those no longer kept.", ["state", "queue"], by_state)
+        submitted = _with_removed(Job.objects.all(), "queue__name")
+        yield _counter("job_submissions", "Jobs ever submitted.", ["queue"], submitted)
         waiting = _counts(Job.objects.filter(state=JobState.QUEUED), "wait_reason", "queue__name")
         yield _gauge("pending_jobs", "Queued jobs by reason.", ["reason", "queue"], waiting)
         preempted = _counts(Attempt.objects.exclude(preempt_rule=""), "preempt_rule", "job__queue__name")
-        yield _counter("preemptions", "Attempts stopped by a rule.", ["rule", "queue"], preempted)
+        yield _counter(
+            "preemptions", "Attempts stopped by a rule, of the jobs that are kept.", ["rule", "queue"], preempted
+        )
 
     def _times(self) -> Iterator[Family]:
         started = Job.objects.filter(first_started_at__isnull=False)
@@ -190,6 +205,9 @@ class DatabaseCollector(Collector):
     def _gpu_seconds(self) -> list[tuple[list[str], float]]:
         closed = Job.objects.order_by().values_list("queue__name").annotate(n=Sum("attained_gpu_s"))
         total: dict[str, float] = dict(closed)
+        removed = JobDay.objects.order_by().values_list("queue__name").annotate(n=Sum("attained_gpu_s"))
+        for name, gpu_s in removed:
+            total[name] = total.get(name, 0.0) + gpu_s
         leases = Lease.objects.filter(closed_at__isnull=True)
         for name, num_gpus, opened_at in leases.values_list("attempt__job__queue__name", "num_gpus", "opened_at"):
             total[name] = total.get(name, 0.0) + num_gpus * max(0.0, (self._at - opened_at).total_seconds())

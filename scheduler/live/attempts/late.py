@@ -6,6 +6,7 @@ exists; once the job was granted again, what the former attempt says is history.
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -35,7 +36,7 @@ def _complete(attempt: Attempt, said: AttemptReport, *, actor: str, at: datetime
     is_newest = not Attempt.objects.filter(job=job, number__gt=attempt.number).exists()
     if not is_newest or job.state != JobState.QUEUED or job.wanted != "run":
         return
-    changes = {"end_cause": EndCause.COMPLETED, "end_detail": DETAIL}
+    changes: dict[str, Any] = {"end_cause": EndCause.COMPLETED, "end_detail": DETAIL}
     if said.step is not None and said.step >= (attempt.last_step or 0):
         attempt.last_step = said.step
         changes |= {"step": said.step, "loss": said.loss}

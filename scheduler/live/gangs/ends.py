@@ -125,8 +125,8 @@ def _ending_of(members: Sequence[GangMember]) -> AttemptEnd:
 
 def _is_ours(member: GangMember) -> bool:
     """Return whether its server was given up because we could not apply its reports."""
-    given_up = Event.objects.filter(server=member.gpu.server_id, kind="server_state", at=member.ended_at)
-    return given_up.filter(reason=UNAPPLIED).exists()
+    given_up = Event.objects.filter(server=member.gpu.server_id, kind="server_state", reason=UNAPPLIED)
+    return member.ended_at is not None and given_up.filter(at=member.ended_at).exists()
 
 
 def members_lost(server: Server, ending: AttemptEnd, *, at: datetime) -> set[str]:

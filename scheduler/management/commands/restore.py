@@ -18,10 +18,16 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path)
         parser.add_argument("--replace", action="store_true", help="give up the jobs that are in the database now")
 
+        parser.add_argument(
+            "--now",
+            action="store_true",
+            help="do not wait for three periods without a round: nothing but the database runs any more",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             at = live_ports().clock.now()
-            found = backup_restore(options["file"], replace=options["replace"], at=at)
+            found = backup_restore(options["file"], replace=options["replace"], now=options["now"], at=at)
         except BackupError as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"{found}. Scheduling is paused: look at the pages, then let it go on under Admin.")

@@ -1,7 +1,8 @@
 """GPU-hours of a queue and its users over any range, and what queues lent each other.
 
-Held GPUs come from leases, never from what jobs report. How busy they were is measured on the servers and kept by the
-hour; at the edges of a range an hour counts in proportion.
+Held GPUs come from leases, or from their sums by hour and day where they are no longer kept, never from what jobs
+report. How busy they were is measured on the servers and kept by the hour, later by the day; at the edges of a range an
+hour or day counts in proportion.
 """
 
 from collections import defaultdict
@@ -50,7 +51,9 @@ def usage(queue: Queue, *, since: datetime, until: datetime, at: datetime | None
     allocated: dict[tuple[int, str], float] = defaultdict(float)
     for (queue_pk, username, *_), gpu_s in zip(leases, spent.tolist(), strict=True):
         allocated[queue_pk, username] += gpu_s
-    busy = _busy(list(names), since=since, until=until, at=at or timezone.now())
+    busy, removed = _by_the_hour(list(names), since=since, until=until, at=at or timezone.now())
+    for key, gpu_s in removed.items():
+        allocated[key] += gpu_s
     rows: list[UsageRow] = [
         {
             "queue": names[queue_pk],
@@ -95,20 +98,31 @@ def _holdings(leases: Sequence[Held], account_of: dict[int, int]) -> Holdings:
     )
 
 
-def _busy(
+Account = tuple[int, str]  # queue, user
+
+
+def _by_the_hour(
     queue_pks: list[int], *, since: datetime, until: datetime, at: datetime
-) -> dict[tuple[int, str], tuple[float, float]]:
-    """Return measured and busy GPU-seconds by queue and user; the hour that runs has only the part up to ``at``."""
-    hours = UsageHour.objects.filter(queue_id__in=queue_pks, hour__gt=since - timedelta(hours=1), hour__lt=until)
-    found: dict[tuple[int, str], tuple[float, float]] = {}
-    for queue_pk, username, hour, measured_gpu_s, busy_gpu_s in hours.values_list(
-        "queue_id", "user__username", "hour", "measured_gpu_s", "busy_gpu_s"
+) -> tuple[dict[Account, tuple[float, float]], dict[Account, float]]:
+    """Return measured and busy GPU-seconds by account, and those of leases that are no longer kept.
+
+    The hour that runs has only the part up to ``at``.
+    """
+    hours = UsageHour.objects.filter(queue_id__in=queue_pks, hour__gt=since - timedelta(days=1), hour__lt=until)
+    used: dict[Account, tuple[float, float]] = {}
+    removed: dict[Account, float] = defaultdict(float)
+    for queue_pk, username, hour, num_hours, measured_gpu_s, busy_gpu_s, removed_gpu_s in hours.values_list(
+        "queue_id", "user__username", "hour", "num_hours", "measured_gpu_s", "busy_gpu_s", "removed_gpu_s"
     ):
-        end = min(hour + timedelta(hours=1), max(at, hour + timedelta(seconds=1)))
+        end = min(hour + timedelta(hours=num_hours), max(at, hour + timedelta(seconds=1)))
         part = max(timedelta(0), min(until, end) - max(since, hour)) / (end - hour)
-        measured, busy = found.get((queue_pk, username), (0.0, 0.0))
-        found[queue_pk, username] = (measured + part * measured_gpu_s, busy + part * busy_gpu_s)
-    return found
+        if not part:
+            continue
+        removed[queue_pk, username] += part * removed_gpu_s
+        if measured_gpu_s:
+            measured, busy = used.get((queue_pk, username), (0.0, 0.0))
+            used[queue_pk, username] = (measured + part * measured_gpu_s, busy + part * busy_gpu_s)
+    return used, removed
 
 
 def _s(at: datetime) -> float:

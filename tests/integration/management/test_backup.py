@@ -29,12 +29,12 @@ print(cluster.epoch, cluster.paused)
 """
 
 
-def run(var_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(var_dir: Path, *arguments: str, database_url: str = "") -> subprocess.CompletedProcess[str]:
     """Run Python with a state directory of its own."""
     environ = {
         **os.environ,
         "VAR_DIR": str(var_dir),
-        "DATABASE_URL": "",
+        "DATABASE_URL": database_url,
         "DJANGO_SETTINGS_MODULE": "clusterweb.settings",
     }
     return subprocess.run(

@@ -250,6 +250,7 @@ ROWS = (
     Row("list rounds of the shadow", ADMINS, Way("get-api-shadow-rounds")),
     Row("read the audit list", ADMINS, Way("get-api-audit"), Way("GET admin-audit", refused=404)),
     Row("take the audit list as a file", ADMINS, page=Way("GET admin-audit-file", refused=404)),
+    Row("see what is kept", ADMINS, Way("GET admin-kept", refused=404)),
     Row("list users", ADMINS, Way("get-api-users"), Way("GET admin-users", refused=404)),
     Row("make a user", ADMINS, Way("post-api-users", does=201), Way("POST admin-users", does=422, refused=404)),
     Row("see a user", ADMINS, Way("get-api-user"), Way("GET admin-user", refused=404)),

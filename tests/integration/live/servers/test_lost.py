@@ -13,6 +13,7 @@ from django.conf import settings as configured
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import MACHINE
 from scheduler.live import engine as engine_module
+from scheduler.live.reports.apply_report import report_apply
 from scheduler.live.servers.lost import lost_finish, server_lost
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S
 from scheduler.models import Attempt, Event, Job, Lease, LeaseGpu, Server
@@ -106,7 +107,7 @@ def test_next_attempt_starts_from_a_checkpoint_that_no_report_told_of(
 
     second = world.attempts(job)[1]
     assert (second.resume_attempt_id, second.resume_name, second.resume_step) == (first.pk, newest.name, 90)
-    assert Event.objects.filter(job=job, reason="started").first().data["resume_step"] == 90
+    assert Event.objects.filter(job=job, reason="started")[0].data["resume_step"] == 90
 
 
 def test_reported_checkpoint_stays_where_the_disk_has_no_later_one(
@@ -147,7 +148,7 @@ def test_job_that_completed_on_a_silent_server_does_not_run_again(world: World) 
     assert (stored.state, stored.end_cause, stored.step, stored.failures) == (JobState.COMPLETED, "completed", 90, 0)
     assert (only.end_cause, only.exit_code, only.failure, only.lost_s) == (EndCause.COMPLETED, 0, "", None)
     assert Server.objects.get(name="alpha").state == ServerState.UP
-    last = Event.objects.filter(job=job).first()
+    last = Event.objects.filter(job=job)[0]
     assert (last.actor, last.old_state, last.new_state) == ("agent alpha", "queued", "completed")
 
 
@@ -179,12 +180,11 @@ def test_reports_that_we_cannot_apply_count_against_no_server_and_no_job(
     jobs = [world.submit(name=f"job-{number}", gpus=1) for number in range(3)]
     for job in jobs:
         world.until_state(job, JobState.RUNNING)
-    apply = engine_module.report_apply
 
     def broken(taken: Any, **named: Any) -> Any:
         if taken.server_id == Server.objects.get(name="alpha").pk:
             raise ZeroDivisionError
-        return apply(taken, **named)
+        return report_apply(taken, **named)
 
     for _ in range(3):
         world.until(lambda: Lease.objects.filter(server__name="alpha", closed_at=None).count() >= 1)

@@ -1,0 +1,114 @@
+"""Measure how large a database is, and how fast its main queries are, over a year of a busy cluster."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from benchmarks.bench_pages import measured_apart
+from benchmarks.bench_submit import percentile
+from benchmarks.support.postgres import postgres
+
+QUESTION = "Size of the database and p50 of its main queries over 365 days, cleaned up each day by the policy"
+DAYS = 365
+MARKS = (30, 60, 90, 180, 270, 365)
+FLAT_FROM = 60
+TARGET_GROWTH = 1.1  # of size, from day FLAT_FROM to the last
+REPEATS = 9
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def small() -> dict[str, Any]:
+    """Measure one job in 200 on SQLite: about a minute on a quiet machine."""
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder:
+        return _measured(folder, f"sqlite:///{folder}/bench.sqlite3", jobs_a_day=50)
+
+
+def year() -> dict[str, Any]:
+    """Measure 10,000 jobs a day on PostgreSQL: hours."""
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder, postgres() as url:
+        return _measured(folder, url, jobs_a_day=10_000)
+
+
+PARTS = {"small": small, "year": year}
+
+
+def _measured(folder: str, url: str, *, jobs_a_day: int) -> dict[str, Any]:
+    return measured_apart("benchmarks.bench_growth", folder, DATABASE_URL=url, GROWTH_JOBS_A_DAY=str(jobs_a_day))
+
+
+def main() -> None:
+    """Live a year in the database that the environment names, and print what was measured."""
+    import django
+
+    django.setup()
+
+    from django.core.management import call_command
+
+    from benchmarks.support.lived_year import LivedYear
+    from scheduler.services.retention.remove import old_rows_remove
+
+    call_command("migrate", verbosity=0)
+    lived = LivedYear(jobs_a_day=int(os.environ["GROWTH_JOBS_A_DAY"]), start=START)
+    marks: list[dict[str, Any]] = []
+    cleaned_s, slowest_s = 0.0, 0.0
+    for day in range(1, DAYS + 1):
+        lived.day(day)
+        at = START + timedelta(days=day)
+        begun_s = time.perf_counter()
+        chunks = _Chunks()
+        old_rows_remove(at=at, go_on=chunks)
+        cleaned_s += time.perf_counter() - begun_s
+        slowest_s = max(slowest_s, chunks.slowest_s)
+        if day in MARKS:
+            lived.settle()
+            size, p50 = lived.size(), {name: p50_ms(ask) for name, ask in lived.queries(at).items()}
+            marks.append({"day": day, "kept_jobs": lived.kept_jobs(), **size, "p50_ms": p50})
+    first, last = next(mark for mark in marks if mark["day"] == FLAT_FROM), marks[-1]
+    found = {
+        "jobs_a_day": lived.jobs_a_day,
+        "jobs": lived.jobs_a_day * DAYS,
+        "jobs_by_the_sums": lived.jobs_by_the_sums(),
+        "gpu_hours": round(lived.gpu_hours, 3),
+        "gpu_hours_by_the_sums": round(lived.gpu_hours_by_the_sums(), 3),
+        "clean_up_s_a_day": round(cleaned_s / DAYS, 3),
+        "slowest_chunk_s": round(slowest_s, 3),
+        "marks": marks,
+        "growth_of_size": round(last["bytes"] / first["bytes"], 3),
+        "growth_of_p50": {name: round(last["p50_ms"][name] / first["p50_ms"][name], 2) for name in first["p50_ms"]},
+        "target_growth_of_size": TARGET_GROWTH,
+    }
+    json.dump(found, sys.stdout)
+
+
+class _Chunks:
+    """Lets a pass go on to its end, and times its chunks."""
+
+    def __init__(self) -> None:
+        self.slowest_s, self._began_s = 0.0, 0.0
+
+    def __call__(self) -> bool:
+        now_s = time.perf_counter()
+        if self._began_s:
+            self.slowest_s = max(self.slowest_s, now_s - self._began_s)
+        self._began_s = now_s
+        return True
+
+
+def p50_ms(ask: Callable[[], object]) -> float:
+    """Return the median of a query in milliseconds, after a first one that does not count."""
+    ask()
+    took = []
+    for _ in range(REPEATS):
+        begun_s = time.perf_counter()
+        ask()
+        took.append(time.perf_counter() - begun_s)
+    return round(1_000 * percentile(took, 0.5), 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What is kept for how long: the one table of the clean-up, which the admin page shows.
+
+Four ages are settings (``KEEP_*_DAYS``); the others follow from what the rows are for.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.db.models import QuerySet
+
+from scheduler.models import Event, IdempotencyKey, Job, Round, Scenario, ShadowScore, Trial, UsageHour
+from scheduler.models.job import ENDED
+from scheduler.models.scenario import SCENARIO_OPEN
+
+IDEMPOTENCY_KEYS = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One kind of rows and how long it is kept.
+
+    Attributes:
+        name: Key of the kind.
+        title: What an admin reads.
+        days: Age at which rows go; None where each row says so itself.
+        setting: Environment variable that sets it; empty where none does.
+        rows: Rows that can go by age at all.
+        age: Column that the age is counted from.
+        note: What goes with them, or what stays of them.
+    """
+
+    name: str
+    title: str
+    days: int | None
+    setting: str
+    rows: QuerySet  # type: ignore[type-arg]  # of any model
+    age: str
+    note: str
+
+    def old(self, at: datetime) -> QuerySet:  # type: ignore[type-arg]  # as ``rows``
+        """Return the rows that are older than the policy allows, oldest first."""
+        since = at - timedelta(days=self.days or 0)
+        return self.rows.filter(**{f"{self.age}__lt": since}).order_by(self.age, "pk")
+
+
+def policy() -> tuple[Kept, ...]:
+    """Return the policy as the settings have it."""
+    jobs, rounds = settings.KEEP_JOBS_DAYS, settings.KEEP_ROUNDS_DAYS
+    of_nothing = Event.objects.filter(job=None)
+    return (
+        Kept(
+            name="jobs",
+            title="Ended jobs",
+            days=jobs,
+            setting="KEEP_JOBS_DAYS",
+            rows=Job.objects.filter(state__in=ENDED),
+            age="ended_at",
+            note="with attempts, leases, events and estimates; GPU-hours and counts by day stay",
+        ),
+        Kept(
+            name="usage_hours",
+            title="GPU use by the hour",
+            days=jobs,
+            setting="KEEP_JOBS_DAYS",
+            rows=UsageHour.objects.filter(num_hours=1),
+            age="hour",
+            note="of each user in each queue; then by the day, for ever",
+        ),
+        Kept(
+            name="rounds",
+            title="Rounds",
+            days=rounds,
+            setting="KEEP_ROUNDS_DAYS",
+            rows=Round.objects.all(),
+            age="started_at",
+            note="with their decisions",
+        ),
+        Kept(
+            name="trials",
+            title="Trials of introspection",
+            days=rounds,
+            setting="KEEP_ROUNDS_DAYS",
+            rows=Trial.objects.filter(place=None),
+            age="ended_at",
+            note="that are over",
+        ),
+        Kept(
+            name="audit",
+            title="Audit entries",
+            days=settings.KEEP_AUDIT_DAYS,
+            setting="KEEP_AUDIT_DAYS",
+            rows=of_nothing.exclude(request_id=""),
+            age="at",
+            note="of queues, settings, users and servers; those of jobs go with the jobs",
+        ),
+        Kept(
+            name="events",
+            title="Events of servers, queues and the scheduler",
+            days=jobs,
+            setting="KEEP_JOBS_DAYS",
+            rows=of_nothing.filter(request_id=""),
+            age="at",
+            note="that are no audit entries",
+        ),
+        Kept(
+            name="scenarios",
+            title="Ended what-if scenarios",
+            days=settings.KEEP_WHATIF_DAYS,
+            setting="KEEP_WHATIF_DAYS",
+            rows=Scenario.objects.exclude(state__in=SCENARIO_OPEN),
+            age="ended_at",
+            note="with their runs",
+        ),
+        Kept(
+            name="shadow_scores",
+            title="Scores of the shadow policy",
+            days=jobs,
+            setting="KEEP_JOBS_DAYS",
+            rows=ShadowScore.objects.all(),
+            age="at",
+            note="",
+        ),
+        Kept(
+            name="sessions",
+            title="Sessions",
+            days=None,
+            setting="",
+            rows=Session.objects.all(),
+            age="expire_date",
+            note="until they expire",
+        ),
+        Kept(
+            name="idempotency_keys",
+            title="Answers for repeated requests",
+            days=IDEMPOTENCY_KEYS.days,
+            setting="",
+            rows=IdempotencyKey.objects.all(),
+            age="created_at",
+            note="",
+        ),
+    )

@@ -1,0 +1,34 @@
+"""One pass of the clean-up: chunk after chunk, until nothing is too old or the pass has taken its share of time."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+
+from scheduler.services.retention.hours import hours_chunk_merge
+from scheduler.services.retention.jobs import jobs_chunk_remove
+from scheduler.services.retention.policy import policy
+from scheduler.services.retention.rows import chunk_remove
+
+log = logging.getLogger(__name__)
+
+OWN_WAY = {"jobs": jobs_chunk_remove, "usage_hours": hours_chunk_merge}
+
+
+def old_rows_remove(*, at: datetime, go_on: Callable[[], bool]) -> dict[str, int]:
+    """Remove what is older than the policy allows, and return how many rows of each kind went.
+
+    Args:
+        go_on: Asked before each chunk; False ends the pass, and the next one goes on.
+    """
+    gone: Counter[str] = Counter()
+    for kept in policy():
+        remove = OWN_WAY.get(kept.name, chunk_remove)
+        while go_on():
+            rows = remove(kept, at=at)
+            if not rows:
+                break
+            gone[kept.name] += rows
+    if gone:
+        log.info("old_rows_removed", extra=dict(gone))
+    return dict(gone)
