@@ -246,7 +246,7 @@ class AttemptReport:
         while True:
             try:
                 return replace(AttemptReport.parse(data), unusable=", ".join(odd))
-            except Malformed as error:
+            except (Malformed, KeyError, TypeError) as error:
                 name = str(error) if str(error) in _OF_THE_JOB else "measured"
                 if data.get(name) is None:
                     raise
