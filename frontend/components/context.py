@@ -100,9 +100,10 @@ def simulated_words(servers: Sequence[Server]) -> str:
 
 def shell(request: HttpRequest) -> dict[str, object]:
     """Return the template variables of the frame. They cost queries only where a template reads them."""
+    user = getattr(request, "user", None)  # there is none yet where the name of the host is refused
     return {
         "theme": viewer_theme(request),
         "zone": str(viewer_zone(request)),
         "state_looks": looks_for_scripts(),
-        "frame": SimpleLazyObject(lambda: _frame(request)) if request.user.is_authenticated else None,
+        "frame": SimpleLazyObject(lambda: _frame(request)) if user is not None and user.is_authenticated else None,
     }

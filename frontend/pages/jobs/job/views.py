@@ -147,7 +147,7 @@ def job_log_download(request: HttpRequest, job: str, attempt: int) -> StreamingH
         try:
             with log_open(chosen) as log:
                 yield from log.pieces()
-        except FileNotFoundError:
+        except OSError:  # none yet, or a job has put something else in its place
             yield b""
 
     return StreamingHttpResponse(
