@@ -1,4 +1,4 @@
-"""What must hold: J1, S1 and C1 at the end, L1 to L4, P1 and G1 always. P2, and L1 of processes: ``witness.py``."""
+"""What must hold: J1, S1 and C1 at the end, L1 to L4, P1, G1 and T1 always. P2, and L1 of processes: ``witness.py``."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -25,6 +25,11 @@ OPEN_LEASES = """
     WHERE l.closed_at IS NULL"""
 # (checker, what was found, query that finds nothing)
 QUERIES = (
+    (
+        "T1",
+        "a step of the engine fails",
+        "SELECT failing_steps FROM scheduler_cluster WHERE failing_steps <> '{}'",
+    ),
     (
         "L1",
         "GPUs leased twice",
@@ -153,7 +158,7 @@ class Checkers:
         self._missing = missing
 
     def finished(self, acknowledged: list[str]) -> None:
-        """J1 and S1, and that nothing is left over."""
+        """J1, S1, C1 and T1, and that nothing is left over."""
         jobs = {job.pk: job for job in Job.objects.all()}
         if missing := set(acknowledged) - set(jobs):
             raise Violation("J1", f"acknowledged and gone: {sorted(missing)}")
@@ -165,14 +170,27 @@ class Checkers:
         for pk, job in jobs.items():
             _fold(job, events[pk])
         _work_kept()
+        _words_taken()
         if self._witness.attempts or Lease.objects.filter(closed_at=None).exists():
             raise Violation("P1", f"left over after the end: {self._witness.attempts}")
 
 
+def _words_taken() -> None:
+    """T1: nothing that a job or a stranger said met a defect of ours."""
+    defects = Event.objects.filter(kind="report_unusable", reason="defect") | Event.objects.filter(
+        kind="report_rejected", data__has_key="inconsistent"
+    )
+    if found := [event.data for event in defects]:
+        raise Violation("T1", f"a report met a defect: {found}")
+
+
 def _work_kept() -> None:
-    """C1: a job that stopped when asked goes on at that step; one that was killed, at its last checkpoint."""
+    """C1: a job that stopped when asked goes on at that step; one that was killed, at its last checkpoint.
+
+    Liars only lose work of their own.
+    """
     by_job: dict[str, list[Attempt]] = defaultdict(list)
-    for attempt in Attempt.objects.order_by("number"):
+    for attempt in Attempt.objects.exclude(job__spec__command__5="liar").order_by("number"):
         by_job[attempt.job_id].append(attempt)
     for attempts in by_job.values():
         for before, after in pairwise(attempts):
@@ -187,6 +205,8 @@ def _fold(job: Job, events: list[Event]) -> None:
     if [event.number for event in events] != list(range(1, len(events) + 1)):
         raise Violation("S1", f"events of {job.number}: {[event.number for event in events]}")
     moves = [event for event in events if event.kind == "job_state"]
+    if not moves:
+        raise Violation("S1", f"job {job.number} has no event")
     state = JobState(moves[0].new_state)
     for event in moves[1:]:
         if event.old_state != state or JobState(event.new_state) not in TRANSITIONS[state]:

@@ -4,22 +4,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 
 from scheduler.live.engine import Engine
 from scheduler.live.rounds.run_round import round_run
 from scheduler.ports import Ports
 from tests.faults.network import Network
+from tests.faults.statements import Crash, Statements
 from tests.faults.virtual import HostClock, Trace, VirtualTime
 from tests.support.live.ports import RecordingFrames, SequentialIds
 
 STEP_S = 3.0
 BEAT_S = 15.0
 WAKE_S = 2.0
-
-
-class Crash(Exception):
-    """The process is gone, here and now."""
 
 
 @contextmanager
@@ -162,9 +159,9 @@ class SchedulerHost:
         if not self.is_up:
             return
         try:
-            with committed():
+            with self.control.statements.watched(), committed():
                 step()
-        except ConnectionError:
+        except (ConnectionError, OperationalError, InterfaceError):
             pass
         except Crash:
             self.stop()
@@ -178,6 +175,7 @@ class Control:
     def __init__(self, *, time: VirtualTime, network: Network, rng: Random, trace: Trace) -> None:
         self.time, self.network, self.rng, self.trace = time, network, rng, trace
         self.ids = SequentialIds()
+        self.statements = Statements(time=time, rng=rng, trace=trace)
         self.crash_frac = 0.0
         self.check: Callable[[], None] = lambda: None
         self.bell = SharedBell(self)
@@ -196,6 +194,7 @@ class Control:
     def heal(self) -> None:
         """One scheduler, with a good clock."""
         self.crash_frac = 0.0
+        self.statements.calm()
         self.second.stop()
         self.first.paused_until_s = 0.0
         self.first.clock.wall_offset_s = 0.0

@@ -46,6 +46,10 @@ class Nemesis:
             self.pause_scheduler,
             self.crash_before_send,
             self.second_scheduler,
+            self.process_goes_at_statement,
+            self.statement_fails,
+            self.database_goes_at_statement,
+            self.broker_goes_at_statement,
         ]
         # Each run strikes with some kinds only, more or less often, as some faults hide others: a scheduler that is
         # killed often, for one, never waits long enough to give a server up.
@@ -137,10 +141,10 @@ class Nemesis:
         self._for_a_while(40.0, lambda: setattr(machine, "is_disk_full", False))
 
     def wall_jump(self) -> None:
-        """Set a wall clock wrong, by an hour or ten years."""
+        """Set a wall clock wrong, by minutes, an hour or ten years."""
         clocks = [machine.clock for machine in self._machines] + [self._control.first.clock]
         clock = self._rng.choice(clocks)
-        offset_s = self._rng.choice([3600.0, -3600.0, 10 * YEAR_S, -10 * YEAR_S])
+        offset_s = self._rng.choice([60.0, 240.0, 660.0, 3600.0, 10 * YEAR_S]) * self._rng.choice([1, -1])
         self._trace.fault("wall_jump", clocks.index(clock), offset_s)
         clock.wall_offset_s = offset_s
         self._for_a_while(60.0, lambda: setattr(clock, "wall_offset_s", 0.0))
@@ -191,3 +195,29 @@ class Nemesis:
             self._trace.fault("second_scheduler")
             self._control.second.start()
             self._for_a_while(90.0, self._control.second.stop)
+
+    def process_goes_at_statement(self) -> None:
+        """Kill schedulers and web processes at some statement, in the middle of their transactions or right after."""
+        self._storm("process_goes_at_statement", self._control.statements.process_goes)
+
+    def statement_fails(self) -> None:
+        """Let the database refuse single statements."""
+        self._storm("statement_fails", self._control.statements.statement_fails)
+
+    def database_goes_at_statement(self) -> None:
+        """Restart the database in the middle of transactions."""
+        self._storm("database_goes_at_statement", self._control.statements.database_goes)
+
+    def broker_goes_at_statement(self) -> None:
+        """Restart the broker, empty, in the middle of transactions."""
+
+        def strike() -> None:
+            self._network.flush()
+            self._network.is_down = True
+            self._for_a_while(5.0, lambda: setattr(self._network, "is_down", False))
+
+        self._storm("broker_goes_at_statement", strike)
+
+    def _storm(self, kind: str, strike: Callable[[], None]) -> None:
+        self._control.statements.storm(kind, strike)
+        self._for_a_while(15.0, self._control.statements.calm)

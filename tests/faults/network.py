@@ -10,7 +10,10 @@ from tests.faults.virtual import Trace, VirtualTime
 
 DELAY_MOST_S = 60.0  # two leases
 HISTORY = 200
-KINDS = ("drop", "double", "delay", "reorder", "truncate", "corrupt", "replay", "forge")
+KINDS = (
+    *("drop", "double", "delay", "reorder", "truncate", "corrupt", "replay", "forge"),
+    *("misdirect", "old_epoch", "sequence_jump"),
+)
 
 
 class Network:
@@ -20,12 +23,14 @@ class Network:
         fault_frac: Fraction of messages that something happens to.
         is_down: The broker refuses.
         cut: Servers whose messages to the scheduler ("up") or from it ("down") get lost.
+        keys: Keys of the servers, for forgers that have one.
     """
 
     def __init__(self, *, time: VirtualTime, rng: Random, trace: Trace) -> None:
         self.fault_frac = 0.0
         self.is_down = False
         self.cut: set[tuple[str, str]] = set()
+        self.keys: dict[str, bytes] = {}
         self.on_desired: dict[str, Callable[[], None]] = {}
         self.on_report: Callable[[], None] = lambda: None
         self._time, self._rng, self._trace = time, rng, trace
@@ -102,10 +107,16 @@ class Network:
         if kind == "replay":
             old = [text for a_way, a_server, text in self._history if (a_way, a_server) == (way, server_id)]
             return [(0.0, message), (0.1, rng.choice(old))]
-        return [(0.0, message), (0.1, self._forged(way, server_id, message))]
+        if kind == "misdirect":
+            others = [text for a_way, a_server, text in self._history if a_way == way and a_server != server_id]
+            return [(0.0, message), *((0.1, text) for text in others[-1:])]
+        return [(0.0, message), (0.1, self._forged(kind, way, server_id, message))]
 
-    def _forged(self, way: str, server_id: str, message: str) -> str:
-        """Return the message as an attacker without the key would like it: newer, and everything has ended."""
+    def _forged(self, kind: str, way: str, server_id: str, message: str) -> str:
+        """Return the message as a forger would like it: newer, and everything has ended or runs on.
+
+        Without the key, next in order or far ahead; or with it, but of the time before a restore.
+        """
         direction: Literal["desired", "report"] = "desired" if way == "down" else "report"
         body, stamp, now_s = _opened(message)
         for attempt in body.get("attempts", []):
@@ -113,11 +124,17 @@ class Network:
                 attempt |= {"phase": "ended", "end_cause": "completed"}
             else:
                 attempt |= {"wanted": "run"}
+        has_key = kind == "old_epoch"
+        ahead = 2 ** self._rng.randrange(8, 62) if kind == "sequence_jump" else 1
         return seal(
-            key=bytes(32),
+            key=self.keys[server_id] if has_key else bytes(32),
             direction=direction,
             server=server_id,
-            stamp=Stamp(epoch=stamp.epoch, generation=stamp.generation, sequence=stamp.sequence + 1),
+            stamp=Stamp(
+                epoch=stamp.epoch - (kind == "old_epoch"),
+                generation=stamp.generation,
+                sequence=stamp.sequence + ahead,
+            ),
             now_s=now_s,
             body=body,
         )

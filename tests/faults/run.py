@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
@@ -22,6 +22,7 @@ from tests.faults.control import Control
 from tests.faults.machine import Machine
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network
+from tests.faults.statements import as_outermost
 from tests.faults.training import SharedFiles
 from tests.faults.virtual import Trace, Violation, VirtualTime
 from tests.faults.witness import Witness
@@ -93,7 +94,7 @@ class FaultRun:
             network=self.network,
         )
         self.checkers = Checkers(machines=self.machines, witness=self.witness)
-        self.control.check = self.checkers.always
+        self.control.check = self.control.statements.aside(self.checkers.always)
         self.control.on_planned = self._world_moves_on
         self._is_between = False
 
@@ -121,6 +122,7 @@ class FaultRun:
             rng=Random(f"{self.seed}-machine-{number}"),
         )
         self.network.on_desired[server.pk] = machine.message_arrived
+        self.network.keys[server.pk] = bytes.fromhex(server.key_hex)
         return machine
 
     def _world_moves_on(self) -> None:
@@ -208,6 +210,8 @@ def _gap_opened(control: Control) -> Iterator[None]:
     use_bell(control.bell)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "plan_round", plan_and_wait)
+        patch.setattr(connection, "is_usable", lambda: control.statements.is_usable)
+        as_outermost(patch)
         try:
             yield
         finally:

@@ -139,6 +139,7 @@ class SimSupervisor:
             machine=machine.name,
             shared=machine.shared,
             witness=machine.witness,
+            trace=machine.trace,
             now_s=lambda: machine.time.now_s,
         )
         self._handle(ev.ChildStarted(identity=identity))

@@ -5,21 +5,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
+from django.db.transaction import Atomic
 
 from agents.core.supervision import Supervision
 from agents.executor import Executor
 from agents.protocol.signing import Stamp
-from scheduler.core.model.lifecycle import EndCause
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.attempts import close as closing
-from scheduler.live.attempts import start_stop, wants
+from scheduler.live.attempts import leases, start_stop, wants
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.reports import apply_report as reports
+from scheduler.live.reports import progress
 from scheduler.live.reports.intake import Taken
 from scheduler.live.rounds import apply_plan
 from scheduler.live.servers import lost
-from scheduler.models import Attempt, Job, Server
+from scheduler.models import Attempt, Gpu, Job, Server
 from scheduler.models.job import AttemptState
 from scheduler.services.jobs.state import job_transition
+from tests.faults import workload
 from tests.faults.run import STRIKE_S, FaultRun, clean_database
 from tests.faults.supervising import SimSupervisor
 from tests.faults.virtual import Violation
@@ -132,6 +136,89 @@ def launch_twice(patch: Patch) -> None:
     patch.setattr(SimSupervisor, "main", main_without_claim)
 
 
+def answer_before_the_commit(patch: Patch) -> None:
+    """A submission is answered while its transaction may still be undone."""
+    submit = workload.job_submit
+
+    def submit_some(**named: Anything) -> Job:
+        with transaction.atomic():
+            job = submit(**named)
+            transaction.set_rollback(job.number % 4 == 0)
+        return job
+
+    patch.setattr(workload, "job_submit", submit_some)
+
+
+def forget_transactions(patch: Patch) -> None:
+    """What belongs together is written bit by bit."""
+    patch.setattr(Atomic, "__enter__", lambda _: None)
+    patch.setattr(Atomic, "__exit__", lambda *_: None)
+
+
+def believe_twice_the_size(patch: Patch) -> None:
+    """A server counts for twice its cores and memory."""
+    write = reports.inventory_update
+
+    def write_twice(server: Server, report: Anything, *, at: Anything) -> None:
+        twice = replace(report, num_cpus=2 * report.num_cpus, memory_bytes=2 * report.memory_bytes)
+        write(server, twice, at=at)
+
+    patch.setattr(reports, "inventory_update", write_twice)
+
+
+def lease_a_gpu_twice(patch: Patch) -> None:
+    """The constraint is gone, and a lease takes the first GPUs of its server, free or not."""
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX gpu_leased_once")
+    take = start_stop.leases_open
+
+    def take_first(attempt: Attempt, given: Sequence[leases.NewLease], **named: Anything) -> None:
+        firsts = []
+        for lease in given:
+            gpus = Gpu.objects.filter(server=lease.server_id).order_by("index").values_list("pk", flat=True)
+            firsts.append(replace(lease, gpu_pks=tuple(gpus[: len(lease.gpu_pks)])))
+        take(attempt, firsts, **named)
+
+    patch.setattr(start_stop, "leases_open", take_first)
+
+
+def keep_leases_of_the_lost(patch: Patch) -> None:
+    """A server is given up, its leases are not."""
+    patch.setattr(lost, "attempt_close", lambda **_: [])
+
+
+def hide_the_end(patch: Patch) -> None:
+    """A supervisor does not notice that its job has ended."""
+    patch.setattr(Supervision, "_on_exited", lambda *_: None)
+
+
+def forget_checkpoints(patch: Patch) -> None:
+    """No report moves the checkpoint that a job goes on from."""
+    patch.setattr(progress, "_is_newer_checkpoint", lambda *_: False)
+
+
+def divide_by_what_jobs_say(patch: Patch) -> None:
+    """A step of the engine trusts the speed that jobs report."""
+
+    def check(**_: Anything) -> None:
+        told = Job.objects.filter(state=JobState.RUNNING, steps_per_s__isnull=False)
+        sum(1 / steps_per_s for steps_per_s in told.values_list("steps_per_s", flat=True))
+
+    patch.setattr("scheduler.live.engine.suspects_check", check)
+
+
+def stumble_over_a_word(patch: Patch) -> None:
+    """A report cannot be applied when a job says that its loss is 0."""
+    take = reports.progress_take
+
+    def stumble(attempt: Attempt, said: Anything, *rest: Anything, **named: Anything) -> None:
+        if said.loss is not None:
+            1 / said.loss
+        take(attempt, said, *rest, **named)
+
+    patch.setattr(reports, "progress_take", stumble)
+
+
 DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     take_old_messages: {"G1"},
     ignore_the_lease: {"P1", "P2", "L1"},
@@ -143,13 +230,24 @@ DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     forget_the_job: {"L3"},
     forget_the_generation_of_reports: {"P1", "P2", "L1"},
     launch_twice: {"P2"},
+    answer_before_the_commit: {"J1"},
+    forget_transactions: {"S1", "L3", "L4"},
+    believe_twice_the_size: {"L2"},
+    lease_a_gpu_twice: {"L1"},
+    keep_leases_of_the_lost: {"L4"},
+    hide_the_end: {"P1"},
+    forget_checkpoints: {"C1"},
+    divide_by_what_jobs_say: {"T1"},
+    stumble_over_a_word: {"T1"},
 }
 
 
 # What is looked at when a run is over is found by one that is over soon.
-SHORT: dict[Callable[[Patch], None], float] = {move_without_event: 40.0}
+SHORT: dict[Callable[[Patch], None], float] = dict.fromkeys(
+    (move_without_event, answer_before_the_commit, hide_the_end, forget_checkpoints, stumble_over_a_word), 40.0
+)
 # The first run is long and never shows these, the second one soon does.
-NOT_IN_FIRST = {ignore_the_lease, give_servers_up_too_soon, forget_the_job}
+NOT_IN_FIRST = {ignore_the_lease, give_servers_up_too_soon, forget_the_job, keep_leases_of_the_lost}
 
 
 @pytest.mark.django_db
@@ -161,6 +259,11 @@ def test_defect_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -
         _run_all(SEEDS[1:] if defect in NOT_IN_FIRST else SEEDS, strike_s=SHORT.get(defect, STRIKE_S))
 
     assert caught.value.checker in DEFECTS[defect]
+
+
+def test_each_checker_catches_a_defect() -> None:
+    """One that has never been seen to catch anything may be blind."""
+    assert set.union(*DEFECTS.values()) == {"J1", "S1", "L1", "L2", "L3", "L4", "P1", "P2", "G1", "C1", "T1"}
 
 
 def _run_all(seeds: Sequence[int], *, strike_s: float) -> None:

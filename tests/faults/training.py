@@ -4,14 +4,18 @@ import json
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 from agents.core.ending import Exit
 from agents.core.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
 from agents.protocol.ports import ProcessIdentity
+from tests.faults.virtual import Trace
 from tests.faults.witness import TrainingProcess, Witness
+from tests.support.agents.odd_lines import odd_line
 
 CHECKPOINT_EVERY = 7  # steps
 MEASURED_AFTER = 9  # steps of its own: what it says then of its speed
+LIES_MOST = 10  # a turn of its supervisor
 BOUNDARY_S = 0.4  # a mini-batch: how soon a request is seen
 
 # (attempt id, file name) to content, for all machines: the shared directory.
@@ -20,17 +24,23 @@ SharedFiles = dict[tuple[str, str], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a job does, read from its command: ``sim <steps> <exit code> <runtime|plain> <stubborn|tame>``."""
+    """What a job does, read from its command.
+
+    ``sim <steps> <exit code> <runtime|plain> <stubborn|tame> <liar|honest>``; a liar reports odd things as well.
+    """
 
     total_steps: int
     exit_code: int
     uses_runtime: bool
     is_stubborn: bool
+    lies: bool
 
     @staticmethod
     def of(command: tuple[str, ...]) -> "Behaviour":
         """Read it."""
-        return Behaviour(int(command[1]), int(command[2]), command[3] == "runtime", command[4] == "stubborn")
+        return Behaviour(
+            int(command[1]), int(command[2]), command[3] == "runtime", command[4] == "stubborn", command[5] == "liar"
+        )
 
 
 class Trainer:
@@ -44,10 +54,12 @@ class Trainer:
         machine: str,
         shared: SharedFiles,
         witness: Witness,
+        trace: Trace,
         now_s: Callable[[], float],
     ) -> None:
         self.identity = identity
         self.exit: Exit | None = None
+        self._trace, self._rng = trace, Random(launch.order.attempt_id)
         self._launch, self._shared, self._witness, self._now_s = launch, shared, witness, now_s
         self._one = TrainingProcess(
             process=identity,
@@ -84,6 +96,14 @@ class Trainer:
         assert job_id == order.job_id, f"checkpoint of {job_id} given to {order.job_id}"
         return int(step)
 
+    def _lie(self) -> None:
+        """Report what no runtime of ours would write; what is no report at all is dropped where it is read."""
+        for _ in range(self._rng.randrange(LIES_MOST)):
+            self._trace.count("hostile_line")
+            line = JobLine.parse(odd_line(self._rng))
+            if line is not None and line.event != "parked":  # GPUs are not taken from a job that says it left them
+                self._lines.append(line)
+
     def _say(self, event: str, **fields: object) -> None:
         line = JobLine.parse(json.dumps({"event": event, **fields}).encode())
         assert line is not None
@@ -104,6 +124,8 @@ class Trainer:
         behaviour = self.behaviour
         if behaviour.uses_runtime:
             self._keep_place()
+            if behaviour.lies:
+                self._lie()
             self._say("progress", step=self.step, total_steps=behaviour.total_steps, loss=1.0, steps_per_s=2.0)
             if self.step - self.first_step >= MEASURED_AFTER and not self._is_measured:
                 self._is_measured = True

@@ -80,6 +80,10 @@ class Trace:
         self.faults[kind] = self.faults.get(kind, 0) + 1
         self.add("FAULT", kind, *words)
 
+    def count(self, kind: str) -> None:
+        """Count one fault of a kind that would fill the trace."""
+        self.faults[kind] = self.faults.get(kind, 0) + 1
+
     def digest(self) -> str:
         """Return the hash over everything noted so far."""
         return self._hash.hexdigest()

@@ -3,6 +3,7 @@
 from random import Random
 
 from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError
 
 from scheduler.core.model.errors import Conflict, SchedulerError
 from scheduler.core.model.lifecycle import TERMINAL, JobState
@@ -14,11 +15,13 @@ from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume
 from scheduler.services.jobs.check import job_check
 from scheduler.services.jobs.submit import job_submit
 from tests.faults.control import Control, committed
+from tests.faults.statements import Crash
 from tests.faults.virtual import START, Trace
 from tests.support.rows import factories
 
 POLICIES = ("las", "srtf", "fifo")
 MECHANISMS = ("tune", "proportional")
+LIARS_FRAC = 0.4
 
 
 class Workload:
@@ -57,10 +60,12 @@ class Workload:
     def _do(self, act: object) -> None:
         assert callable(act)
         try:
-            with committed():
+            with self._control.statements.watched(), committed():
                 act()
         except SchedulerError as error:
             self._trace.add("user", "refused", type(error).__name__)
+        except (OperationalError, InterfaceError, Crash) as error:  # the web process answers 500 or is gone
+            self._trace.add("user", "unknown", type(error).__name__)
         self._control.check()
 
     def submit_one(self) -> None:
@@ -78,6 +83,7 @@ class Workload:
             str(exit_code),
             "runtime" if rng.random() < 0.8 else "plain",
             "stubborn" if rng.random() < 0.15 else "tame",
+            "liar" if rng.random() < LIARS_FRAC else "honest",
         ]
         data = {
             "apiVersion": "v1",
