@@ -21,10 +21,12 @@ from scheduler.live.reports import progress
 from scheduler.live.reports.intake import Taken
 from scheduler.live.rounds import apply_plan
 from scheduler.live.servers import lost
+from scheduler.live.servers.inventory import inventory_update
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Server
 from scheduler.models.job import AttemptState
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.state import job_transition
+from scheduler.services.jobs.submit import job_submit
 from tests.faults import workload
 from tests.faults.checkers import Checkers
 from tests.faults.run import STRIKE_S, FaultRun, clean_database
@@ -142,7 +144,7 @@ def launch_twice(patch: Patch) -> None:
 
 def answer_before_the_commit(patch: Patch) -> None:
     """A submission is answered while its transaction may still be undone."""
-    submit = workload.job_submit
+    submit = job_submit
 
     def submit_some(**named: Anything) -> Job:
         with transaction.atomic():
@@ -161,7 +163,7 @@ def forget_transactions(patch: Patch) -> None:
 
 def believe_twice_the_size(patch: Patch) -> None:
     """A server counts for twice its cores and memory."""
-    write = reports.inventory_update
+    write = inventory_update
 
     def write_twice(server: Server, report: Anything, *, at: Anything) -> None:
         twice = replace(report, num_cpus=2 * report.num_cpus, memory_bytes=2 * report.memory_bytes)
@@ -174,7 +176,7 @@ def lease_a_gpu_twice(patch: Patch) -> None:
     """The constraint is gone, and a lease takes the first GPUs of its server, free or not."""
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX gpu_leased_once")
-    take = start_stop.leases_open
+    take = leases.leases_open
 
     def take_first(attempt: Attempt, given: Sequence[leases.NewLease], **named: Anything) -> None:
         firsts = []

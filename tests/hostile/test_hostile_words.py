@@ -161,10 +161,10 @@ def test_odd_words_stop_no_turn_lose_no_server_and_break_no_page(world: World, s
     """Leases are renewed, the neighbour trains on, every page answers."""
     rng = Random(seed)
     agent = world.server("alpha", slots=6)
-    early = {"progress": {"early_stop": True, "total_steps": 100}}
+    early = {"early_stop": True, "total_steps": 100}
     body = experiment_body(configurations=3, sampler="random", seed=seed)
     world.do(lambda: experiment_submit(actor=world.admin, data=body, at=world.clock.now(), ids=world.ports.ids))
-    jobs = [world.submit(**early), world.submit(), world.submit()]
+    jobs = [world.submit(progress=early), world.submit(), world.submit()]
     honest = jobs[-1]
     world.until(lambda: Job.objects.filter(state=JobState.RUNNING).count() >= 5)
     client = Client(raise_request_exception=False)
