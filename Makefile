@@ -9,7 +9,7 @@ export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 # Compiled sources are kept, whatever the environment says: the product and its tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo setup test test-all bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run demo setup test test-all chaos bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -48,6 +48,12 @@ test-all: $(VENV)/dev.stamp
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium fonts-inter fonts-jetbrains-mono >/dev/null; } || echo "Chromium is missing and could not be installed."
 	@EXAMPLES=full $(BIN)/python -m pytest -m "not browser and (examples or not quick)" -n 3 --durations=40
 	@$(BIN)/python -m pytest -m browser -rs --durations=15 tests/browser
+
+# Real processes of the whole product under kills, stops, cuts, locks and a full disk (the last needs root).
+MINUTES ?= 10
+SEED ?= 1
+chaos: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
 
 bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks

@@ -1,0 +1,220 @@
+"""One chaos run: start the product, break it one way after another, heal, drain, and judge what the jobs did.
+
+The seed decides what breaks and when; what the machine makes of it is real, so two runs of a seed are alike, not equal.
+After each fault, or a few at once, the run waits until all is normal: ``/readyz`` is well, every process runs, every
+server is up and was heard since, and a round was made since.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from clusterweb.config.broker import socket_path
+from tests.chaos.faults import Disk, Faults, database_says, processes
+from tests.chaos.links import Link
+from tests.chaos.steps import Trained, judge, read
+from tests.chaos.workload import ENDED, NO_ANSWER, Users
+from tests.support.e2e.stack import RECORDS, Stack, wait_for
+
+SERVERS = 2
+KEPT = ("web", "beat", "scheduler", "simulations", "broker", "agent")
+NEWEST = """
+    SELECT (SELECT MIN(last_report_at) FROM scheduler_server WHERE state = 'up'), round_finished_at
+    FROM scheduler_cluster"""
+NORMAL_WITHIN_S = 180.0
+DRAIN_WITHIN_S = 600.0
+REST_MOST_S = 8.0
+AT_ONCE_FRAC = 0.25
+
+Json = dict[str, Any]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Struck:
+    """One fault of the log.
+
+    Attributes:
+        at_s: Since the run began.
+        lasted_s: Until it was ended.
+        normal_s: From its end until all was normal.
+    """
+
+    at_s: float
+    kind: str
+    hit: str
+    lasted_s: float
+    normal_s: float = 0.0
+
+
+class ChaosRun:
+    """One run."""
+
+    def __init__(self, *, seed: int, minutes: float, say: Any = print) -> None:
+        self.seed, self.minutes, self._say = seed, minutes, say
+        self.struck: list[Struck] = []
+        self._rng = Random(f"{seed}-nemesis")
+        self._began_s = time.monotonic()
+
+    def run(self) -> Json:
+        """Run to the end and return what was found."""
+        with contextlib.ExitStack() as at_end:
+            folder = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
+            disk = Disk(folder / "var")
+            at_end.callback(disk.close)
+            stack = Stack(disk.path)
+            at_end.callback(stack.destroy)
+            try:
+                stack.start(within_s=180.0)
+                links = self._links(stack)
+                for link in links.values():
+                    at_end.callback(link.stop)
+                begun = datetime.now(UTC)
+                wait_for("both servers behind links", lambda: self._is_normal(stack, since=begun), within_s=60)
+                records = Path(tempfile.mkdtemp(dir=RECORDS.name))
+                users = Users(stack.client("member"), records, rng=Random(f"{self.seed}-users"))
+                self._strike(stack, Faults(stack, disk=disk, links=links, rng=self._rng), users)
+                drained_s = self._drain(users)
+                return self._judge(stack, users, drained_s=drained_s)
+            except BaseException:
+                self._say(stack.tail())
+                raise
+
+    def _links(self, stack: Stack) -> dict[str, Link]:
+        """Put each agent behind a link of its own; the agents begin anew."""
+        links = {}
+        for path in sorted((stack.var_dir / "agents").glob("server-*.json")):
+            link = Link(path.with_suffix(".sock"), socket_path(stack.var_dir))
+            told = json.loads(path.read_text())
+            told["redis_url"] = told["redis_url"].partition("@")[0] + "@" + str(link.path)
+            path.write_text(json.dumps(told))
+            links[path.stem] = link
+        for agent in processes(stack, "agent"):
+            agent.kill()
+        return links
+
+    def _is_normal(self, stack: Stack, *, since: datetime) -> bool:
+        try:
+            if not stack.ready() or stack.servers_up() != SERVERS:
+                return False
+            [(heard, planned)] = database_says(stack.var_dir, NEWEST)
+        except (*NO_ANSWER, AssertionError, sqlite3.Error):
+            return False
+        times = [datetime.fromisoformat(str(text)).replace(tzinfo=UTC) for text in (heard, planned)]
+        return min(times) > since and all(processes(stack, name) for name in KEPT)
+
+    def _strike(self, stack: Stack, faults: Faults, users: Users) -> None:
+        self._began_s = time.monotonic()
+        users.start()
+        try:
+            kinds: list[str] = []
+            while time.monotonic() - self._began_s < 60 * self.minutes:
+                # Every kind comes once before any comes again.
+                wanted = 1 + (self._rng.random() < AT_ONCE_FRAC) * self._rng.randrange(1, 3)
+                while len(kinds) < wanted:
+                    kinds += self._rng.sample(sorted(faults.kinds), k=len(faults.kinds))
+                self._strike_once(stack, faults, [kinds.pop(0) for _ in range(wanted)])
+                time.sleep(REST_MOST_S * self._rng.random())
+        finally:
+            users.stop()
+
+    def _strike_once(self, stack: Stack, faults: Faults, kinds: list[str]) -> None:
+        begun = []
+        for kind in kinds:
+            at_s = time.monotonic() - self._began_s
+            hit, seconds, end = faults.begin(kind)
+            begun.append((at_s + seconds, end))
+            self.struck.append(Struck(at_s=round(at_s, 2), kind=kind, hit=hit, lasted_s=round(seconds, 2)))
+        for until_s, end in sorted(begun, key=lambda one: one[0]):
+            time.sleep(max(0.0, until_s - (time.monotonic() - self._began_s)))
+            end()
+        healed_s, healed = time.monotonic(), datetime.now(UTC)
+        while not self._is_normal(stack, since=healed):
+            assert time.monotonic() - healed_s < NORMAL_WITHIN_S, f"not normal after {kinds}: {stack.tail()}"
+            time.sleep(0.1)
+        normal_s = round(time.monotonic() - healed_s, 2)
+        for one in self.struck[-len(kinds) :]:
+            one.normal_s = normal_s
+        self._say(f"{time.monotonic() - self._began_s:6.0f} s  {' + '.join(kinds)}: normal after {normal_s:.1f} s")
+
+    def _drain(self, users: Users) -> float:
+        """Let every job end; return how long that took, seconds."""
+        begun_s = time.monotonic()
+
+        def drained() -> bool:
+            users.send_unanswered()
+            users.resume_all()
+            users.look()
+            return all(one.state in ENDED for one in users.asked)
+
+        while not drained() and time.monotonic() - begun_s < DRAIN_WITHIN_S:
+            time.sleep(1.0)
+        return time.monotonic() - begun_s
+
+    def _judge(self, stack: Stack, users: Users, *, drained_s: float) -> Json:
+        rows = database_says(stack.var_dir, "SELECT id, state FROM scheduler_job WHERE name LIKE 'chaos-%'")
+        known = {str(pk): str(state) for pk, state in rows}
+        found: dict[int, Trained] = {
+            one.number: judge(read(one.record.read_text()), total=one.total)
+            for one in users.asked
+            if one.record.exists()
+        }
+        completed = [one.number for one in users.asked if one.state == "completed"]
+        return {
+            "seed": self.seed,
+            "minutes": self.minutes,
+            "faults": len(self.struck),
+            "by_kind": _by_kind(self.struck),
+            "drained_s": round(drained_s, 1),
+            "jobs": {
+                "asked": len(users.asked),
+                "sent_again": sum(one.sends > 1 for one in users.asked),
+                "states": dict(sorted(Counter(one.state or "unknown" for one in users.asked).items())),
+                "attempts": sum(one.attempts for one in found.values()),
+            },
+            "lost": sorted(one.number for one in users.asked if one.job_id and one.job_id not in known),
+            "doubled": len(known) - len({one.job_id for one in users.asked}),
+            "not_ended": sorted(one.number for one in users.asked if one.state not in ENDED),
+            "not_completed": sorted(one.number for one in users.asked if one.state in ("failed", "cancelled")),
+            "twice_at_once": {number: one.overlaps for number, one in found.items() if one.overlaps},
+            "steps": {
+                "trained": sum(one.steps for one in found.values()),
+                "again": sum(one.again for one in found.values()),
+                "again_before_a_sure_checkpoint": sum(one.beyond for one in found.values()),
+                "missing_of_completed": sum(found[number].missing for number in completed if number in found),
+            },
+            "jobs_beyond": {number: one.beyond for number, one in found.items() if one.beyond},
+            "log": [dataclasses.asdict(one) for one in self.struck],
+            "load_1min": round(os.getloadavg()[0], 1),
+        }
+
+
+def _by_kind(struck: list[Struck]) -> dict[str, Json]:
+    normal: dict[str, list[float]] = defaultdict(list)
+    for one in struck:
+        normal[one.kind].append(one.normal_s)
+    return {
+        kind: {
+            "faults": len(seconds),
+            "normal_after_s": round(statistics.median(seconds), 1),
+            "at_most_s": round(max(seconds), 1),
+        }
+        for kind, seconds in sorted(normal.items())
+    }
+
+
+def violations(found: Json) -> list[str]:
+    """Return what must not have happened."""
+    broken = [name for name in ("lost", "doubled", "not_ended", "twice_at_once") if found[name]]
+    if found["steps"]["missing_of_completed"]:
+        broken.append("missing_of_completed")
+    return broken
