@@ -24,8 +24,8 @@ PROCESSES: Mapping[str, str] = {
     "beat": "clusterweb beat",
     "scheduler": "-Q scheduler",
     "simulations": "-Q simulations",
-    "broker": "redis.conf",
-    "agent": "-m agents",
+    "broker": "-server",
+    "agent": "agents.celery_app",
     "supervisor": "agents.supervisor.supervise",
     "trainer": "",
 }
@@ -46,13 +46,12 @@ def processes(stack: Stack, name: str) -> list[psutil.Process]:
 
 def _is_a(name: str, process: psutil.Process) -> bool:
     try:
-        words, attempt = process.cmdline(), process.environ().get("CLUSTERWEB_ATTEMPT_ID", WAITING)
+        line, attempt = " ".join(process.cmdline()), process.environ().get("CLUSTERWEB_ATTEMPT_ID", WAITING)
     except psutil.Error:
         return False  # it is gone
-    line = " ".join(words)
     if name == "trainer":
         return attempt != WAITING and PROCESSES["supervisor"] not in line
-    return "clusterweb.keep" not in line and (name != "agent" or words[-1] == "agents")
+    return "clusterweb.keep" not in line
 
 
 class Disk:

@@ -1,16 +1,20 @@
 """One chaos run: start the product, break it one way after another, heal, drain, and judge what the jobs did.
 
 The seed decides what breaks and when; what the machine makes of it is real, so two runs of a seed are alike, not equal.
-After each fault, or a few at once, the run waits until all is normal: ``/readyz`` is well, every server is up.
+After each fault, or a few at once, the run waits until all is normal: ``/readyz`` is well, every process runs, every
+server is up and was heard since, and a round was made since.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +27,10 @@ from tests.chaos.workload import ENDED, NO_ANSWER, Users
 from tests.support.e2e.stack import RECORDS, Stack, wait_for
 
 SERVERS = 2
+KEPT = ("web", "beat", "scheduler", "simulations", "broker", "agent")
+NEWEST = """
+    SELECT (SELECT MIN(last_report_at) FROM scheduler_server WHERE state = 'up'), round_finished_at
+    FROM scheduler_cluster"""
 NORMAL_WITHIN_S = 180.0
 DRAIN_WITHIN_S = 600.0
 REST_MOST_S = 8.0
@@ -59,14 +67,19 @@ class ChaosRun:
 
     def run(self) -> Json:
         """Run to the end and return what was found."""
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-            disk = Disk(Path(folder) / "var")
+        with contextlib.ExitStack() as at_end:
+            folder = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
+            disk = Disk(folder / "var")
+            at_end.callback(disk.close)
             stack = Stack(disk.path)
-            links: dict[str, Link] = {}
+            at_end.callback(stack.destroy)
             try:
                 stack.start(within_s=180.0)
                 links = self._links(stack)
-                wait_for("both servers behind their links", lambda: self._is_normal(stack), within_s=60)
+                for link in links.values():
+                    at_end.callback(link.stop)
+                begun = datetime.now(UTC)
+                wait_for("both servers behind links", lambda: self._is_normal(stack, since=begun), within_s=60)
                 records = Path(tempfile.mkdtemp(dir=RECORDS.name))
                 users = Users(stack.client("member"), records, rng=Random(f"{self.seed}-users"))
                 self._strike(stack, Faults(stack, disk=disk, links=links, rng=self._rng), users)
@@ -75,11 +88,6 @@ class ChaosRun:
             except BaseException:
                 self._say(stack.tail())
                 raise
-            finally:
-                stack.destroy()
-                for link in links.values():
-                    link.stop()
-                disk.close()
 
     def _links(self, stack: Stack) -> dict[str, Link]:
         """Put each agent behind a link of its own; the agents begin anew."""
@@ -94,11 +102,15 @@ class ChaosRun:
             agent.kill()
         return links
 
-    def _is_normal(self, stack: Stack) -> bool:
+    def _is_normal(self, stack: Stack, *, since: datetime) -> bool:
         try:
-            return stack.ready() and stack.servers_up() == SERVERS
-        except (*NO_ANSWER, AssertionError):
+            if not stack.ready() or stack.servers_up() != SERVERS:
+                return False
+            [(heard, planned)] = database_says(stack.var_dir, NEWEST)
+        except (*NO_ANSWER, AssertionError, sqlite3.Error):
             return False
+        times = [datetime.fromisoformat(str(text)).replace(tzinfo=UTC) for text in (heard, planned)]
+        return min(times) > since and all(processes(stack, name) for name in KEPT)
 
     def _strike(self, stack: Stack, faults: Faults, users: Users) -> None:
         self._began_s = time.monotonic()
@@ -125,8 +137,8 @@ class ChaosRun:
         for until_s, end in sorted(begun, key=lambda one: one[0]):
             time.sleep(max(0.0, until_s - (time.monotonic() - self._began_s)))
             end()
-        healed_s = time.monotonic()
-        while not self._is_normal(stack):
+        healed_s, healed = time.monotonic(), datetime.now(UTC)
+        while not self._is_normal(stack, since=healed):
             assert time.monotonic() - healed_s < NORMAL_WITHIN_S, f"not normal after {kinds}: {stack.tail()}"
             time.sleep(0.1)
         normal_s = round(time.monotonic() - healed_s, 2)

@@ -131,7 +131,7 @@ def as_outermost(patch: pytest.MonkeyPatch) -> None:
     enter = Atomic.__enter__
 
     def enter_with_savepoint(self: Atomic) -> None:
-        self.savepoint = self.savepoint or len(connection.savepoint_ids) == depth  # type: ignore[attr-defined]
+        self.savepoint = self.savepoint or len(connection.savepoint_ids) == depth
         enter(self)
 
     @contextmanager

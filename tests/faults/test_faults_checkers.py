@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.db.transaction import Atomic
 from agents.core.supervision import Supervision
 from agents.executor import Executor
 from agents.protocol.signing import Stamp
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import EndCause
 from scheduler.live.attempts import close as closing
 from scheduler.live.attempts import leases, start_stop, wants
 from scheduler.live.attempts.retry import AttemptEnd
@@ -20,13 +21,18 @@ from scheduler.live.reports import progress
 from scheduler.live.reports.intake import Taken
 from scheduler.live.rounds import apply_plan
 from scheduler.live.servers import lost
-from scheduler.models import Attempt, Gpu, Job, Server
+from scheduler.live.servers.inventory import inventory_update
+from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Server
 from scheduler.models.job import AttemptState
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.state import job_transition
+from scheduler.services.jobs.submit import job_submit
 from tests.faults import workload
+from tests.faults.checkers import Checkers
 from tests.faults.run import STRIKE_S, FaultRun, clean_database
 from tests.faults.supervising import SimSupervisor
-from tests.faults.virtual import Violation
+from tests.faults.virtual import START, Trace, Violation, VirtualTime
+from tests.faults.witness import Witness
 
 SEEDS = (13, 5, 4, 2, 3)
 Patch = pytest.MonkeyPatch
@@ -138,7 +144,7 @@ def launch_twice(patch: Patch) -> None:
 
 def answer_before_the_commit(patch: Patch) -> None:
     """A submission is answered while its transaction may still be undone."""
-    submit = workload.job_submit
+    submit = job_submit
 
     def submit_some(**named: Anything) -> Job:
         with transaction.atomic():
@@ -157,7 +163,7 @@ def forget_transactions(patch: Patch) -> None:
 
 def believe_twice_the_size(patch: Patch) -> None:
     """A server counts for twice its cores and memory."""
-    write = reports.inventory_update
+    write = inventory_update
 
     def write_twice(server: Server, report: Anything, *, at: Anything) -> None:
         twice = replace(report, num_cpus=2 * report.num_cpus, memory_bytes=2 * report.memory_bytes)
@@ -170,7 +176,7 @@ def lease_a_gpu_twice(patch: Patch) -> None:
     """The constraint is gone, and a lease takes the first GPUs of its server, free or not."""
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX gpu_leased_once")
-    take = start_stop.leases_open
+    take = leases.leases_open
 
     def take_first(attempt: Attempt, given: Sequence[leases.NewLease], **named: Anything) -> None:
         firsts = []
@@ -197,28 +203,6 @@ def forget_checkpoints(patch: Patch) -> None:
     patch.setattr(progress, "_is_newer_checkpoint", lambda *_: False)
 
 
-def divide_by_what_jobs_say(patch: Patch) -> None:
-    """A step of the engine trusts the speed that jobs report."""
-
-    def check(**_: Anything) -> None:
-        told = Job.objects.filter(state=JobState.RUNNING, steps_per_s__isnull=False)
-        sum(1 / steps_per_s for steps_per_s in told.values_list("steps_per_s", flat=True))
-
-    patch.setattr("scheduler.live.engine.suspects_check", check)
-
-
-def stumble_over_a_word(patch: Patch) -> None:
-    """A report cannot be applied when a job says that its loss is 0."""
-    take = reports.progress_take
-
-    def stumble(attempt: Attempt, said: Anything, *rest: Anything, **named: Anything) -> None:
-        if said.loss is not None:
-            1 / said.loss
-        take(attempt, said, *rest, **named)
-
-    patch.setattr(reports, "progress_take", stumble)
-
-
 DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     take_old_messages: {"G1"},
     ignore_the_lease: {"P1", "P2", "L1"},
@@ -237,14 +221,12 @@ DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     keep_leases_of_the_lost: {"L4"},
     hide_the_end: {"P1"},
     forget_checkpoints: {"C1"},
-    divide_by_what_jobs_say: {"T1"},
-    stumble_over_a_word: {"T1"},
 }
 
 
 # What is looked at when a run is over is found by one that is over soon.
 SHORT: dict[Callable[[Patch], None], float] = dict.fromkeys(
-    (move_without_event, answer_before_the_commit, hide_the_end, forget_checkpoints, stumble_over_a_word), 40.0
+    (move_without_event, answer_before_the_commit, hide_the_end, forget_checkpoints), 40.0
 )
 # The first run is long and never shows these, the second one soon does.
 NOT_IN_FIRST = {ignore_the_lease, give_servers_up_too_soon, forget_the_job, keep_leases_of_the_lost}
@@ -263,7 +245,30 @@ def test_defect_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -
 
 def test_each_checker_catches_a_defect() -> None:
     """One that has never been seen to catch anything may be blind."""
-    assert set.union(*DEFECTS.values()) == {"J1", "S1", "L1", "L2", "L3", "L4", "P1", "P2", "G1", "C1", "T1"}
+    assert set.union(*DEFECTS.values()) == {"J1", "S1", "L1", "L2", "L3", "L4", "P1", "P2", "G1", "C1"}
+
+
+@pytest.mark.django_db
+def test_failing_step_is_caught() -> None:
+    """T1: what the engine notes of its own steps ends a run."""
+    cluster_row()
+    checkers = Checkers(machines=[], witness=Witness(Trace(VirtualTime(Random(1)))))
+    checkers.always()
+    Cluster.objects.update(failing_steps={"searches": {"error": "ZeroDivisionError"}})
+    with pytest.raises(Violation, match="T1"):
+        checkers.always()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("kind", "reason", "data"),
+    [("report_unusable", "defect", {"error": "x"}), ("report_rejected", "forged", {"forged": 1, "inconsistent": 1})],
+)
+def test_report_that_met_a_defect_is_caught(kind: str, reason: str, data: dict[str, Any]) -> None:
+    """T1: so does what the engine could not apply."""
+    Event.objects.create(at=START, kind=kind, reason=reason, actor="scheduler", data=data)
+    with pytest.raises(Violation, match="T1"):
+        Checkers(machines=[], witness=Witness(Trace(VirtualTime(Random(1))))).finished([])
 
 
 def _run_all(seeds: Sequence[int], *, strike_s: float) -> None:

@@ -15,7 +15,7 @@ from tests.support.agents.odd_lines import odd_line
 
 CHECKPOINT_EVERY = 7  # steps
 MEASURED_AFTER = 9  # steps of its own: what it says then of its speed
-LIES_MOST = 4  # a turn of its supervisor
+LIES_MOST = 10  # a turn of its supervisor
 BOUNDARY_S = 0.4  # a mini-batch: how soon a request is seen
 
 # (attempt id, file name) to content, for all machines: the shared directory.

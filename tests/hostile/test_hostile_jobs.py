@@ -85,7 +85,7 @@ for name, act in acts.items():
         os._exit(0)
     os.waitpid(child, 0)
     answers[name] = open("answer").read()
-status = dict(line.rstrip().split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
+status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in open("/proc/self/status")}
 fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
 links = {os.readlink(fd) for fd in fds if os.path.lexists(fd)}
 print(json.dumps({"answers": answers, "environment": dict(os.environ), "no new rights": status["NoNewPrivs"],
@@ -173,6 +173,7 @@ def test_job_inherits_nothing_of_the_agent(found: dict[str, Any], server: AgentS
 
 LYING = """
 import json, os, sys
+open(os.environ["CLUSTERWEB_CHECKPOINT_DIR"] + "/step-7.pt", "w").write("weights")
 with open(os.environ["CLUSTERWEB_REPORT_FILE"], "ab", buffering=0) as file:
     for line in json.load(open("lines.json")):
         file.write(line.encode("latin-1") + b"\\n")

@@ -147,3 +147,16 @@ def test_devices_of_others_are_only_a_name(pair: Pair) -> None:
     own = Gpu.objects.filter(server=pair.honest.server_id).order_by("index")
     assert list(own.values_list("uuid", "healthy")) == [(uuid, True) for uuid in theirs]
     assert pair.world.state(pair.job) == JobState.RUNNING
+
+
+@pytest.mark.parametrize("measured", [{}, {"rates": 1}, {"rates": [[1, 1.0]]}, [], "fast", 7], ids=str)
+def test_measurement_of_a_wrong_shape_costs_only_itself(pair: Pair, measured: Any) -> None:
+    """The rest of the report counts: the server is heard and its jobs go on."""
+    agent = pair.honest
+    attempt = agent.attempt_of(pair.job.pk)
+    attempt.extra = {"measured": measured}
+    attempt.step = 77
+    pair.world.do(lambda: pair.world.engine.take([(agent.server_id, agent.report())]))
+
+    assert Server.objects.get(pk=agent.server_id).rejected_reports == 0
+    assert Job.objects.get(pk=pair.job.pk).step == 77

@@ -1,7 +1,8 @@
 """Whatever a job or a server says, by the tens of thousands: it is read or left out, and everything goes on.
 
 What a job writes reaches the scheduler through three readers: the supervisor's of lines, the agent's of the state file,
-the scheduler's of reports. ``make test`` says a twentieth of it.
+the scheduler's of reports. ``make test`` takes one seed of each, ``make test-all`` the others: 52,000 lines and 20,000
+bodies of reports.
 """
 
 import json
@@ -24,18 +25,22 @@ from scheduler.services.jobs.experiments import experiment_submit
 from tests.support.agents.odd_lines import NUMBERS, OTHERS, odd_line, odd_value
 from tests.support.live.world import World
 from tests.support.rows.experiments import experiment_body
-from tests.support.suite.examples import IS_FULL
 
 ATTEMPT = "01KK4BCTN00000000000000004"
-LINES, REPORTS, WORDS = (50_000, 20_000, 300) if IS_FULL else (2_500, 1_000, 15)
-SEEDS = 5
+LINES = BODIES = 2_000  # a seed
+TURNS, TURNS_SHORT = 300, 15
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+def seeds(most: int) -> list[Any]:
+    """Return the seeds from 0 on; all but the first are for the complete suite."""
+    return [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, most))]
+
+
+@pytest.mark.parametrize("seed", seeds(27))
 def test_every_line_of_a_job_becomes_a_report_that_is_read_whole(seed: int) -> None:
     """What the supervisor keeps of odd lines, the agent and the scheduler read again without leaving anything out."""
     rng, facts, read = Random(seed), AttemptFacts(ATTEMPT), 0
-    for number in range(LINES // SEEDS):
+    for number in range(LINES):
         line = JobLine.parse(odd_line(rng))
         if line is None:
             continue
@@ -47,7 +52,7 @@ def test_every_line_of_a_job_becomes_a_report_that_is_read_whole(seed: int) -> N
         assert kept == state
         assert AttemptReport.parse_usable(json.loads(encode(facts.report))) == facts.report
 
-    assert read > LINES // SEEDS // 20, "too few lines look like a report"
+    assert read > LINES // 20, "too few lines look like a report"
 
 
 def report_body() -> dict[str, Any]:
@@ -89,12 +94,12 @@ def spoil(rng: Random, data: Any) -> None:
         return
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(11))
 def test_every_body_of_a_server_is_read_or_refused(seed: int) -> None:
     """Nothing but a refusal comes out of the readers, and what is read can be sent on."""
     rng, good = Random(seed), json.dumps(report_body())
     read = 0
-    for _ in range(REPORTS // SEEDS):
+    for _ in range(BODIES):
         body = json.loads(good)
         for _ in range(rng.randrange(1, 4)):
             spoil(rng, body)
@@ -106,7 +111,7 @@ def test_every_body_of_a_server_is_read_or_refused(seed: int) -> None:
             read += 1
             json.dumps(found.to_json(), allow_nan=False)
 
-    assert read > REPORTS // SEEDS // 50, "too few are read"
+    assert read > BODIES // 50, "too few are read"
 
 
 OF_A_JOB = (
@@ -151,20 +156,20 @@ def pages_fail(client: Client, jobs: list[Job]) -> list[str]:
     return [path for path in paths if client.get(path).status_code >= 500 and path != "/readyz"]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_odd_words_stop_no_turn_lose_no_server_and_break_no_page(world: World, seed: int) -> None:
     """Leases are renewed, the neighbour trains on, every page answers."""
     rng = Random(seed)
     agent = world.server("alpha", slots=6)
-    early = {"progress": {"early_stop": True, "total_steps": 100}}
+    early = {"early_stop": True, "total_steps": 100}
     body = experiment_body(configurations=3, sampler="random", seed=seed)
     world.do(lambda: experiment_submit(actor=world.admin, data=body, at=world.clock.now(), ids=world.ports.ids))
-    jobs = [world.submit(**early), world.submit(), world.submit()]
+    jobs = [world.submit(progress=early), world.submit(), world.submit()]
     honest = jobs[-1]
     world.until(lambda: Job.objects.filter(state=JobState.RUNNING).count() >= 5)
     client = Client(raise_request_exception=False)
     client.force_login(world.admin)
-    for number in range(WORDS):
+    for number in range(TURNS if seed else TURNS_SHORT):
         say_odd_things(world, rng, honest)
         world.pass_time(1 + 11 * (rng.random() < 0.1))
         if number % 15 == 14:

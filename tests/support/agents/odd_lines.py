@@ -1,6 +1,7 @@
 """Lines that a hostile job may write where its reports are expected: each by chance, all from one generator."""
 
 import json
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -57,7 +58,7 @@ def odd_value(rng: Random) -> Any:  # JSON, or a number that JSON should not hol
     """Return one value that a reader may not expect."""
     if rng.random() < 0.75:
         return rng.choice(NUMBERS)
-    return rng.choice(OTHERS)
+    return deepcopy(rng.choice(OTHERS))  # callers change what they get
 
 
 def _measured(rng: Random) -> dict[str, Any]:

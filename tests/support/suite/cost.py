@@ -29,7 +29,7 @@ MAIN_JOB = "tests/e2e/test_main_job.py"
 # Left to ``make test-all`` whatever they cost: they take minutes, or torch, and so does their import.
 NEVER_QUICK = (
     "tests/browser/",
-    "tests/faults/",
+    "tests/faults/test_faults_checkers.py",
     "tests/integration/agents/",
     "tests/integration/api/http/test_contract.py",
     "tests/integration/runtime/",
