@@ -38,6 +38,7 @@ class Pace:
         """Return how long a round waits; a regular one does not."""
         return 0.0 if trigger == "beat" else max(0.0, self._rested_s - now_s)
 
+
 # Of each minute: a round on the same worker waits at most so long for it.
 CLEAN_UP_S = 2.0
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import redis
 
 CONNECT = ("+auth", "+hello", "+select", "+ping", "+client|setinfo", "+client|setname")
-# What a Celery worker without remote control, events and acknowledgements needs, and no more: one of a server writes its
-# bindings and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
+# What a Celery worker without remote control, events and acknowledgements needs, and no more: that of a server writes
+# its bindings and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
 COMMANDS = (*CONNECT, "+multi", "+exec", "+discard", "+brpop", "+rpop", "+llen", "+smembers")
 OWN_COMMANDS = (*COMMANDS, "+sadd", "+set")
 

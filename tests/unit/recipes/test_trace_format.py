@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from clusterweb.config.trace_limits import TraceLimits
 from scheduler.management.commands.simulate import Command
-from scheduler.services.whatif.trace_checks import head_checked
+from scheduler.services.whatif.trace_checks import trace_checked
 from scheduler.simulator.traces import READERS, read_trace
 from scheduler.simulator.traces.collect import Collector
 from scheduler.simulator.traces.reader import delimited
@@ -78,4 +79,4 @@ def test_the_command_line_and_the_upload_take_it(tmp_path: Path) -> None:
 
     assert parser.parse_args([str(file), "--format", "minutes"]).format == "minutes"
     assert len(read_trace(file, format="minutes").jobs) == 2
-    head_checked(file, name=file.name)
+    trace_checked(file, name=file.name, limits=TraceLimits())

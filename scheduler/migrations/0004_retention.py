@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0002_engine_steps'),
+        ('scheduler', '0003_isolation'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ("scheduler", "0006_server_size"),
+        ("scheduler", "0005_server_size"),
     ]
 
     operations = [

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("scheduler", "0002_engine_steps"),
+        ("scheduler", "0004_retention"),
     ]
 
     operations = [
