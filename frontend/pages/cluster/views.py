@@ -1,5 +1,6 @@
 """Pages of the cluster: the map of all servers, one server, drain, undrain, and its size."""
 
+import re
 from datetime import datetime, timedelta
 from typing import TypedDict
 
@@ -226,7 +227,7 @@ def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
 def size(request: HttpRequest, server_id: str) -> HttpResponseBase:
     """Believe the size that the server claims, if it is the one that was shown."""
     row = server_detail(request.user, server_id)
-    size = {name: int(text) for name, text in request.POST.items() if re.fullmatch(r"\d{1,19}", text, re.ASCII)}
+    size = {name: int(text) for name, text in request.POST.dict().items() if re.fullmatch(r"[0-9]{1,19}", str(text))}
     try:
         server = Server.objects.get(pk=row["id"])
         server_size_confirm(actor=request.user, server=server, size=size, at=now_utc())
