@@ -208,7 +208,7 @@ def test_measured_values_become_charts_with_findings(world: World) -> None:
         (EndCause.EXIT_CODE, "Failed, exit code 3"),
         (EndCause.OUT_OF_MEMORY, "Failed: out of memory"),
         (EndCause.TIME_LIMIT, "Failed: time limit"),
-        (EndCause.COMMAND_NOT_FOUND, "Failed: command not found"),
+        (EndCause.COMMAND_NOT_FOUND, "Failed: command could not be run"),
     ],
 )
 def test_a_failure_says_what_happened(world: World, cause: EndCause, words: str) -> None:

@@ -20,6 +20,7 @@ from scheduler.models import (
     Gpu,
     Identity,
     Job,
+    JobDay,
     Lease,
     LeaseGpu,
     MailChoice,
@@ -230,6 +231,10 @@ BREAKS: dict[str, Callable[[], None]] = {
     "view_once_by_user": lambda: _copy(
         SavedView.objects.create(user=user_make(), name="waiting", query="state=queued", created_at=AT)
     ),
+    "job_day_once": lambda: _copy(
+        JobDay.objects.create(day=AT, queue=queue_make(), user=user_make(), state=JobState.COMPLETED)
+    ),
+    "queue_isolation_known": lambda: queue_make(isolation="perfect"),
     "usage_hour_once": lambda: _copy(UsageHour.objects.create(hour=AT, queue=queue_make(), user=user_make())),
 }
 

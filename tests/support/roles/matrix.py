@@ -250,7 +250,7 @@ ROWS = (
     Row("list rounds of the shadow", ADMINS, Way("get-api-shadow-rounds")),
     Row("read the audit list", ADMINS, Way("get-api-audit"), Way("GET admin-audit", refused=404)),
     Row("take the audit list as a file", ADMINS, page=Way("GET admin-audit-file", refused=404)),
-    Row("see what is kept", ADMINS, Way("GET admin-kept", refused=404)),
+    Row("see what is kept", ADMINS, page=Way("GET admin-kept", refused=404)),
     Row("list users", ADMINS, Way("get-api-users"), Way("GET admin-users", refused=404)),
     Row("make a user", ADMINS, Way("post-api-users", does=201), Way("POST admin-users", does=422, refused=404)),
     Row("see a user", ADMINS, Way("get-api-user"), Way("GET admin-user", refused=404)),
@@ -266,7 +266,7 @@ ROWS = (
 # Pages that take one method alone, with the method that they do not take: 405.
 ONLY_READ = (
     *("overview", "jobs", "job", "job-tab", "job-log-download", "cluster", "server", "rounds", "round", "what-if"),
-    *("experiments", "webhook", "admin-user", "admin-audit", "admin-audit-file"),
+    *("experiments", "webhook", "admin-user", "admin-audit", "admin-audit-file", "admin-kept"),
 )
 ONLY_SENT = (
     *("sign-out", "theme", "token-revoke", "jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore"),

@@ -8,7 +8,7 @@ from django.test import Client
 
 from scheduler.api.jobs import views as jobs
 from scheduler.models import Job
-from scheduler.services.jobs.submit import job_submit
+from scheduler.services.jobs.submit import jobs_store
 from tests.integration.api.conftest import World, spec
 
 
@@ -59,14 +59,14 @@ def test_request_that_was_refused_may_be_sent_again_with_its_key(world: World) -
 def test_second_request_while_the_first_runs_is_409(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The race: the same request arrives while the first is at work, and only one job comes of it."""
     client, answers = world.client("member"), []
-    real = job_submit
+    real = jobs_store
 
-    def slow(**arguments: Any) -> Job:
-        monkeypatch.setattr(jobs, "job_submit", real)
+    def slow(*checked: Any, **arguments: Any) -> list[Job]:
+        monkeypatch.setattr(jobs, "jobs_store", real)
         answers.append(submit(client, "k1"))
-        return real(**arguments)
+        return real(*checked, **arguments)
 
-    monkeypatch.setattr(jobs, "job_submit", slow)
+    monkeypatch.setattr(jobs, "jobs_store", slow)
     before = Job.objects.count()
 
     first = submit(client, "k1")

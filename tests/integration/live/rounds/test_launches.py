@@ -130,7 +130,7 @@ def test_job_that_may_not_move_so_is_left_out(world: World) -> None:
     """The table of states holds for many as for one."""
     job = world.submit()
     read = Job.objects.get(pk=job.pk)
-    moves = [Move(job=read, to=JobState.COMPLETED)]
+    moves = [Move(job=read, to=JobState.PREEMPTING)]
 
     assert jobs_transition(moves=moves, at=world.clock.now(), actor="scheduler", reason="granted") == []
     assert world.state(job) == JobState.QUEUED

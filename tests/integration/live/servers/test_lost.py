@@ -171,6 +171,11 @@ def test_late_end_of_an_attempt_that_has_a_successor_is_history(world: World, sa
     assert [attempt.end_cause for attempt in world.attempts(job)] == [EndCause.SERVER_LOST, ""]
 
 
+def none_together(batch: Any, **named: Any) -> dict[str, Any]:
+    """Leave all reports to be applied one by one."""
+    return {}
+
+
 def test_reports_that_we_cannot_apply_count_against_no_server_and_no_job(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +194,7 @@ def test_reports_that_we_cannot_apply_count_against_no_server_and_no_job(
     for _ in range(3):
         world.until(lambda: Lease.objects.filter(server__name="alpha", closed_at=None).count() >= 1)
         with monkeypatch.context() as patched:
+            patched.setattr(engine_module, "batch_apply", none_together)
             patched.setattr(engine_module, "report_apply", broken)
             world.pass_time(SILENCE_S + 10)
             assert Server.objects.get(name="alpha").state == ServerState.LOST
@@ -241,6 +247,7 @@ def test_gang_of_a_server_whose_reports_we_cannot_apply_is_not_charged(
         def broken(taken: Any, **named: Any) -> Any:
             raise ZeroDivisionError
 
+        patched.setattr(engine_module, "batch_apply", none_together)
         patched.setattr(engine_module, "report_apply", broken)
         world.pass_time(SILENCE_S + 5)
 
