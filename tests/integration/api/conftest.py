@@ -30,11 +30,12 @@ from scheduler.models import (
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.accounts.tokens import token_create
+from scheduler.services.whatif import files
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.support.rows.notices import webhook_make
-from tests.support.rows.scenarios import scenario_make, trace_file_make
+from tests.support.rows.scenarios import scenario_make, trace_file_make, trace_read_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +140,11 @@ def world_make() -> World:
 
 
 @pytest.fixture(autouse=True)
-def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:  # pytest-django's settings take any name
-    """No broker, no counts of earlier requests, static files as they lie in the tree, logs of this test alone."""
+def _quiet(  # pytest-django's settings take any name
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """No broker, no process, no counts of earlier requests, static files as in the tree, logs of this test alone."""
+    monkeypatch.setattr(files, "trace_accepted", trace_read_here)
     settings.STATIC_ROOT = tmp_path  # WhiteNoise warns of a missing directory
     settings.SHARED_DIR = tmp_path / "shared"
     settings.STORAGES = {

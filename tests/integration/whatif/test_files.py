@@ -23,11 +23,10 @@ from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.whatif import files
 from scheduler.services.whatif.files import trace_file_create, trace_file_delete
-from scheduler.services.whatif.trace_checks import trace_checked
 from scheduler.simulator.traces import read_trace
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, member_make, queue_make, user_make
-from tests.support.rows.scenarios import TRACE, scenario_make
+from tests.support.rows.scenarios import TRACE, scenario_make, trace_read_here
 
 pytestmark = pytest.mark.django_db
 HEADER = b"arrival_s,run_s,num_gpus,name\n"  # long names, so that a large file has few rows
@@ -46,13 +45,8 @@ def _quiet(settings: Any, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _read_here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks without their process, which test_trace_process.py has."""
-
-    def accepted(path: Path, *, name: str) -> None:
-        trace_checked(path, name=name, limits=settings.TRACE_LIMITS)
-
-    monkeypatch.setattr(files, "trace_accepted", accepted)
+def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "trace_accepted", trace_read_here)
 
 
 @pytest.fixture(autouse=True)

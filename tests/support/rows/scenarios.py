@@ -1,13 +1,16 @@
 """What-if scenarios for tests: rows as the services leave them, bodies as callers send them."""
 
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 
 from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.whatif import trace_file_path
 from scheduler.services.whatif.checks import scenario_checked
+from scheduler.services.whatif.trace_checks import trace_checked
 from tests.support.rows.factories import AT, ulid_make
 
 TRACE = b"arrival_s,run_s,num_gpus\n0,100,1\n10,200,2\n20,50,4\n"
@@ -54,3 +57,8 @@ def trace_file_make(owner: User, content: bytes = TRACE) -> TraceFile:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return file
+
+
+def trace_read_here(path: Path, *, name: str) -> None:
+    """Check an uploaded trace without its process, which test_trace_process.py has."""
+    trace_checked(path, name=name, limits=settings.TRACE_LIMITS)
