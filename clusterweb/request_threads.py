@@ -6,7 +6,7 @@ thread, so that no request finds an open connection to the database. Connections
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -39,25 +39,36 @@ class OneThreadHandler(ASGIHandler):
         return response
 
 
-class _Thread(ThreadPoolExecutor):
-    """One thread, and the newest call it was given."""
+class _Loan(Executor):
+    """The thread of one request. What shuts it down, as a stream that needs none does early, gives it back."""
 
-    def __init__(self) -> None:
-        super().__init__(max_workers=1, thread_name_prefix="request")
-        self.newest: Future[Any] | None = None
+    def __init__(self, thread: ThreadPoolExecutor, give_back: Callable[[ThreadPoolExecutor], None]) -> None:
+        self._thread, self._give_back = thread, give_back
+        self._newest: Future[Any] | None = None
+        self._is_over = False
 
     def submit(self, call: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
         """Run a call after those before it; signature of the base class."""
-        found = super().submit(call, *args, **named)
-        self.newest = found
+        found = self._thread.submit(call, *args, **named)
+        self._newest = found
         return found
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Give the thread back when its newest call is over: the client may have gone while a view still runs."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._newest is None:
+            self._give_back(self._thread)
+        else:
+            self._newest.add_done_callback(lambda _: self._give_back(self._thread))
 
 
 def with_kept_threads(application: Application) -> Application:
     """Return the application; what it does in a thread for one request runs in one thread, which is used again."""
-    waiting: deque[_Thread] = deque()
+    waiting: deque[ThreadPoolExecutor] = deque()
 
-    def keep(thread: _Thread) -> None:
+    def keep(thread: ThreadPoolExecutor) -> None:
         if len(waiting) < MOST_WAITING:
             waiting.append(thread)
         else:
@@ -65,14 +76,12 @@ def with_kept_threads(application: Application) -> Application:
             thread.shutdown(wait=False)
 
     async def with_thread(scope: Message, receive: Receive, send: Send) -> None:
-        thread = waiting.pop() if waiting else _Thread()
+        thread = waiting.pop() if waiting else ThreadPoolExecutor(max_workers=1, thread_name_prefix="request")
+        loan = _Loan(thread, keep)
         try:
-            async with ThreadSensitiveContext(executor=thread):
+            async with ThreadSensitiveContext(executor=loan):
                 await application(scope, receive, send)
         finally:
-            if thread.newest is None or thread.newest.done():
-                keep(thread)
-            else:  # the client went away: the view still runs
-                thread.newest.add_done_callback(lambda _: keep(thread))
+            loan.shutdown(wait=False)
 
     return with_thread

@@ -14,6 +14,7 @@ from django.urls import path
 
 from clusterweb import request_threads
 from clusterweb.request_threads import OneThreadHandler, with_kept_threads
+from scheduler.api.jobs.log_stream import give_back_thread
 
 REQUEST = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
 seen: list[int] = []
@@ -90,3 +91,29 @@ def test_requests_at_once_have_threads_of_their_own(monkeypatch: pytest.MonkeyPa
 
     assert len(threads) == 10
     assert len(set(threads[:5])) == len(set(threads[5:])) == 5
+
+
+def test_thread_of_a_log_stream_serves_others_meanwhile() -> None:
+    """A stream gives its thread back before it ends; before, that thread was ended and each later request failed."""
+    threads: list[int] = []
+
+    def note_thread() -> None:
+        threads.append(threading.get_ident())
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await sync_to_async(note_thread)()
+        if scope["others"]:
+            give_back_thread()
+            for _ in range(2):
+                await kept({"type": "http", "others": 0}, None, None)
+
+    kept = with_kept_threads(application)
+
+    async def one_after_the_other() -> None:
+        for _ in range(3):
+            await kept({"type": "http", "others": 2}, None, None)
+
+    asyncio.run(one_after_the_other())
+
+    assert len(threads) == 9
+    assert len(set(threads)) < 9  # a request may come before the last call in a thread is over
