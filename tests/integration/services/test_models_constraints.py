@@ -234,7 +234,7 @@ BREAKS: dict[str, Callable[[], None]] = {
     "job_day_once": lambda: _copy(
         JobDay.objects.create(day=AT, queue=queue_make(), user=user_make(), state=JobState.COMPLETED)
     ),
-    "queue_isolation_known": lambda: queue_make(isolation="perfect"),
+    "queue_isolation_known": lambda: _update(Queue.objects.filter(pk=queue_make().pk), isolation="perfect"),
     "usage_hour_once": lambda: _copy(UsageHour.objects.create(hour=AT, queue=queue_make(), user=user_make())),
 }
 
