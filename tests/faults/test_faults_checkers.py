@@ -176,16 +176,17 @@ def lease_a_gpu_twice(patch: Patch) -> None:
     """The constraint is gone, and a lease takes the first GPUs of its server, free or not."""
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX gpu_leased_once")
-    take = leases.leases_open
+    take = leases.leases_create
 
-    def take_first(attempt: Attempt, given: Sequence[leases.NewLease], **named: Anything) -> None:
+    def take_first(given: Sequence[tuple[Attempt, leases.NewLease, int, int]], **named: Anything) -> None:
         firsts = []
-        for lease in given:
+        for attempt, lease, epoch, generation in given:
             gpus = Gpu.objects.filter(server=lease.server_id).order_by("index").values_list("pk", flat=True)
-            firsts.append(replace(lease, gpu_pks=tuple(gpus[: len(lease.gpu_pks)])))
-        take(attempt, firsts, **named)
+            first = replace(lease, gpu_pks=tuple(gpus[: len(lease.gpu_pks)]))
+            firsts.append((attempt, first, epoch, generation))
+        take(firsts, **named)
 
-    patch.setattr(start_stop, "leases_open", take_first)
+    patch.setattr(start_stop, "leases_create", take_first)
 
 
 def keep_leases_of_the_lost(patch: Patch) -> None:
