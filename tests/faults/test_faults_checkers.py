@@ -13,6 +13,7 @@ from agents.core.supervision import Supervision
 from agents.executor import Executor
 from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import EndCause
+from scheduler.live import engine
 from scheduler.live.attempts import close as closing
 from scheduler.live.attempts import leases, start_stop, wants
 from scheduler.live.attempts.retry import AttemptEnd
@@ -25,7 +26,7 @@ from scheduler.live.servers.inventory import inventory_update
 from scheduler.models import Attempt, Cluster, Event, Gpu, Job, Server
 from scheduler.models.job import AttemptState
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.jobs.state import job_transition
+from scheduler.services.jobs.state import Move
 from scheduler.services.jobs.submit import job_submit
 from tests.faults import workload
 from tests.faults.checkers import Checkers
@@ -87,12 +88,12 @@ def believe_every_signature(patch: Patch) -> None:
 def move_without_event(patch: Patch) -> None:
     """A state is written behind the back of the one function that may."""
 
-    def write(*, job: Job, to: Anything, at: Anything, changes: Anything = None, **_: Anything) -> None:
-        Job.objects.filter(pk=job.pk).update(state=to, state_changed_at=at, wait_reason="", **(changes or {}))
+    def write(*, moves: Sequence[Move], at: Anything, **_: Anything) -> list[Job]:
+        for move in moves:
+            Job.objects.filter(pk=move.job.pk).update(state=move.to, state_changed_at=at, wait_reason="")
+        return [move.job for move in moves]
 
-    patch.setattr(
-        start_stop, "job_transition", lambda **how: (write if how["reason"] == "granted" else job_transition)(**how)
-    )
+    patch.setattr(start_stop, "jobs_transition", write)
 
 
 def forget_the_job(patch: Patch) -> None:
@@ -120,6 +121,7 @@ def forget_the_generation_of_reports(patch: Patch) -> None:
         ending = AttemptEnd(cause=EndCause.LAUNCH_UNCONFIRMED)
         closing.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
 
+    patch.setattr(engine, "batch_apply", lambda *_, **__: {})  # which leaves such reports alone
     patch.setattr(reports, "_attempts_apply", apply_as_new)
     patch.setattr(reports, "_attempt_is_missing", close)
 
