@@ -81,11 +81,12 @@ def test_long_state_directory_still_gets_a_socket(tmp_path: Path) -> None:
 
 
 def test_compose_file_has_every_process() -> None:
-    """The production file parses and runs what the Procfile runs."""
+    """The production file parses and runs what the Procfile runs; `manage` is for single commands."""
     compose = yaml.safe_load((BASE_DIR / "docker-compose.yml").read_text())
 
     assert set(compose["services"]) == {
-        "database", "redis", "migrate", "web", "beat", "scheduler", "simulations", "agent",
+        "database", "redis", "migrate", "web", "beat", "scheduler", "simulations", "agent", "manage",
     }  # fmt: skip
+    assert compose["services"]["manage"]["profiles"] == ["manage"]
     for name in ("web", "beat", "scheduler", "simulations"):
         assert compose["services"][name]["environment"]["DATABASE_URL"].startswith("postgres://")
