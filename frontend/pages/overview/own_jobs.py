@@ -2,6 +2,8 @@
 
 from datetime import datetime, tzinfo
 
+from django.db.models import Case, Count, Value, When
+
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, duration, number, whole_s
 from frontend.components.happenings import CAUSES
@@ -24,6 +26,7 @@ ORDER = [
     JobState.QUEUED,
     JobState.SUSPENDED,
 ]
+PLACE = Case(*(When(state=state, then=Value(place)) for place, state in enumerate(ORDER)))
 
 
 class OwnJobRow(JobRow):
@@ -36,14 +39,14 @@ class OwnJobRow(JobRow):
 def own_jobs(user: Actor, zone: tzinfo, device: DeviceWord) -> tuple[list[OwnJobRow], str]:
     """Return at most six rows with what to say about each, and a line that counts all that are not over."""
     username = user.get_username()
-    live = list(job_list(user, JobFilters(states=tuple(ORDER), owner=username))[:200])
-    live.sort(key=lambda job: (ORDER.index(JobState(job.state)), -job.number))
-    over = job_list(user, JobFilters(states=tuple(sorted(TERMINAL)), owner=username))[: max(0, MOST - len(live))]
+    live = job_list(user, JobFilters(states=tuple(ORDER), owner=username))
+    first = list(live.order_by(PLACE, "-number")[:MOST])
+    over = job_list(user, JobFilters(states=tuple(sorted(TERMINAL)), owner=username))[: MOST - len(first)]
     now = now_utc()
-    plain = [job_row(job) for job in [*live[:MOST], *over]]
+    plain = [job_row(job) for job in [*first, *over]]
     rows: list[OwnJobRow] = [{**row, "what": device.said(what(row)), "when": when(row, now, zone)} for row in plain]
-    counts = {state: sum(job.state == state for job in live) for state in ORDER}
-    words = [f"{count} {look(state).word.lower()}" for state, count in counts.items() if count]
+    counts = dict(live.order_by().values_list("state").annotate(Count("pk")))
+    words = [f"{number(counts[state])} {look(state).word.lower()}" for state in ORDER if state in counts]
     return rows, " · ".join(words) if words else ("none runs or waits" if rows else "")
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
 from typing import TypedDict
 
+from django.db.models import F
+
 from frontend.components.charts import Chart
 from frontend.components.devices import DeviceWord
 from frontend.components.happenings import Happening, happenings
@@ -44,14 +46,13 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
         range_, zone, lambda since, until: share_series(queue, since=since, until=until, points=POINTS)
     )
     waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=queue.name))
-    rows = [job_row(job) for job in waiting[:200]]
-    rows.sort(key=lambda row: (row["wait_position"] is None, row["wait_position"] or 0, row["number"]))
+    first = waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:WAITING_MOST]
     below = set(names_below(queue).values())
     rated = [row for row in fairness(user, range_.until)["jobs"] if row["queue"] in below]
     events = events_joined(Event.objects.filter(queue=queue).exclude(kind__in=NOT_NEWS)).order_by("-id")
     return {
-        "waiting": rows[:WAITING_MOST],
-        "waiting_more": max(0, len(rows) - WAITING_MOST),
+        "waiting": [job_row(job) for job in first],
+        "waiting_more": max(0, waiting.count() - WAITING_MOST),
         "share": share_chart(
             name=queue.name, color_slot=queue.color_slot, series=series, range_=shown, zone=zone, device=device
         ),

@@ -64,6 +64,7 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
     row = round_detail(request.user, number)
     device = device_word(server["device_kind"] for server in server_list(request.user))
     launched, kept, others = _grants(row, device)
+    counts = dict(row["grants_by_state"])
     context = {
         "round": row,
         "device": device,
@@ -73,9 +74,13 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         "preemptions": [{**entry, "words": preemption_words(entry)} for entry in row["preemptions"][:SHOWN_MOST]],
         "trials": [_trial(entry) for entry in row["trials"][:SHOWN_MOST]],
         "launched": launched[:SHOWN_MOST],
+        "num_launched": counts.pop("launched", 0),
         "deferred": others[:SHOWN_MOST],
         "kept": kept[:SHOWN_MOST],
-        "num_kept": len(kept),
+        "num_kept": counts.pop("kept", 0),
+        "num_deferred": sum(counts.values()),
+        "is_cut": row["is_shortened"]
+        or any(len(shown) > SHOWN_MOST for shown in (row["preemptions"], row["waiting"], launched, others, kept)),
         "waiting": [{**entry, "words": wait_words(entry, device)} for entry in row["waiting"][:SHOWN_MOST]],
         "reasons": [
             {"code": code, "name": reason_name(code)[0], "count": count}

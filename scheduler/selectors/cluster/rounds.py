@@ -4,6 +4,7 @@ Every signed-in user sees each round with its counts. Decisions about jobs of qu
 listed without names.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -72,7 +73,11 @@ def round_detail(user: Actor, number: int) -> RoundDetailRow:
     if round_ is None:
         raise NotFound(f"There is no round {number}.")
     decided = _decisions(round_)
-    parts = {kind: list(decided.get(kind, []))[:SHOWN_MOST] for kind in ("grants", "preemptions", "waiting")}
+    parts = {kind: list(decided.get(kind, []))[:SHOWN_MOST] for kind in ("preemptions", "waiting")}
+    by_state: dict[str, list[Json]] = defaultdict(list)
+    for entry in decided.get("grants", []):
+        by_state[entry["state"]].append(entry)
+    parts["grants"] = [entry for entries in by_state.values() for entry in entries[:SHOWN_MOST]]
     trials = list(round_.decisions.get("trials", []))[:SHOWN_MOST]
     keys = list(decided.get("keys", []))[:SHOWN_MOST]
     reader = _Reader(access_of(user), parts, {*(n for entry in trials for n in entry["jobs"]), *(n for n, _ in keys)})
@@ -83,9 +88,10 @@ def round_detail(user: Actor, number: int) -> RoundDetailRow:
         "preemptions": [reader.preemption(entry) for entry in parts["preemptions"]],
         "waiting": [reader.waiting(entry) for entry in parts["waiting"]],
         "waiting_by_reason": decided.get("waiting_by_reason", {}),
+        "grants_by_state": {state: len(entries) for state, entries in by_state.items()},
         "order": [reader.place(number, key) for number, key in keys],
         "trials": [shown for entry in trials if (shown := reader.trial(entry)) is not None],
-        "is_shortened": any(len(decided.get(kind, [])) > SHOWN_MOST for kind in parts),
+        "is_shortened": any(len(decided.get(kind, [])) > len(shown) for kind, shown in parts.items()),
     }
 
 

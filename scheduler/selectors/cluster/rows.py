@@ -270,6 +270,7 @@ class RoundDetailRow(RoundRow):
     preemptions: list[PreemptionRow]
     waiting: list[WaitingRow]
     waiting_by_reason: dict[str, int]
+    grants_by_state: Annotated[dict[str, int], "All of them, shown or not."]
     order: Annotated[list[OrderRow], "The first ones."]
     trials: list[TrialRow]
     is_shortened: Annotated[bool, "Whether only the first decisions of a kind are shown."]
