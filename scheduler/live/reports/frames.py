@@ -6,14 +6,15 @@ pages and REST use, so that a frame never shows more than a page would.
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduler.live.reports.telemetry import JobValues, queue_values
 from scheduler.models import Attempt, Event, Job, Lease, Queue
 from scheduler.ports import FrameSink
 from scheduler.selectors.cluster.overview import cluster_now
-from scheduler.selectors.jobs.listing import event_row, job_row
+from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.jobs.listing import job_row
 
 EVERY_S = 0.5
 # In one frame; what is more follows with the next.
@@ -94,13 +95,13 @@ class Frames:
         job_pks = {name.removeprefix("job.") for names in due.values() for name in names if name.startswith("job.")}
         jobs = Job.objects.select_related("queue", "owner").defer("spec").in_bulk(job_pks)
         rows = {f"job.{pk}": job_row(job) for pk, job in jobs.items()}
+        details = self._details([jobs[pk] for pk in jobs if f"job.{pk}" in due])
         for group, names in due.items():
             if group == "cluster":
                 self._sink.send(group, "cluster", cluster_now())
             elif group.startswith("job."):
-                job = jobs.get(group.removeprefix("job."))
-                if job is not None:
-                    self._sink.send(group, "job", {**rows[group], **self._details(job)})
+                if group in rows:
+                    self._sink.send(group, "job", {**rows[group], **details[group]})
             else:
                 changed = [rows[name] for name in names if name in rows]
                 if changed:
@@ -112,27 +113,35 @@ class Frames:
             self._sink.send(f"queue.{data['id']}", "queue", data)
         self._send_events()
 
-    def _details(self, job: Job) -> FrameData:
-        """Return the values that a job's own page shows beside its row."""
-        attempt = Attempt.objects.filter(job=job).order_by("-number").only("number").first()
-        servers = (
-            Lease.objects.filter(attempt=attempt).order_by("server__number").values_list("server__name", flat=True)
-        )
-        with self._lock:
-            measured = self._measured.pop(job.pk, None)
-        return {
-            "cpu_frac": measured["cpu_frac"] if measured else None,
-            "memory_bytes": measured["memory_bytes"] if measured else None,
-            "gpu_frac": measured["gpu_frac"] if measured else None,
-            "checkpoint_step": job.checkpoint_step,
-            "checkpoint_at": job.checkpoint_at.isoformat() if job.checkpoint_at else None,
-            "attempt_number": attempt.number if attempt else None,
-            "servers": list(servers) if attempt else [],
-        }
+    def _details(self, jobs: Sequence[Job]) -> dict[str, FrameData]:
+        """Return the values that each job's own page shows beside its row, by group."""
+        began = [job.pk for job in jobs if job.event_count > 1]  # the first event is the submit
+        attempts = Attempt.objects.filter(job__in=began).order_by("number").only("number", "job_id") if began else ()
+        newest = {attempt.job_id: attempt for attempt in attempts}
+        servers: dict[str, list[str]] = defaultdict(list)
+        if newest:
+            leases = Lease.objects.filter(attempt__in=newest.values()).order_by("server__number")
+            for job_id, name in leases.values_list("attempt__job_id", "server__name"):
+                servers[job_id].append(name)
+        details = {}
+        for job in jobs:
+            with self._lock:
+                measured = self._measured.pop(job.pk, None)
+            details[f"job.{job.pk}"] = {
+                "cpu_frac": measured["cpu_frac"] if measured else None,
+                "memory_bytes": measured["memory_bytes"] if measured else None,
+                "gpu_frac": measured["gpu_frac"] if measured else None,
+                "checkpoint_step": job.checkpoint_step,
+                "checkpoint_at": job.checkpoint_at.isoformat() if job.checkpoint_at else None,
+                "attempt_number": newest[job.pk].number if job.pk in newest else None,
+                "servers": servers[job.pk],
+            }
+        return details
 
     def _send_events(self) -> None:
         """Send queues and jobs the newest events since the last frame."""
-        new = list(Event.objects.filter(pk__gt=self._newest_event).order_by("-pk")[: EVENTS_MOST * 10])
+        later = Event.objects.filter(pk__gt=self._newest_event)
+        new = list(events_joined(later).order_by("-pk")[: EVENTS_MOST * 10])
         by_group: dict[str, list[Event]] = defaultdict(list)
         for event in new:
             if event.queue_id is not None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from channels.layers import get_channel_layer
+from django.db import connection
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from scheduler.broker import ChannelFrames
 from scheduler.core.model.lifecycle import JobState
@@ -207,3 +209,21 @@ def test_roll_up_conserves_sums() -> None:
     samples_roll_up(at=START + timedelta(days=60))
 
     assert Sample.objects.count() == 0
+
+
+def test_frames_of_many_jobs_take_as_many_statements_as_of_one(world: World) -> None:
+    """Neither the pages of jobs nor their events are read one by one."""
+
+    def statements(count: int) -> int:
+        jobs = [world.submit() for _ in range(count)]
+        world.clock.advance(5)
+        _touch(world, *(f"job.{job.pk}" for job in jobs))
+        with CaptureQueriesContext(connection) as captured:
+            frames = _flush(world)
+        assert len(_groups(frames, "job")) == count
+        assert len([frame for frame in frames if frame.kind == "event"]) == 2 * count
+        return len(captured)
+
+    _flush(world)
+
+    assert statements(8) == statements(1)
