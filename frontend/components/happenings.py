@@ -28,7 +28,8 @@ CAUSES: dict[str, str] = {
 }
 RULES: dict[str, str] = {
     PreemptRule.POLICY_ORDER: "a job before it needs the place",
-    PreemptRule.QUOTA_RECLAIM: "another queue takes its quota back",
+    PreemptRule.QUOTA_RECLAIM: "a job within its quota takes back what it had borrowed",
+    PreemptRule.OVER_SHARE: "its queue is beyond its fair share of what is lent",
     PreemptRule.SERVER_GONE: "its server leaves the pool",
     PreemptRule.NO_SHARE: "the policy gives its GPUs to other jobs",
     PreemptRule.REPACKED: "all jobs were placed anew",

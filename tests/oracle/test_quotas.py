@@ -5,12 +5,14 @@ inside the fair share of their queue, in the order of the policy, stepping over 
 """
 
 import os
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
 import pytest
 
+from scheduler.core.model.plan import PreemptRule
 from scheduler.core.round.plan_round import plan_round
 from scheduler.policies import POLICIES
 from tests.oracle.test_rounds import config_of
@@ -42,7 +44,16 @@ def _fair_shares(case: Case) -> list[Fraction]:
     return shares
 
 
-def _runs(case: Case, order: list[int]) -> set[int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rights:
+    """Jobs by what their queue entitles them to, each in the order of the policy."""
+
+    covered: list[int]
+    inside: list[int]
+    beyond: list[int]
+
+
+def _rights(case: Case, order: list[int]) -> _Rights:
     jobs, shares = case.jobs, _fair_shares(case)
     possible = [job for job in order if jobs[job].num_gpus <= case.num_gpus]
     quota = [queue.quota_gpus for queue in case.queues]
@@ -63,8 +74,13 @@ def _runs(case: Case, order: list[int]) -> set[int]:
         else:
             beyond.append(job)
         used[queue] += jobs[job].num_gpus
+    return _Rights(covered=covered, inside=inside, beyond=beyond)
+
+
+def _runs(case: Case, order: list[int]) -> set[int]:
+    jobs, rights = case.jobs, _rights(case, order)
     free, running = case.num_gpus, set()
-    for job in [*covered, *inside, *beyond]:
+    for job in [*rights.covered, *rights.inside, *rights.beyond]:
         if jobs[job].num_gpus <= free:
             running.add(job)
             free -= jobs[job].num_gpus
@@ -113,3 +129,36 @@ def test_who_runs_within_quotas(policy: str) -> None:
         if differs(case):
             least = smallest(case, differs)
             pytest.fail(f"{policy} {least.queues}\n{least.told()}\ncore, oracle {differs(least)}")
+
+
+def _holds(rule: PreemptRule, case: Case, order: list[int], victim: int, by: int) -> bool:
+    """Return whether what the rule says of two jobs is true."""
+    rights = _rights(case, order)
+    if rule is PreemptRule.QUOTA_RECLAIM:
+        return by in rights.covered and victim not in rights.covered
+    if rule is PreemptRule.OVER_SHARE:
+        return by in rights.inside and victim in rights.beyond and case.jobs[by].queue != case.jobs[victim].queue
+    return rule is PreemptRule.POLICY_ORDER and order.index(by) < order.index(victim)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name in ORDERS and ORDERS[name].preemptive])
+def test_what_is_said_of_a_preemption_is_true(policy: str) -> None:
+    """Of every job that has to stop, the rule holds between it and the job that takes its GPUs."""
+    rng, told = Random(f"rules-{policy}"), Counter[PreemptRule]()
+
+    def wrong(case: Case) -> object:
+        plan = plan_round(case.snapshot(), config_of(policy, "consolidate", "proportional"))
+        order = ORDERS[policy].of(case)
+        told.update(stop.rule for stop in plan.preemptions)
+        return [
+            (stop.job, stop.by_job, stop.rule)
+            for stop in plan.preemptions
+            if not _holds(stop.rule, case, order, stop.job, stop.by_job)
+        ]
+
+    for _ in range(CASES):
+        case = _queued_case(rng)
+        if wrong(case):
+            least = smallest(case, wrong)
+            pytest.fail(f"{policy} {least.queues}\n{least.told()}\njob, by, rule: {wrong(least)}")
+    assert min(told[PreemptRule.QUOTA_RECLAIM], told[PreemptRule.OVER_SHARE]) > 0

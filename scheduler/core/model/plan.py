@@ -48,7 +48,8 @@ class PreemptRule(StrEnum):
     """The rule that took a running job's GPUs."""
 
     POLICY_ORDER = "policy_order"  # a job before it in the order needs the GPUs
-    QUOTA_RECLAIM = "quota_reclaim"  # another queue takes back GPUs that it had lent
+    QUOTA_RECLAIM = "quota_reclaim"  # a job within a quota takes back GPUs that it had borrowed
+    OVER_SHARE = "over_share"  # its queue is beyond its fair share of what is lent, the queue of the other job is not
     SERVER_GONE = "server_gone"  # its server left the pool (drained, lost)
     REPACKED = "repacked"  # all jobs were placed anew, and its best place is now on another server
     NO_SHARE = "no_share"  # the policy gives its GPUs to other jobs and it gets none

@@ -32,7 +32,7 @@ class Selection:
     Attributes:
         started: New seats of jobs that begin on them, in the order in which they took them.
         displaced: Running jobs that leave their seats, with the job that takes them.
-        reclaimed: Those of them that a covered job of another queue displaced.
+        reclaimed: Those of them that borrowed and that a covered job of another queue displaced.
         on_free: Jobs that got new seats and displaced no job.
         refusals: Why each other job found no seats.
     """

@@ -253,7 +253,7 @@ class Walk:
         if victim >= self._num_jobs:
             return
         self._job[row] = victim
-        if self._in_quota and queue[row] != queue[by_row]:
+        if self._in_quota and turn == NO_TURN and queue[row] != queue[by_row]:
             self._reclaimed.add(victim)
         if turn != NO_TURN:
             heappush(self._back, (turn, victim, True))

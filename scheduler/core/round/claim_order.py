@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
 from scheduler.core.packing.claims import NO_TURN, Claims, DisplaceableJobs, Part
+from scheduler.core.packing.selection import Selection
 from scheduler.core.round.admission import Admission, Standing, admit
 from scheduler.core.round.config import SchedulerConfig
 
@@ -107,6 +109,16 @@ def line_up(
         in_line=in_line,
     )
     return Line(order=order, position=position, admission=admission, claims=claims)
+
+
+def displaced_by(line: Line, selection: Selection, row: int, by_job: int) -> PreemptRule:
+    """Return the rule by which a job took the GPUs of another; rows of the JobTable."""
+    if row in selection.reclaimed:
+        return PreemptRule.QUOTA_RECLAIM
+    if line.position.item(by_job) < line.position.item(row):
+        return PreemptRule.POLICY_ORDER
+    # It comes first in the order, so only what its queue has a right to can have told against it.
+    return PreemptRule.QUOTA_RECLAIM if line.claims.cover.item(by_job) != NO_ROW else PreemptRule.OVER_SHARE
 
 
 def _part(

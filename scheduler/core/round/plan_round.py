@@ -21,7 +21,7 @@ from scheduler.core.packing.locality import Binds
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.avoided_servers import with_avoided
 from scheduler.core.round.capabilities import repacks
-from scheduler.core.round.claim_order import Line
+from scheduler.core.round.claim_order import Line, displaced_by
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.home_swaps import sent_home
 from scheduler.core.round.introspection_loop import introspect
@@ -159,7 +159,6 @@ def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
 def _preemptions(
     shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
 ) -> Preemptions:
-    # Twin of the rules for jobs of fixed size: _stopped in simulator/incremental/queue_rounds.py.
     jobs = shared.snapshot.jobs
     withdrawn = shared.unshared | shared.changed
     shares = line.admission.shares.tolist()
@@ -184,12 +183,12 @@ def _preemptions(
             evidence["queue_share_gpus"] = int(shared.queue_gpus[queue])
         elif by_job == NO_ROW:
             rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
-        elif row in selection.reclaimed or by_position > position:
-            rule = PreemptRule.QUOTA_RECLAIM
-            evidence["queue_held_gpus"], evidence["queue_share_gpus"] = int(held[queue]), int(shares[queue])
         else:
-            rule = PreemptRule.POLICY_ORDER
-            evidence["position"], evidence["by_position"] = position + 1, by_position + 1
+            rule = displaced_by(line, selection, row, by_job)
+            if rule is PreemptRule.POLICY_ORDER:
+                evidence["position"], evidence["by_position"] = position + 1, by_position + 1
+            else:
+                evidence["queue_held_gpus"], evidence["queue_share_gpus"] = int(held[queue]), int(shares[queue])
         rules.append(rule)
         told.append(evidence)
     return Preemptions(job=rows, rules=rules, by_job=takers, evidence=told)

@@ -10,13 +10,12 @@ from typing import cast
 import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
-from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import IntArray, Snapshot
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.capabilities import ChangesBySelf, Promotes
-from scheduler.core.round.claim_order import policy_order
+from scheduler.core.round.claim_order import Line, displaced_by, policy_order
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.core.round.round_state import round_state
 from scheduler.core.round.seat_jobs import seat_jobs
@@ -115,7 +114,7 @@ class QueueRounds:
         )
         self._jobs_wait = bool(selection.refusals)
         number: list[int] = rows.tolist()
-        changes = Changes(stopped=_stopped(selection, line.position, number))
+        changes = Changes(stopped=_stopped(line, selection, number))
         for row in changes.stopped:
             self._ledger.leave(row)
         started = {number[job]: seats for job, seats in selection.started.items()}
@@ -164,14 +163,9 @@ class QueueRounds:
         self._jobs_wait = True  # maybe; the next round finds out
 
 
-def _stopped(selection: Selection, position: IntArray, number: list[int]) -> dict[int, tuple[str, int]]:
+def _stopped(line: Line, selection: Selection, number: list[int]) -> dict[int, tuple[str, int]]:
     """Return the jobs that leave, in the order of the policy, with the rule and the job that takes their GPUs."""
-    # Twin: _preemptions in core/round/plan_round.py, which also knows share policies and finds evidence.
-    stopped = {}
-    place: dict[int, int] = {job: position.item(job) for job in selection.displaced}
-    for job in sorted(place, key=place.__getitem__):
-        by_job = selection.displaced[job]
-        reclaims = job in selection.reclaimed or position.item(by_job) > place[job]
-        rule = PreemptRule.QUOTA_RECLAIM if reclaims else PreemptRule.POLICY_ORDER
-        stopped[number[job]] = (str(rule), number[by_job])
-    return stopped
+    return {
+        number[job]: (str(displaced_by(line, selection, job, by_job)), number[by_job])
+        for job, by_job in sorted(selection.displaced.items(), key=lambda pair: line.position.item(pair[0]))
+    }

@@ -58,6 +58,8 @@ def _receipt(receipt: ReceiptRow, attempt: RunRow, following: RunRow | None, sub
 def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
     if rule == PreemptRule.QUOTA_RECLAIM:
         return f"{by['queue'] if by else 'another queue'} took its quota back"
+    if rule == PreemptRule.OVER_SHARE:
+        return f"its queue was beyond its fair share of what is lent, {by['queue'] if by else 'the other one'} was not"
     if rule == PreemptRule.SERVER_GONE:
         return "its server left the pool"
     if rule == PreemptRule.NO_SHARE:
