@@ -7,6 +7,7 @@ commands may be handed to ``later``: between a command and its outcome the state
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -150,7 +151,7 @@ class Executor:
 
     def _spawn(self, command: ev.Spawn) -> ev.Spawned:
         try:
-            identity = self._processes.spawn(self._supervisor(command.attempt_id))
+            identity = self._processes.spawn(replace(self._supervisor(command.attempt_id), handed=command.handed))
         except OSError as error:
             return ev.Spawned(attempt_id=command.attempt_id, identity=None, problem=str(error))
         return ev.Spawned(attempt_id=command.attempt_id, identity=identity)

@@ -13,6 +13,7 @@ BASE_DIR = clusterweb_env.BASE_DIR
 VAR_DIR = ENV.var_dir
 
 SECRET_KEY = ENV.secret_key
+SECRETS_KEYS = ENV.secrets_keys
 DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.allowed_hosts)
 

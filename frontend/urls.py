@@ -6,6 +6,7 @@ urlpatterns = [
     path("", include("frontend.pages.signin.urls")),
     path("", include("frontend.pages.overview.urls")),
     path("", include("frontend.pages.jobs.urls")),
+    path("", include("frontend.pages.secrets.urls")),
     path("", include("frontend.pages.queues.urls")),
     path("", include("frontend.pages.cluster.urls")),
     path("", include("frontend.pages.rounds.urls")),

@@ -14,9 +14,12 @@ from agents.core.lease import LeaseBook, lease_margin_s
 from agents.core.outbox import Outbox
 from agents.core.records import Control, Launch, SupervisorState, encode, ended_unsupervised
 from agents.core.reporter import ServerProfile
+from agents.protocol.errors import ProtocolError
 from agents.protocol.grant import Grant
+from agents.protocol.job_secret import secrets_written
 from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
+from agents.protocol.sealing import secrets_unseal
 from agents.protocol.signing import Stamp
 
 
@@ -202,11 +205,25 @@ class AttemptBook:
             return
         if event.outcome == "created":
             known.stage = Stage.SPAWNING
-            self._out.add(ev.Spawn(attempt_id=known.attempt_id))
+            self._spawn(known)
         elif event.outcome == "taken" and event.on_disk is not None:
             self._adopt(known, event.on_disk)
         else:
             self._end(known, _failed(known, f"The launch could not be prepared: {event.problem}."))
+
+    def _spawn(self, known: Known) -> None:
+        """Start the supervisor; the secrets of the job are opened here and handed over without a file."""
+        sealed, handed = known.launch.order.sealed if known.launch is not None else "", b""
+        if sealed:
+            try:
+                secrets = secrets_unseal(
+                    key=self._profile.key, server=self._profile.server_id, attempt_id=known.attempt_id, sealed=sealed
+                )
+            except ProtocolError as error:
+                self._fence(known, "launch_failed", f"Its secrets could not be opened: {error}")
+                return
+            handed = secrets_written(secrets)
+        self._out.add(ev.Spawn(attempt_id=known.attempt_id, handed=handed))
 
     def _adopt(self, known: Known, found: ev.AttemptOnDisk) -> None:
         """Adopt an attempt with a launch file: of this agent before it lost its memory, or of another server."""

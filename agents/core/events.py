@@ -155,9 +155,10 @@ class CreateLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
-    """Start the attempt's supervisor; answered by ``Spawned``."""
+    """Start the attempt's supervisor and hand it what no file may hold; answered by ``Spawned``."""
 
     attempt_id: str
+    handed: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ LEAST_STEPS_PER_S, MOST_STEPS_PER_S = 1e-9, 1e9
 MOST_LOSS = 1e12
 MOST_BYTES = 2.0**50
 MOST_PAUSE_S = 1e7
+# Of the secrets of one attempt: characters of sealed text.
+MOST_SEALED = 512 * 1024
 
 JsonMap = dict[str, Any]  # JSON at the edge; parsed into a dataclass at once
 

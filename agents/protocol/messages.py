@@ -11,6 +11,7 @@ from agents.protocol.fields import (
     FILE_NAME,
     MOST_LOSS,
     MOST_PAUSE_S,
+    MOST_SEALED,
     MOST_STEPS,
     MOST_STEPS_PER_S,
     ULID,
@@ -64,6 +65,7 @@ class AttemptWanted:
         resume_name: Name of the checkpoint; empty for none.
         measure_above: Its speed is to be measured where it can use more cores than this; None when it is not.
         gang: Its place among the processes that train together; None for one that trains alone.
+        sealed: Variables whose values are secret, see ``sealing.py``; empty for none, and once it runs.
     """
 
     attempt_id: str
@@ -87,6 +89,7 @@ class AttemptWanted:
     resume_name: str
     gang: GangOrder | None = None
     measure_above: int | None = None
+    sealed: str = ""
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptWanted":
@@ -123,6 +126,7 @@ class AttemptWanted:
             resume_name=resume_name,
             measure_above=read_opt_int(data, "measure_above"),
             gang=GangOrder.read(data.get("gang")),
+            sealed=read_str(data, "sealed", most=MOST_SEALED) if "sealed" in data else "",
         )
 
 

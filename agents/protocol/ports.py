@@ -5,7 +5,7 @@ also runs in one process on a virtual clock with an in-memory transport.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -71,12 +71,14 @@ class SpawnRequest:
         argv: Program and arguments; never a shell line.
         env: The whole environment of the supervisor.
         cwd: Directory of the attempt.
+        handed: What it is told through its standard input, and nowhere else: the secrets of its job.
     """
 
     attempt_id: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    handed: bytes = field(default=b"", repr=False)
 
 
 class Processes(Protocol):

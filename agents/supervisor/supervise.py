@@ -5,23 +5,37 @@ A process of its own, with one thread and the standard library only, so that it 
 
 import os
 import sys
+from dataclasses import replace
 
-from agents.core.records import LAUNCH_FILE, Launch
+from agents.core.records import LAUNCH_FILE, STATE_FILE, Launch, encode, ended_unsupervised
 from agents.files.attempt_dir import AttemptDir
+from agents.files.masking import Masker
 from agents.host.identity import identity_of
 from agents.host.launch_names import CODE_PATH, SPARE, WARM
+from agents.protocol.job_secret import JobSecret, secrets_read
 from agents.supervisor.child import StartFailed
 from agents.supervisor.supervisor import Supervisor
 from agents.supervisor.warm_child import WarmChild
 
 OWN_LOG = "supervisor.log"
+NOT_HANDED = "The agent ended before it had handed the job its secrets."
 
 
-def _attempt_path(arguments: list[str]) -> str:
-    """Return the attempt's directory; a spare supervisor waits for it. Empty when none ever comes."""
+def _told(arguments: list[str]) -> tuple[str, bytes]:
+    """Return the attempt's directory and what else the agent hands over; a spare supervisor waits for both.
+
+    The directory is empty when none ever comes.
+    """
     if _is_spare(arguments):
-        return os.fsdecode(os.read(0, 4096).rstrip(b"\n"))  # one write of the agent, or the end when it is gone
-    return arguments[0] if len(arguments) == 1 else ""
+        path, _, handed = _all_of_input().partition(b"\n")
+        return os.fsdecode(path), handed
+    return (arguments[0] if len(arguments) == 1 else ""), b""
+
+
+def _all_of_input() -> bytes:
+    """Return standard input to its end, which comes when the agent has told all, or is gone."""
+    with open(0, "rb", closefd=False) as file:
+        return file.read()
 
 
 def _is_spare(arguments: list[str]) -> bool:
@@ -55,15 +69,29 @@ def main(arguments: list[str]) -> int:
     """Supervise the attempt whose directory is named."""
     os.umask(0o077)
     warm = _warm_child(arguments)
-    path = _attempt_path(arguments)
+    path, handed = _told(arguments)
     if not path:
         return 0 if _is_spare(arguments) else 2
     directory = AttemptDir(path)
-    _settle(directory)
     launch = Launch.parse(directory.read(LAUNCH_FILE) or b"")
+    if launch.order.sealed and not _is_spare(arguments):
+        handed = _all_of_input()
+    _settle(directory)
+    secrets = secrets_read(handed) if launch.order.sealed else ()
+    if secrets is None:
+        ended = ended_unsupervised(attempt_id=launch.order.attempt_id, cause="launch_failed", detail=NOT_HANDED)
+        directory.create(STATE_FILE, encode(ended))
+        return 0
     me = identity_of(os.getpid())
     assert me is not None
-    return Supervisor(directory, launch, me, warm=warm).run()
+    return Supervisor(directory, _with_secrets(launch, secrets), me, warm=warm, masker=Masker(secrets)).run()
+
+
+def _with_secrets(launch: Launch, secrets: tuple[JobSecret, ...]) -> Launch:
+    """Return the launch with the values in its environment; it is never written again."""
+    order = launch.order
+    env = {**order.env, **{secret.variable: secret.value for secret in secrets}}
+    return replace(launch, order=replace(order, env=env, sealed=""))
 
 
 if __name__ == "__main__":

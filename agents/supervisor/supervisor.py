@@ -23,6 +23,7 @@ from agents.core.records import (
     REQUEST_FILE,
     STATE_FILE,
     Control,
+    JobLine,
     Launch,
     encode,
 )
@@ -31,6 +32,7 @@ from agents.files.attempt_dir import WRITTEN_BY_JOB, AttemptDir
 from agents.files.cache_owners import cache_folder, owner_bytes, sweep_apart
 from agents.files.job_log import JobLog
 from agents.files.journal import journal_append
+from agents.files.masking import Masker
 from agents.host.cgroup import AttemptGroup, attempt_group
 from agents.host.cores import pin_tree
 from agents.host.disk import DiskMeter, is_full
@@ -64,13 +66,20 @@ class Supervisor:
     """Owner of one training process tree."""
 
     def __init__(
-        self, directory: AttemptDir, launch: Launch, me: ProcessIdentity, *, warm: WarmChild | None = None
+        self,
+        directory: AttemptDir,
+        launch: Launch,
+        me: ProcessIdentity,
+        *,
+        warm: WarmChild | None = None,
+        masker: Masker | None = None,
     ) -> None:
         self._dir = directory
         self._dir.uid = launch.uid
         self._launch = launch
         self._core = Supervision(launch=launch, supervisor=me, clock=SystemClock())
         self._warm = warm
+        self._masker = masker or Masker()
         self._trainer: ProcessIdentity | None = None
         self._is_trainer_reaped = False
         self._is_clearing = False
@@ -203,6 +212,7 @@ class Supervisor:
         # All writers are gone, so an empty pipe has been read to its end.
         while self._pump():
             pass
+        self._keep(self._masker.rest())
         while self._read_reports():
             pass
         self._measure()
@@ -221,25 +231,32 @@ class Supervisor:
                 return False
             if not data:
                 return False
-            self._log.write(data)
-            self._output_end += data[-TAIL_BYTES:]
-            if len(self._output_end) > 8 * TAIL_BYTES:
-                del self._output_end[:-TAIL_BYTES]
+            self._keep(self._masker.feed(data))
             taken += len(data)
         return True
+
+    def _keep(self, shown: bytes) -> None:
+        self._log.write(shown)
+        self._output_end += shown[-TAIL_BYTES:]
+        if len(self._output_end) > 8 * TAIL_BYTES:
+            del self._output_end[:-TAIL_BYTES]
 
     def _read_reports(self) -> bool:
         said = self._tail.unusable
         lines = self._tail.read(self._dir.fd)
         if self._tail.unusable != said:  # once: a job may write a million such lines
-            shown = self._tail.unusable.decode(errors="replace")
+            shown = self._masker.masked(self._tail.unusable).decode(errors="replace")
             self._log.write(
                 f"[clusterweb: a report cannot be used and is left out, as are others like it: {shown}]\n".encode()
             )
         for line in lines:
-            if line.event != "checkpoint" or self._dir.has_checkpoint(line.name):
+            if line.event != "checkpoint" or (self._dir.has_checkpoint(line.name) and not self._names_secret(line)):
                 self._handle(ev.JobReported(line=line))
         return bool(lines)
+
+    def _names_secret(self, line: JobLine) -> bool:
+        name = line.name.encode()
+        return self._masker.masked(name) != name
 
     def _measure(self) -> None:
         cores = self._meter.cpu_cores()

@@ -45,6 +45,10 @@ class Client:
         headers = {"Content-Type": "application/json", "If-Match": etag}
         return self._json("PATCH", path, body=json.dumps(data).encode(), headers=headers)
 
+    def put(self, path: str, data: Mapping[str, object]) -> Json:
+        """Return the JSON of a PUT, which may be repeated."""
+        return self._json("PUT", path, body=json.dumps(data).encode(), headers={"Content-Type": "application/json"})
+
     def delete(self, path: str) -> None:
         """Delete what is at the path."""
         self._open("DELETE", path).close()

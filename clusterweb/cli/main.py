@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import foreign, jobs, queues, sign_in, templates, whatif
+from clusterweb.cli import foreign, jobs, queues, secrets, sign_in, templates, whatif
 from clusterweb.cli.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -62,6 +62,12 @@ def command_parser() -> argparse.ArgumentParser:
     verb.add_argument("--queue", help="add: whose it is")
     verb.add_argument("--name", help="add: what it is called")
     verb.set_defaults(run=templates.templates)
+
+    verb = verbs.add_parser("secret", parents=[shared], help="secrets that jobs name: your own, or those of a queue")
+    verb.add_argument("action", choices=secrets.ACTIONS, help="set reads the value from the terminal or from a pipe")
+    verb.add_argument("name", nargs="?", help="set, delete: of the secret")
+    verb.add_argument("--queue", help="of this queue instead of your own")
+    verb.set_defaults(run=secrets.secret)
 
     verb = verbs.add_parser("login", help="store the address of a server and a token")
     verb.add_argument("url", help="such as https://clusterweb.example.org")

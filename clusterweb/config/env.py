@@ -1,7 +1,7 @@
 """Read the environment once, with one clear line for a bad value.
 
-Every variable of the product is here, or in ``oidc.py`` and ``trace_limits.py`` beside it, with its default. Nothing
-else reads ``os.environ`` for settings.
+Every variable of the product is here, or beside it in ``oidc.py``, ``secrets_keys.py`` and ``trace_limits.py``, with
+its default. Nothing else reads ``os.environ`` for settings.
 """
 
 import ipaddress
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from clusterweb.config.env_error import LOOPBACK, EnvError
 from clusterweb.config.oidc import Oidc, load_oidc
+from clusterweb.config.secrets_keys import Keys, load_secrets_keys
 from clusterweb.config.trace_limits import TraceLimits, load_trace_limits
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -37,6 +38,7 @@ class Env:
         redis_url: Empty when the embedded server is to be started.
         round_s: Seconds between two beats of the scheduler.
         secret_key: Key of Django's signatures.
+        secrets_keys: Keys of the secrets of users and queues; None where they are in a file.
         allowed_hosts: Host names the web server answers to.
         debug: Django's debug pages; loopback only.
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
@@ -66,6 +68,7 @@ class Env:
     redis_url: str
     round_s: float
     secret_key: str
+    secrets_keys: Keys | None
     allowed_hosts: tuple[str, ...]
     debug: bool
     lease_ttl_s: float
@@ -186,6 +189,7 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         redis_url=_parsed(source, "REDIS_URL", "", _url("redis", "rediss", "unix"), "a redis:// or unix:// URL"),
         round_s=_parsed(source, "ROUND_S", "300", _number(1, 86400), "a number of seconds from 1 to 86400"),
         secret_key=secret_key or kept_secret(var_dir / "secret_key"),
+        secrets_keys=load_secrets_keys(source, var_dir),
         allowed_hosts=hosts or ("127.0.0.1", "localhost", "[::1]"),
         debug=debug,
         lease_ttl_s=_parsed(source, "LEASE_TTL_S", "30", _number(2, 3600), "a number of seconds from 2 to 3600"),

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from scheduler.api.admin import audit, settings, shadow, tokens, users, webhooks
+from scheduler.api.admin import audit, secrets, settings, shadow, tokens, users, webhooks
 from scheduler.api.cluster import gpu_hours, overview, rounds, servers
 from scheduler.api.jobs import actions as job_actions
 from scheduler.api.jobs import experiments, profiles, schemas, templates
@@ -40,6 +40,8 @@ urlpatterns = [
     # Names of queues hold slashes, so routes with a fixed last word come first.
     path("queues/<path:name>/members", queues.Members.as_view(), name="api-members"),
     path("queues/<path:name>/members/<str:username>", queues.Member.as_view(), name="api-member"),
+    path("queues/<path:name>/secrets", secrets.QueueSecrets.as_view(), name="api-queue-secrets"),
+    path("queues/<path:name>/secrets/<str:secret>", secrets.QueueSecret.as_view(), name="api-queue-secret"),
     path("queues/<path:name>/usage", usage.Usage.as_view(), name="api-queue-usage"),
     path("queues/<path:name>/loans", usage.Loans.as_view(), name="api-queue-loans"),
     path("queues/<path:name>/limits", queues.UserLimits.as_view(), name="api-queue-limits"),
@@ -67,6 +69,8 @@ urlpatterns = [
     path("settings", settings.Settings.as_view(), name="api-settings"),
     path("tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("tokens/<int:token>", tokens.TokenDetail.as_view(), name="api-token"),
+    path("secrets", secrets.Secrets.as_view(), name="api-secrets"),
+    path("secrets/<str:secret>", secrets.SecretDetail.as_view(), name="api-secret"),
     path("gpu-hours", gpu_hours.GpuHours.as_view(), name="api-gpu-hours"),
     path("shadow", shadow.ShadowPolicy.as_view(), name="api-shadow"),
     path("shadow/rounds", shadow.ShadowRounds.as_view(), name="api-shadow-rounds"),

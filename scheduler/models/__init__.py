@@ -11,6 +11,7 @@ from scheduler.models.queue import Membership, Queue
 from scheduler.models.round import Round, Trial
 from scheduler.models.saved import SavedView, SpecTemplate
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
+from scheduler.models.secret import Secret
 from scheduler.models.server import Gpu, Server
 from scheduler.models.shadow import Shadow, ShadowRound, ShadowScore
 from scheduler.models.webhook import Delivery, MailChoice, Webhook
@@ -42,6 +43,7 @@ __all__ = [
     "SavedView",
     "Scenario",
     "ScenarioRun",
+    "Secret",
     "Server",
     "Shadow",
     "ShadowRound",

@@ -28,6 +28,7 @@ class Job(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
     spec = models.JSONField()  # the whole spec with its defaults filled in
     # Copies of spec fields that the scheduler and the lists need as columns.
+    names_secrets = models.BooleanField(default=False)
     num_gpus = models.PositiveIntegerField()
     priority = models.IntegerField(default=50)
     preemptible = models.BooleanField(default=True)

@@ -11,8 +11,8 @@ from scheduler.selectors.visibility import Actor, access_of
 HIDDEN_DATA = frozenset({"by_job", "job_id", "queue_id", "other_queue_id", "by_queue", "job", "other_queue"})
 # Of no queue and no job; every user who is signed in may see them.
 PUBLIC_KINDS = ("server_state", "settings")
-# Too many to be news: every new reason to wait.
-NOT_NEWS = ("job_wait",)
+# Too many to be news: every new reason to wait, every start that is given a secret.
+NOT_NEWS = ("job_wait", "secret")
 
 
 def event_row(event: Event) -> EventRow:

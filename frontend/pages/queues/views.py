@@ -19,7 +19,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.servers import server_list
 from scheduler.selectors.queues.tree import queue_detail, queue_list
-from scheduler.selectors.visibility import require_queue
+from scheduler.selectors.visibility import access_of, require_queue
 
 TABS = {"overview": "Overview", "quota": "Quota", "members": "Members", "usage": "Usage and loans"}
 RANGED = frozenset({"overview", "usage"})
@@ -102,6 +102,7 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
         "ranges": range_links(tab, range_) if tab in RANGED else [],
         "tab_template": f"queues/tab_{tab}.html",
         "groups": ["cluster", f"queue.{shown.pk}"],
+        "may_use_secrets": access_of(request.user).at_least(shown.pk, Role.MEMBER),
     }
     if tab == "overview":
         context |= overview_context(request.user, shown, range_, zone=viewer_zone(request), device=device)

@@ -40,6 +40,14 @@ SUBMIT_EXAMPLES = [
     ),
 ]
 
+HIDDEN_VALUE = {
+    "description": "In answers: a plain value that only the owner and leads see. It cannot be sent.",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["hidden"],
+    "properties": {"hidden": {"const": True}},
+}
+
 
 class SpecDocument(Shape):
     """What a job runs and holds."""
@@ -52,7 +60,9 @@ class SpecSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  
 
     def map_serializer(self, auto_schema: Any, direction: str) -> dict[str, Any]:  # drf-spectacular has no types
         """Return the schema of a spec without what only a stand-alone JSON Schema has."""
-        return {key: value for key, value in job_spec_schema().items() if not key.startswith("$")}
+        schema = {key: value for key, value in job_spec_schema().items() if not key.startswith("$")}
+        schema["properties"]["env"]["additionalProperties"]["anyOf"].append(HIDDEN_VALUE)
+        return schema
 
 
 class SpecForm(Shape):

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from scheduler.core.spec import limits as limit
+from scheduler.core.spec.env import env_schema
 from scheduler.core.spec.units import DURATION_UNITS_S, SIZE_UNITS_BYTES, format_duration, format_size
 
 Schema = dict[str, Any]  # JSON
@@ -50,12 +51,14 @@ def _what() -> Schema:
             entries=limit.FILES,
             most=limit.FILES_BYTES,
         ),
-        "env": _map(
-            "Environment of the command. Names that the cluster sets "
-            f"({', '.join(sorted(limit.RESERVED_ENV))}, {'*, '.join(limit.RESERVED_ENV_PREFIXES)}*) are refused.",
-            names=limit.ENV_NAME,
-            entries=limit.ENV_ENTRIES,
-            most=limit.ENV_VALUE_BYTES,
+        "env": env_schema(
+            _map(
+                "Environment of the command: a text, or a secret by its name. Names that the cluster sets "
+                f"({', '.join(sorted(limit.RESERVED_ENV))}, {'*, '.join(limit.RESERVED_ENV_PREFIXES)}*) are refused.",
+                names=limit.ENV_NAME,
+                entries=limit.ENV_ENTRIES,
+                most=limit.ENV_VALUE_BYTES,
+            )
         ),
     }
 

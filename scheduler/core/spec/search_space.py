@@ -91,6 +91,8 @@ def filled(spec: Mapping[str, Any], values: Mapping[str, Value], *, number: int)
         if isinstance(part, str):
             for mark, value in text.items():
                 part = part.replace(mark, value)
+        if isinstance(part, Mapping):  # a variable that is said to be plain
+            return {key: put(value) for key, value in part.items()}
         return part
 
     command, env = spec.get("command"), spec.get("env")

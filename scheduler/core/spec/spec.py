@@ -10,7 +10,8 @@ from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec import limits as limit
-from scheduler.core.spec.reading import FieldReader, pointer_step, quoted, shown
+from scheduler.core.spec.env import SecretUse, env_json, read_env
+from scheduler.core.spec.reading import FieldReader, pointer_step, quoted
 from scheduler.core.spec.schema import job_spec_schema
 from scheduler.core.spec.units import format_duration, format_size
 
@@ -106,7 +107,8 @@ class JobSpec:
         queue: Name of a leaf queue.
         command: Program and arguments; never a shell line.
         files: Text files laid into the working directory, by plain name.
-        env: Environment of the command.
+        env: Environment of the command: plain values.
+        secrets, said_plain: The rest of the environment, see ``env.py``.
         profile: Name of a measured profile; empty for unknown.
     """
 
@@ -115,6 +117,8 @@ class JobSpec:
     command: tuple[str, ...]
     files: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, SecretUse] = field(default_factory=dict)
+    said_plain: frozenset[str] = frozenset()
     resources: Resources = field(default_factory=Resources)
     schedule: Schedule = field(default_factory=Schedule)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
@@ -156,7 +160,7 @@ class JobSpec:
             "queue": self.queue,
             "command": list(self.command),
             "files": dict(sorted(self.files.items())),
-            "env": dict(sorted(self.env.items())),
+            "env": env_json(self.env, self.secrets, self.said_plain),
             "resources": {
                 "gpus": resources.gpus,
                 "min_gpus": resources.gpus if resources.min_gpus is None else resources.min_gpus,
@@ -186,12 +190,15 @@ class JobSpec:
 def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
     """Read every field; a bad one is an entry of the reader and has its default in the spec."""
     _read_version(reader, data.get("apiVersion"))
+    environment = read_env(reader, data.get("env"))
     return JobSpec(
         name=_read_required(reader, data.get("name"), "/name", "name", limit.NAME_CHARS, names=True),
         queue=_read_required(reader, data.get("queue"), "/queue", "queue", limit.QUEUE_CHARS),
         command=_read_command(reader, data.get("command")),
         files=_read_files(reader, data.get("files")),
-        env=_read_env(reader, data.get("env")),
+        env=environment.env,
+        secrets=environment.secrets,
+        said_plain=environment.said_plain,
         resources=_read_resources(reader, data.get("resources")),
         schedule=_read_schedule(reader, data.get("schedule")),
         checkpoint=_read_checkpoint(reader, data.get("checkpoint")),
@@ -255,23 +262,6 @@ def _read_files(reader: FieldReader, value: object) -> dict[str, str]:
         files[name] = reader.text(content, pointer, label=f"file {name}", longest_bytes=limit.FILES_BYTES)
     reader.total("/files", "files", files.values(), limit.FILES_BYTES)
     return files
-
-
-def _read_env(reader: FieldReader, value: object) -> dict[str, str]:
-    data = reader.mapping(value, "/env", label="env", keys=None)
-    reader.count("/env", "env", data, limit.ENV_ENTRIES)
-    env = {}
-    for name, content in data.items():
-        pointer = "/env" + pointer_step(name)
-        if not limit.ENV_NAME.fullmatch(name):
-            detail = f"{quoted(name)} cannot be the name of a variable: use letters, digits and '_'."
-            reader.bad(pointer, "characters", detail)
-        elif name in limit.RESERVED_ENV or name.startswith(limit.RESERVED_ENV_PREFIXES):
-            reader.bad(pointer, "reserved", f"{shown(name)} is set by the cluster. Choose another name.")
-        else:
-            env[name] = reader.text(content, pointer, label=f"env {name}", longest_bytes=limit.ENV_VALUE_BYTES)
-    reader.total("/env", "env", [*env, *env.values()], limit.ENV_BYTES)
-    return env
 
 
 def _read_labels(reader: FieldReader, value: object) -> dict[str, str]:

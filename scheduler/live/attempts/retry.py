@@ -22,6 +22,7 @@ STOPPED = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED,
 FAILS_AT_ONCE = frozenset(
     {
         EndCause.COMMAND_NOT_FOUND,
+        EndCause.SECRET_MISSING,
         EndCause.OUT_OF_MEMORY,
         EndCause.OUT_OF_DISK,
         EndCause.PROCESS_LIMIT,

@@ -12,13 +12,16 @@ from typing import Any, TypedDict
 from django.db import transaction
 from django.db.models import Max
 
-from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.attempts.checkpoints import resume_from
+from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.leases import NewLease, attempt_retell, leases_create
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.models import Attempt, Job
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.services.jobs.profiles import measurements_begin
 from scheduler.services.jobs.state import BATCH, Move, jobs_transition
+from scheduler.services.secrets.use import uses_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class StopReceipt(TypedDict, total=False):
 def attempts_open(news: Sequence[NewAttempt], *, generations: Mapping[str, int], at: datetime) -> list[Attempt]:
     """Give queued jobs their leases and new attempts that start from their latest checkpoints.
 
-    A job that is no longer as the caller read it gets nothing.
+    A job that is no longer as the caller read it gets nothing. One whose secrets are gone fails at once.
     """
     moves = [Move(job=new.job, to=JobState.LAUNCHING, data=new.reason_data) for new in news]
     moved = {job.pk for job in jobs_transition(moves=moves, at=at, actor="scheduler", reason="granted")}
@@ -52,7 +55,11 @@ def attempts_open(news: Sequence[NewAttempt], *, generations: Mapping[str, int],
     for start in range(0, len(news), BATCH):
         batch = [new for new in news[start : start + BATCH] if new.job.pk in moved]
         opened += _open_batch(batch, generations=generations, at=at)
-    return opened
+    refused = uses_record(opened, at=at)
+    for attempt_id, detail in sorted(refused.items()):
+        ending = AttemptEnd(cause=EndCause.SECRET_MISSING, detail=detail)
+        attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+    return [attempt for attempt in opened if attempt.pk not in refused]
 
 
 def _open_batch(news: Sequence[NewAttempt], *, generations: Mapping[str, int], at: datetime) -> list[Attempt]:

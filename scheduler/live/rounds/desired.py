@@ -6,7 +6,7 @@ Repeats also renew the leases. A lost message is no error: the next renewal says
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import get_args
 
@@ -14,15 +14,19 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Prefetch
 
+from agents.protocol.job_secret import JobSecret
 from agents.protocol.ports import Transport
+from agents.protocol.sealing import secrets_seal
 from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.gangs.membership import gang_order, members_by_server, memberships_of
 from scheduler.live.steps import for_each, is_away
-from scheduler.models import Attempt, Lease, LeaseGpu, Server
+from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
 from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.secrets.crypt import SecretUnreadable
+from scheduler.services.secrets.use import secrets_of_jobs, secrets_open
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +48,7 @@ class ServerOrders:
         gangs: The processes of each gang that belong here, in the order of joining.
         memberships: Ids of all processes of each of these gangs, the leader first.
         ran_bytes: Memory of the last runs of parked attempts, by attempt and server.
+        secrets: Values for attempts that may still start, by attempt; None where they cannot be had any more.
     """
 
     server: Server
@@ -52,6 +57,7 @@ class ServerOrders:
     gangs: Mapping[str, Sequence[GangMember]]
     memberships: Mapping[str, tuple[str, ...]]
     ran_bytes: Mapping[tuple[str, str], int]
+    secrets: Mapping[str, tuple[JobSecret, ...] | None] = field(default_factory=dict, repr=False)
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
@@ -102,6 +108,7 @@ def orders_read(server_ids: Sequence[str]) -> list[ServerOrders]:
     gangs = members_by_server(server_ids)
     memberships = memberships_of({gang_id for own in gangs.values() for gang_id in own})
     ran_bytes = _ran_bytes([lease.attempt_id for lease in rows if not lease.num_gpus])
+    secrets = _secrets([lease.attempt for lease in rows])
     epoch = cluster_row().epoch
     for server in servers:
         server.sent_sequence += 1
@@ -113,6 +120,7 @@ def orders_read(server_ids: Sequence[str]) -> list[ServerOrders]:
             gangs=gangs.get(server.pk, {}),
             memberships=memberships,
             ran_bytes=ran_bytes,
+            secrets=secrets,
         )
         for server in servers
     ]
@@ -162,10 +170,43 @@ def _orders(orders: ServerOrders) -> Iterator[AttemptWanted]:
         # Of a parked attempt that of its last run: a checkpoint needs more than it keeps.
         limit_bytes = max(lease.memory_bytes, orders.ran_bytes.get((lease.attempt_id, lease.server_id), 0))
         whole = _attempt(lease, memory_bytes=limit_bytes)
+        secrets = orders.secrets.get(lease.attempt_id, ())
+        if secrets is None:
+            continue  # gone since the attempt was opened: it is not confirmed, and its next start says why
         if not hasattr(lease.attempt, "gang"):
-            yield whole
+            yield _sealed(whole, secrets, server=orders.server)
         elif members := orders.gangs.get(lease.attempt_id):
-            yield from _members(whole, lease, members, orders.memberships[lease.attempt_id])
+            starting = {member.pk for member in members if member.started_at is None}
+            for one in _members(whole, lease, members, orders.memberships[lease.attempt_id]):
+                yield _sealed(one, secrets if one.attempt_id in starting else (), server=orders.server)
+
+
+def _sealed(order: AttemptWanted, secrets: tuple[JobSecret, ...], *, server: Server) -> AttemptWanted:
+    if not secrets:
+        return order
+    key = bytes.fromhex(server.key_hex)
+    return replace(order, sealed=secrets_seal(key=key, server=server.pk, attempt_id=order.attempt_id, secrets=secrets))
+
+
+def _secrets(attempts: Sequence[Attempt]) -> dict[str, tuple[JobSecret, ...] | None]:
+    """Return the secrets of attempts that may still start; of those that run the agent needs none."""
+    starting = [
+        attempt
+        for attempt in attempts
+        if attempt.job.names_secrets and (attempt.state == AttemptState.LAUNCHING or hasattr(attempt, "gang"))
+    ]
+    if not starting:
+        return {}
+    jobs = Job.objects.select_related("owner", "queue").filter(pk__in=[attempt.job_id for attempt in starting])
+    found = secrets_of_jobs(list(jobs))
+    opened: dict[str, tuple[JobSecret, ...] | None] = {}
+    for attempt in starting:
+        try:
+            opened[attempt.pk] = secrets_open(found[attempt.job_id])
+        except SecretUnreadable as error:
+            log.warning("secret_gone", extra={"attempt": attempt.pk, "problem": str(error)})
+            opened[attempt.pk] = None
+    return opened
 
 
 def _members(

@@ -27,6 +27,7 @@ KINDS = {
     "server_state": "a server",
     "server_mix": "whether queues mix on a server",
     "token": "a token",
+    "secret": "a secret, or its use",
     "webhook": "a webhook",
     "user": "a user",
     "mail_choice": "a choice of mails",

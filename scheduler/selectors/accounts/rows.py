@@ -30,6 +30,19 @@ class AuditRow(TypedDict):
     request_id: Annotated[str, "Also in the X-Request-Id header of the answer, and in our logs."]
 
 
+class KeptSecretRow(TypedDict):
+    """A secret without its value."""
+
+    name: Annotated[str, "As specs name it."]
+    queue: Annotated[str | None, "Whose it is; null: your own."]
+    created_at: Moment
+    created_by: str
+    changed_at: Annotated[Moment, "When its value was set or replaced last."]
+    changed_by: str
+    last_used_at: Annotated[Moment | None, "When a job that names it started last."]
+    last_used_by: Annotated[str | None, "That job."]
+
+
 class UserQueue(TypedDict):
     """A role in a queue, and in those below it."""
 

@@ -8,13 +8,16 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.spec.env import env_hidden
 from scheduler.models import Attempt, Job, Queue
+from scheduler.models.queue import Role
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wait_sentence
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.restoring import restored_state
 from scheduler.selectors.jobs.rows import JobAction, JobDetail, JobRow
+from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of, jobs_visible, may_act_on_job
 
@@ -136,7 +139,7 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
     checkpoint = job.checkpoint_attempt
     return {
         **job_row(job),
-        "spec": job.spec,
+        "spec": spec_shown(user, job, access),
         "wait_sentence": wait_sentence(job, names),
         "wait_evidence": wait_evidence(job, names),
         "wait_since": iso(job.wait_since),
@@ -166,6 +169,17 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
     }
 
 
+def spec_shown(user: Actor, job: Job, access: Access | None = None) -> Json:
+    """Return the spec; plain values of its environment only for its owner and for leads of its queue.
+
+    Args:
+        access: The roles of ``user``, where the caller has read them already.
+    """
+    is_theirs = job.owner_id == user.pk or (access or access_of(user)).at_least(job.queue_id, Role.LEAD)
+    spec: Json = job.spec if is_theirs else env_hidden(job.spec)
+    return spec
+
+
 def _newest_attempt(job: Job) -> Attempt | None:
     attempts = Attempt.objects.filter(job=job).order_by("-number")
     return attempts.prefetch_related("leases__server", "leases__gpus__gpu").first()
@@ -191,4 +205,5 @@ __all__ = [
     "job_row",
     "job_series",
     "job_timeline",
+    "spec_shown",
 ]

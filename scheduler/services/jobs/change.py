@@ -24,6 +24,7 @@ from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.profiles import profile_for
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
+from scheduler.services.secrets.use import missing_errors
 
 RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
 FIELDS = ("queue", *RESOURCES)
@@ -51,6 +52,9 @@ def job_change(*, actor: Actor, job: Job, change: JobChange, at: datetime) -> Jo
             return job
         checked = spec_check(actor=actor, spec=spec)
         _check_owner(job.owner, checked.queue)
+        missing = missing_errors(owner=job.owner, queue=checked.queue, uses=spec.secrets)
+        if missing:
+            raise SpecInvalid(missing)
         columns = _columns(job, spec, checked.queue)
         job_event(
             job=job,

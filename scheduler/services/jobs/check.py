@@ -16,6 +16,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.env import secret_errors
 from scheduler.core.spec.limits import ERRORS
 from scheduler.core.spec.reading import shown
 from scheduler.core.spec.spec import JobSpec, Resources
@@ -25,6 +26,7 @@ from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.jobs.profiles import AUTO_PREFIX
+from scheduler.services.secrets.use import missing_errors
 
 NAMES_SHOWN = 10
 
@@ -77,6 +79,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     spec, errors = JobSpec.read(data)
     cluster = cluster_row()
     found, more = _cluster_errors(owner, spec, cluster, bad={error.pointer for error in errors})
+    errors += _errors_of_secrets(owner, spec, found)
     more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors + more)
@@ -101,7 +104,8 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
             if asked not in known:
                 known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
             found, more = known[asked]
-            wrong = more + _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
+            wrong = more + _errors_of_secrets(owner, spec, found)
+            wrong += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
             checked += [replace(found, spec=spec)] if found else []
         errors += [replace(error, pointer=f"/{place}{error.pointer}") for error in wrong]
         if len(errors) >= ERRORS:
@@ -185,6 +189,12 @@ def _errors_of_gpu_limit(queue: Queue, spec: JobSpec) -> list[FieldError]:
         return []
     detail = f"One user may hold at most {queue.user_max_gpus} GPUs in {queue.name}. You asked for {least_gpus}."
     return [FieldError(pointer="/resources/gpus", code="user_limit", detail=detail)]
+
+
+def _errors_of_secrets(owner: User, spec: JobSpec, found: CheckedSpec | None) -> list[FieldError]:
+    """Return what is wrong with the environment: plain values that look like secrets, and secrets that are missing."""
+    missing = missing_errors(owner=owner, queue=found.queue, uses=spec.secrets) if found is not None else []
+    return secret_errors(spec.env, spec.said_plain) + missing
 
 
 def _errors_of_length(spec: JobSpec, *, most_bytes: int) -> list[FieldError]:

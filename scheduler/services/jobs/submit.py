@@ -86,6 +86,7 @@ def _new_job(checked: CheckedSpec, *, number: int, profile: Profile | None, at: 
         queue=checked.queue,
         owner=checked.owner,
         spec=spec.to_json(),
+        names_secrets=bool(spec.secrets),
         num_gpus=spec.resources.gpus,
         priority=spec.schedule.priority,
         preemptible=spec.schedule.preemptible,

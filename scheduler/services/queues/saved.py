@@ -1,6 +1,7 @@
 """Saves and removes spec templates of a queue and views of the job list."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.spec.env import secret_errors
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SavedView, SpecTemplate
 from scheduler.models.queue import Role
@@ -36,12 +38,14 @@ def template_create(*, actor: Actor, queue: str, name: str, spec: Mapping[str, A
     problems = Problems()
     name = problems.text("name", name, least=1, most=NAME_CHARS)
     part = {key: value for key, value in spec.items() if key != "queue"}
-    _, errors = JobSpec.read({**part, "apiVersion": "v1"})
+    read, errors = JobSpec.read({**part, "apiVersion": "v1"})
     problems.errors += [
         FieldError(pointer=f"/spec{error.pointer}", code=error.code, detail=error.detail)
         for error in errors
         if error.code != "required"
     ]
+    plain = secret_errors(read.env, read.said_plain)
+    problems.errors += [replace(error, pointer=f"/spec{error.pointer}") for error in plain]
     if found.templates.count() >= MOST_TEMPLATES:
         problems.add("name", "too_many", f"{found.name} has {MOST_TEMPLATES} templates. Remove one first.")
     problems.refuse()

@@ -30,6 +30,7 @@ from scheduler.models import (
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.accounts.tokens import token_create
+from scheduler.services.secrets.store import secret_set
 from scheduler.services.whatif import files
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.experiments import experiment_make
@@ -52,6 +53,8 @@ class World:
         asking: One that waits for a worker.
         trace_file: Of the lead.
         webhook: Of ``vision``.
+
+    Each user and ``vision`` keep a secret ``wandb``.
     """
 
     users: dict[str, User]
@@ -119,6 +122,8 @@ def world_make() -> World:
         role: token_create(actor=user, name="kept", scopes=["jobs:read"], expires_at=None, at=at)[0]
         for role, user in users.items()
     }
+    for queue, user in ((vision, users["lead"]), *((None, user) for user in users.values())):
+        secret_set(actor=user, queue=queue, name="wandb", value="local-0123456789", at=at)
     return World(
         users=users,
         org=org,

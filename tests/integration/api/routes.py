@@ -92,6 +92,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "seed": 1,
         "file": world.trace_file.pk,
         "webhook": world.webhook.pk,
+        "secret": "wandb",
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
@@ -109,6 +110,8 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "patch-api-queue-idle": {"idle_after_s": 7200, "idle_action": "suspend", "reason": "others wait"},
         "patch-api-queue-isolation": {"isolation": "user", "reason": "patients"},
         "put-api-member": {"role": "viewer"},
+        "put-api-secret": {"value": "another-0123456789"},
+        "put-api-queue-secret": {"value": "another-0123456789"},
         "post-api-server-drain": {"reason": "new fans"},
         "post-api-server-size": {"num_cpus": 8, "memory_bytes": 2**34, "num_gpus": 4, "gpu_memory_bytes": 0},
         "post-api-server-mix": {"allowed": False},

@@ -29,6 +29,7 @@ from scheduler.models import (
     SavedView,
     Scenario,
     ScenarioRun,
+    Secret,
     Server,
     Shadow,
     SpecTemplate,
@@ -132,6 +133,12 @@ def _delivery(**columns: Any) -> Delivery:
     return delivery_make(webhook_make(user_make()), **columns)
 
 
+def _secret(**columns: Any) -> Secret:
+    owner = columns or {"user": user_make()}
+    by = {"created_by": "lea", "changed_by": "lea", "created_at": AT, "changed_at": AT}
+    return Secret.objects.create(name="wandb", sealed="1:x", **owner, **by)
+
+
 def _delivery_twice() -> None:
     job_make()
     _copy(_delivery(event=Event.objects.latest("pk")))
@@ -216,6 +223,10 @@ BREAKS: dict[str, Callable[[], None]] = {
     "start_estimate_one_open_per_job": _estimate_twice,
     "event_number_once": _event_twice,
     "event_of_job_is_numbered": lambda: _update(Event.objects.filter(job=job_make()), number=None),
+    "secret_of_a_user_or_a_queue": lambda: _update(Secret.objects.filter(pk=_secret().pk), user=None),
+    "secret_of_a_user_or_a_queue both": lambda: _update(Secret.objects.filter(pk=_secret().pk), queue=queue_make()),
+    "secret_once_a_user": lambda: _copy(_secret()),
+    "secret_once_a_queue": lambda: _copy(_secret(user=None, queue=queue_make())),
     "idempotency_key_once": _key_twice,
     "shadow_is_single": lambda: _copy(Shadow(id=1), id=2),
     "delivery_once_a_webhook": _delivery_twice,

@@ -90,7 +90,7 @@ class SpecForm(forms.Form):
     )
     max_servers = _line("Servers", "On as many its GPUs may be.", inputmode="numeric", placeholder="1")
     total_steps = _line("Steps in all", "For progress and the time it ends.", inputmode="numeric")
-    env = _area("Environment", "One variable a line, as NAME=value.", 3, placeholder="SEED=1")
+    env = _area("Environment", "One variable a line, as NAME=value, or NAME={secret: wandb}.", 3, placeholder="SEED=1")
     priority = _line(
         "Priority", "0 to 100, larger first under the policy priority.", inputmode="numeric", placeholder="50"
     )

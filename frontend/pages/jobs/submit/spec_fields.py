@@ -3,6 +3,8 @@
 Empty fields are left out, so that the parser fills in its defaults and a form and a REST call store equal specs.
 """
 
+import json
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -37,6 +39,9 @@ POINTERS: dict[str, str] = {
     "/labels": "labels",
 }
 
+_SECRET = re.compile(r"\{\s*secret\s*:\s*(?P<secret>[^,{}\s]+)\s*(?:,\s*of\s*:\s*(?P<of>[^,{}\s]+)\s*)?\}")
+_PLAIN = re.compile(r"\{\s*plain\s*:\s*(.*?)\s*\}")
+
 
 def field_of(pointer: str) -> str | None:
     """Return the field of the form that a JSON pointer belongs to; None for the spec as a whole."""
@@ -69,7 +74,7 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
     for name, noun in (("env", "variable"), ("labels", "label")):
         pairs = _pairs(values.get(name, ""), name, noun, errors)
         if pairs:
-            spec[name] = pairs
+            spec[name] = {key: _env_value(value) for key, value in pairs.items()} if name == "env" else pairs
     parts = {
         "resources": _part(
             values, numbers=("gpus", "min_gpus", "max_gpus", "max_servers", "cpus"), texts=("memory", "disk")
@@ -131,6 +136,35 @@ def _pairs(text: str, name: str, noun: str, errors: list[FieldError]) -> dict[st
     return pairs
 
 
+def _env_value(text: str) -> str | Json:
+    """Return what a variable is given: text, or what stands in braces, as in YAML: {secret: wandb}, {plain: "..."}."""
+    secret, plain = _SECRET.fullmatch(text.strip()), _PLAIN.fullmatch(text.strip())
+    if secret is not None:
+        return {key: word.strip("\"'") for key, word in secret.groupdict().items() if word}
+    if plain is None:
+        return text
+    try:
+        return {"plain": str(json.loads(plain[1]))}
+    except ValueError:
+        return {"plain": plain[1]}
+
+
+def _env_text(value: object) -> object:
+    """Return a variable as ``_env_value`` reads it."""
+    if not isinstance(value, dict):
+        return value
+    if "plain" in value:
+        return f"{{plain: {json.dumps(value['plain'], ensure_ascii=False)}}}"
+    return "{" + ", ".join(f"{key}: {word}" for key, word in value.items()) + "}"
+
+
+def without_hidden(spec: Json) -> tuple[Json, list[str]]:
+    """Return a spec without the variables whose values its reader may not see, and their names."""
+    env = _mapping(spec, "env")
+    hidden = [name for name, value in env.items() if isinstance(value, dict) and "hidden" in value]
+    return {**spec, "env": {name: value for name, value in env.items() if name not in hidden}}, hidden
+
+
 def fields_of_spec(spec: Json) -> dict[str, str]:
     """Return the texts of the fields for a spec; what is not of the right kind is left out."""
     resources, schedule = _mapping(spec, "resources"), _mapping(spec, "schedule")
@@ -141,7 +175,7 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "queue": spec.get("queue"),
         "command": shlex.join(words),
         "profile": spec.get("profile"),
-        "env": _lines(_mapping(spec, "env")),
+        "env": _lines({name: _env_text(value) for name, value in _mapping(spec, "env").items()}),
         "labels": _lines(_mapping(spec, "labels")),
         "gpus": resources.get("gpus", 1),
         "min_gpus": _unlike(resources, "min_gpus", resources.get("gpus", 1)),
@@ -177,8 +211,11 @@ def fits_fields(spec: Json) -> bool:
     pairs = [*_mapping(spec, "env").items(), *_mapping(spec, "labels").items()]
     command = spec.get("command")
     words = [str(word) for word in command] if isinstance(command, list) else []
-    return not any("\n" in str(value) or "\r" in str(value) for _, value in pairs) and not any(
-        "\r" in word or "\\\n" in word for word in words
+    texts = [value for value in _mapping(spec, "env").values() if isinstance(value, str)]
+    return (
+        not any("\n" in str(value) or "\r" in str(value) for _, value in pairs)
+        and not any(isinstance(_env_value(text), dict) for text in texts)
+        and not any("\r" in word or "\\\n" in word for word in words)
     )
 
 

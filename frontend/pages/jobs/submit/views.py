@@ -27,6 +27,7 @@ from frontend.pages.jobs.submit.spec_fields import (
     fits_fields,
     spec_of_fields,
     unix_lines,
+    without_hidden,
 )
 from frontend.pages.jobs.submit.spec_yaml import EXAMPLE, line_of, spec_as_yaml
 from frontend.pages.jobs.submit.workloads import TEMPLATES
@@ -36,6 +37,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SpecTemplate
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.servers import device_kinds
+from scheduler.selectors.jobs.listing import spec_shown
 from scheduler.selectors.queues.saved import template_visible, templates_offered
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import queues_submittable
@@ -147,8 +149,10 @@ def _first_draft(request: HttpRequest, choices: FormChoices) -> FormState:
         note = f"Filled from the template {kept.name} of {kept.queue.name}. Nothing is submitted yet."
     elif request.GET.get("clone"):
         source = found_job(request, request.GET["clone"])
-        spec = dict(source.spec)
+        spec, hidden = without_hidden(spec_shown(request.user, source))
         note = f"Filled from {source.name} (J-{source.number}). Nothing is submitted yet."
+        if hidden:
+            note += f" Only its owner and leads see the values of {', '.join(hidden)}: they are left out."
     spec.setdefault("queue", _likely_queue(request, choices))
     if request.GET.get("mode") == "yaml":
         bare = template is None and not note

@@ -25,7 +25,13 @@ SPEC: dict[str, Any] = {
     "queue": "vision",
     "command": ["python", "train.py", "--note", "two words"],
     "files": {"train.py": SCRIPT},
-    "env": {"SEED": "1", "NOTE": "a=b  c "},
+    "env": {
+        "SEED": "1",
+        "NOTE": "a=b  c ",
+        "WANDB_API_KEY": {"secret": "wandb"},
+        "S3_KEY": {"secret": "wandb", "of": "queue"},
+        "RUN_TOKEN": {"plain": 'a1b2c3"d4e5f6a7'},
+    },
     "resources": {
         "gpus": 2,
         "min_gpus": 1,
@@ -50,7 +56,10 @@ FIELDS = {
     "command": 'python train.py --note "two words"',
     "file-0-name": "train.py",
     "file-0-text": SCRIPT,
-    "env": "SEED=1\r\nNOTE=a=b  c ",
+    "env": (
+        'SEED=1\r\nNOTE=a=b  c \r\nWANDB_API_KEY={secret: wandb}\r\nS3_KEY={ secret: "wandb",of: queue }\r\n'
+        'RUN_TOKEN={plain: "a1b2c3\\"d4e5f6a7"}'
+    ),
     "labels": "model=resnet",
     "profile": "auto-canary",
     "gpus": "2",

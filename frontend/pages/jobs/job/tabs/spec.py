@@ -19,7 +19,7 @@ class SpecTab(TypedDict):
 
 def context(subject: Subject) -> SpecTab:
     """Return the variables of the template."""
-    spec = subject.job.spec
+    spec = subject.detail["spec"]
     return {
         "as_yaml": spec_as_yaml(spec),
         "as_json": json.dumps(spec, indent=2, ensure_ascii=False),

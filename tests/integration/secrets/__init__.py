@@ -1,0 +1,1 @@
+"""Secrets: kept, named, given to processes, and never read by anybody else."""
