@@ -7,6 +7,7 @@ Procfile, and at the end asks the jobs to checkpoint and stop, so that the next 
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from clusterweb.config import broker
 from clusterweb.config.env import BASE_DIR, Env, load
@@ -24,7 +25,9 @@ from clusterweb.config.env_error import EnvError
 
 # The demo shows rounds often; a production scheduler keeps the default of ``clusterweb.config.env``.
 DEMO_ROUND_S = "10"
-STOP_JOBS_WITHIN_S = 12
+# A job that is stopped by a signal has 70 % of it: all of its grace, unless it asked for more than the default.
+STOP_JOBS_WITHIN_S = 45
+SAYS_AFTER_S = 2.0  # that it still waits for jobs
 SIMULATED = "sim-*.json"  # configurations of servers without machines
 SHARED = "shared"  # the folder with the files of jobs; the agents set its mode
 
@@ -113,14 +116,41 @@ def agent_configurations(env: Env) -> list[Path]:
     return sorted((env.var_dir / "agents").glob("server-*.json"))
 
 
-def stop_jobs(env: Env) -> None:
-    """Ask every running job on this machine to checkpoint and end."""
+def stop_jobs(env: Env) -> list[dict[str, Any]]:
+    """Ask every running job on this machine to checkpoint and end; return what each of them has saved, as JSON says."""
+    within = ["--timeout", str(STOP_JOBS_WITHIN_S), "--json"]
     commands = [
-        [sys.executable, "-m", "agents.supervisor.stop", "--config", str(path), "--timeout", str(STOP_JOBS_WITHIN_S)]
+        [sys.executable, "-m", "agents.supervisor.stop", "--config", str(path), *within]
         for path in agent_configurations(env)
     ]
-    for running in [subprocess.Popen(command, cwd=BASE_DIR) for command in commands]:  # noqa: S603  (own argv)
-        running.wait()
+    stopped: list[dict[str, Any]] = []
+    waits = threading.Timer(
+        SAYS_AFTER_S, _say, [f"Jobs are saving their work: this takes up to {STOP_JOBS_WITHIN_S} s."]
+    )
+    waits.start()
+    for running in [subprocess.Popen(one, cwd=BASE_DIR, stdout=subprocess.PIPE) for one in commands]:  # noqa: S603  (own argv)
+        for line in running.communicate()[0].splitlines():
+            told = json.loads(line)
+            _say(told["sentence"])
+            stopped += told["jobs"]
+    waits.cancel()
+    return stopped
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def tell_kept(stopped: list[dict[str, Any]]) -> None:
+    """Print for each job that was stopped what is kept of its work and what is lost."""
+    from datetime import UTC, datetime
+
+    from scheduler.selectors.jobs.kept import kept_by_agent
+
+    for said in stopped:
+        if (told := kept_by_agent(said, datetime.now(UTC))) is not None:
+            _say(f"  J-{told[0]}: {told[1].sentence}")
 
 
 def announce_when_ready(env: Env) -> None:
@@ -158,7 +188,7 @@ def run(env: Env) -> int:
             manager.add_process(name, command, env=dict(os.environ), cwd=str(BASE_DIR))
     threading.Thread(target=announce_when_ready, args=(env,), daemon=True).start()
     manager.loop()
-    stop_jobs(env)
+    tell_kept(stop_jobs(env))
     return 0 if manager.returncode in (None, 0, 130, 143) else int(manager.returncode)
 
 

@@ -6,8 +6,9 @@
 from dataclasses import replace
 
 from agents.core import supervision_events as ev
-from agents.core.ending import EndEvidence, Exit, Stop
+from agents.core.ending import EndEvidence, Exit
 from agents.core.records import JobLine
+from agents.core.stopping import Stop
 from agents.protocol.messages import AttemptPhase, AttemptReport
 
 
@@ -18,6 +19,7 @@ class AttemptFacts:
         report: As it is given to the agent.
         dropped_log_bytes: Output that was not kept.
         uses_runtime: The job has begun to report, so it reads requests.
+        has_stopped: It said that it has stopped because it was asked to.
         has_completed: It said that it trained its last step.
         progress_at_s: Time of its newest step, or when it last could make none, CLOCK_BOOTTIME; None before.
     """
@@ -28,7 +30,7 @@ class AttemptFacts:
         self.uses_runtime = False
         self.has_completed = False
         self.progress_at_s: float | None = None
-        self._has_stopped = False
+        self.has_stopped = False
         self._saw_disk_full = False
 
     def enter(self, phase: AttemptPhase) -> None:
@@ -94,7 +96,7 @@ class AttemptFacts:
             case "measured":
                 report = replace(report, measured=line.measured)
             case "stopped":
-                self._has_stopped = True
+                self.has_stopped = True
             case "completed":
                 self.has_completed = True
         self.report = report
@@ -105,7 +107,7 @@ class AttemptFacts:
         return EndEvidence(
             exit=found,
             stop=stop,
-            said_stopped=self._has_stopped,
+            said_stopped=self.has_stopped,
             said_completed=self.has_completed,
             is_disk_full=self._saw_disk_full,
             is_kernel_oom=told.is_kernel_oom,

@@ -1,9 +1,14 @@
-"""Decide why an attempt ended: one cause of the scheduler's list and one sentence with the numbers. Pure."""
+"""Decide why an attempt ended: one cause of the scheduler's list and one sentence with the numbers. Pure.
+
+A limit that a job breaks is such a cause too.
+"""
 
 import signal
 from dataclasses import dataclass
 
 from agents.core.records import EXIT_STOPPED
+from agents.core.stopping import Stop
+from agents.protocol.messages import AttemptWanted
 
 # End cause of an attempt that ended because it was asked to, by what was wanted. An attempt that is to park before it
 # has begun ends as well: there is nothing to keep.
@@ -15,37 +20,24 @@ ENDS: dict[str, str] = {
 }
 # Ends that say nothing about what failed: the output may.
 UNEXPLAINED = frozenset({"exit_code", "signal"})
+# So long a job may use more memory than it is granted after its grant shrank, seconds.
+SHRINK_GRACE_S = 30.0
+# Of one attempt: a gang of eight ranks with sixteen data loaders each has fewer than two hundred.
+MOST_PROCESSES = 4_096
 # A shell that was ended by signal n exits with 128 + n.
 _SHELL_SIGNALS = range(129, 129 + 64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How the training process ended; exactly one is not None."""
+    """How the training process ended; exactly one of code and signal is not None.
+
+    ``came_first``: it had ended before the signal that was to ask it to went out.
+    """
 
     code: int | None
     signal: int | None
-
-
-@dataclass(slots=True, kw_only=True)
-class Stop:
-    """A stop that the supervisor has begun; it is never taken back.
-
-    Attributes:
-        cause: End cause if the job ends by it.
-        detail: One sentence.
-        term_at_s, kill_at_s: When the signals are due, CLOCK_BOOTTIME.
-        is_term_sent, is_kill_sent: Whether they went out.
-        is_fault: The job broke a limit: whatever its exit, that is the cause.
-    """
-
-    cause: str
-    detail: str
-    term_at_s: float
-    kill_at_s: float
-    is_term_sent: bool = False
-    is_kill_sent: bool = False
-    is_fault: bool = False
+    came_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +77,46 @@ def size_text(num_bytes: int) -> str:
     return f"{num_bytes / (1 << 20):.0f} MiB" if num_bytes >= 1 << 20 else f"{num_bytes} bytes"
 
 
+class Limits:
+    """What one attempt may use.
+
+    Attributes:
+        memory_bytes: Now, which is more than was granted last for a while after that shrank; 0 for no limit.
+    """
+
+    def __init__(self, order: AttemptWanted, *, granted_bytes: int) -> None:
+        self.memory_bytes = order.memory_bytes
+        self._granted_bytes = granted_bytes
+        self._disk_bytes = order.disk_bytes
+        self._shrunk_at_s = 0.0
+
+    def grant(self, memory_bytes: int, *, now_s: float) -> None:
+        """Take in a new grant."""
+        self._granted_bytes = memory_bytes
+        if memory_bytes < self.memory_bytes:
+            self._shrunk_at_s = now_s
+
+    def broken_by_memory(self, used_bytes: int, *, now_s: float) -> tuple[str, str] | None:
+        """Return end cause and sentence if it uses more memory than it may."""
+        granted = self._granted_bytes
+        is_late = now_s - self._shrunk_at_s >= SHRINK_GRACE_S
+        if granted >= self.memory_bytes or used_bytes <= granted or is_late:
+            self.memory_bytes = granted
+        if not 0 < self.memory_bytes < used_bytes:
+            return None
+        of = size_text(self.memory_bytes)
+        return "out_of_memory", f"Its processes used {size_text(used_bytes)} of {of} granted memory."
+
+    def broken_by(self, *, num_processes: int, disk_bytes: int) -> tuple[str, str] | None:
+        """Return end cause and sentence if it has more processes or has written more than it may."""
+        if num_processes > MOST_PROCESSES:
+            return "process_limit", f"It had {num_processes} processes, and may have {MOST_PROCESSES}."
+        if 0 < self._disk_bytes < disk_bytes:
+            of = size_text(self._disk_bytes)
+            return "out_of_disk", f"Its directory took {size_text(disk_bytes)} of {of} granted disk."
+        return None
+
+
 def end_cause(evidence: EndEvidence) -> tuple[str, str]:
     """Return the end cause and its sentence."""
     stop, code = evidence.stop, evidence.exit.code
@@ -100,20 +132,20 @@ def end_cause(evidence: EndEvidence) -> tuple[str, str]:
 def _is_complete(evidence: EndEvidence) -> bool:
     """Return whether exit code 0 means that the job is done.
 
-    A script that ends with 0 on TERM looks just like one that is done. Of the two mistakes, calling an interrupted job
-    complete loses its work and running a complete one again only costs time.
+    A script that ends with 0 on our signal looks just like one that is done. Of the two mistakes, calling an
+    interrupted job complete loses its work and running a complete one again only costs time.
     """
     if evidence.said_completed or evidence.stop is None:
         return True
-    return not evidence.said_stopped and not evidence.stop.is_term_sent
+    return not evidence.said_stopped and (evidence.exit.came_first or not evidence.stop.is_signalled)
 
 
 def _is_by_stop(evidence: EndEvidence, stop: Stop) -> bool:
     """Return whether the exit is the answer to our stop and no failure of the job's own."""
     if evidence.exit.signal is not None or evidence.said_stopped:
         return True
-    code = evidence.exit.code
-    return code in (0, EXIT_STOPPED) or code in _SHELL_SIGNALS or stop.is_term_sent
+    code, is_answer = evidence.exit.code, stop.is_signalled and not evidence.exit.came_first
+    return code in (0, EXIT_STOPPED) or code in _SHELL_SIGNALS or is_answer
 
 
 def _by_itself(evidence: EndEvidence) -> tuple[str, str]:

@@ -100,7 +100,7 @@ class Control:
     Attributes:
         wanted: ``run``, ``park`` or the way it is to end; an end once begun is never taken back.
         generation: Of the desired state that says so.
-        grace_s: From the request to stop until TERM, and from TERM until KILL, seconds.
+        grace_s: From the signal to stop until KILL, and from a request until the signal, seconds.
         lease_until_s: CLOCK_BOOTTIME at which the job is frozen unless the lease is renewed.
         lease_margin_s: How long before that it is asked for a checkpoint, seconds.
         grant: What it may use; None where it is as at the launch.

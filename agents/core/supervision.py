@@ -5,47 +5,25 @@ Decides when a job is started, asked for a checkpoint, parked, stopped, frozen a
 """
 
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agents.core import supervision_events as ev
 from agents.core.attempt_facts import AttemptFacts
 from agents.core.diagnosis import diagnose, secrets_of
-from agents.core.ending import ENDS, UNEXPLAINED, Exit, Stop, end_cause, size_text
+from agents.core.ending import ENDS, UNEXPLAINED, Exit, Limits, end_cause
 from agents.core.records import JobLine, Launch, SupervisorState
+from agents.core.stopping import Leftovers, Parking, Stop
 from agents.protocol.grant import Grant
-from agents.protocol.messages import AttemptPhase
+from agents.protocol.messages import STOP_SIGNALS, AttemptPhase
 from agents.protocol.ports import Clock, ProcessIdentity
 
-# A cancelled job, and one over its time, gets at most so long between TERM and KILL, seconds.
-SHORT_GRACE_S = 10.0
 # What the owner of a job can do that was refused a file.
 CLOSED_HINT = (
     "Jobs open only what their server opens for them: an admin adds folders by JOB_READ_DIRS and JOB_WRITE_DIRS."
 )
-# So long a job may use more memory than it is granted after its grant shrank, seconds.
-SHRINK_GRACE_S = 30.0
-# Of one attempt: a gang of eight ranks with sixteen data loaders each has fewer than two hundred.
-MOST_PROCESSES = 4_096
 # A frozen job is stopped again so often: a process that was being forked may have been missed, or woken by another.
 STOP_AGAIN_S = 1.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Parking:
-    """A job that has left its devices, or is asked to.
-
-    Attributes:
-        request: Number of the request that asks for it.
-        stop_at_s: When it is stopped by SIGSTOP unless it has answered, CLOCK_BOOTTIME.
-        since_s: When it left its devices; None while it is on its way.
-        is_stopped: It was stopped by SIGSTOP: it holds the memory of its devices and cannot be asked anything.
-    """
-
-    request: int
-    stop_at_s: float
-    since_s: float | None = None
-    is_stopped: bool = False
 
 
 class Supervision:
@@ -59,12 +37,13 @@ class Supervision:
         self._trainer: ProcessIdentity | None = None
         self._note = ""
         self._facts = AttemptFacts(launch.order.attempt_id)
-        self.memory_limit_bytes = launch.order.memory_bytes
-        self._shrunk_at_s = 0.0
+        granted = launch.order.memory_bytes if launch.control.grant is None else launch.control.grant.memory_bytes
+        self._limits = Limits(launch.order, granted_bytes=granted)
         self._started_at_s: float | None = None
         self._exit: Exit | None = None
         self._stop: Stop | None = None
-        self._parking: _Parking | None = None
+        self._leftovers: Leftovers | None = None  # once the command has ended
+        self._parking: Parking | None = None
         self._frozen_at_s: float | None = None
         self._stopped_again_at_s = 0.0
         self._warned_until_s = -1.0  # the lease end that the job was last warned of
@@ -86,6 +65,11 @@ class Supervision:
             dropped_log_bytes=self._facts.dropped_log_bytes,
             note=self._note,
         )
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """Return the memory that the job may use now, which is more than its grant for a while after that shrank."""
+        return self._limits.memory_bytes
 
     @property
     def is_frozen(self) -> bool:
@@ -121,6 +105,8 @@ class Supervision:
                 self._end(event.cause, event.detail)
             case ev.ChildExited():
                 self._on_exited(event)
+            case ev.NoneLeft():
+                self._clear()
             case ev.TreeGone():
                 self._on_tree_gone(event)
             case ev.ControlChanged():
@@ -134,7 +120,7 @@ class Supervision:
             case ev.JobReported():
                 self._on_line(event.line)
             case ev.Tick():
-                pass
+                self._press_leftovers()
         self._advance()
         return self._out
 
@@ -155,8 +141,7 @@ class Supervision:
             self._tell_members()
         grant = event.control.grant
         if grant is not None and grant != before.grant:
-            if grant.memory_bytes < self.memory_limit_bytes:
-                self._shrunk_at_s = self._clock.mono_s()
+            self._limits.grant(grant.memory_bytes, now_s=self._clock.mono_s())
             self._give(grant)
 
     def _give(self, grant: Grant) -> None:
@@ -180,7 +165,19 @@ class Supervision:
             return
         self._facts.exited(event.exit, run_s=self.state.report.run_s)
         self._exit = event.exit
-        self._out.append(ev.ClearTree())
+        is_stopped = self._parking is not None and self._parking.is_stopped
+        self._leftovers = Leftovers.of(
+            self._stop,
+            now_s=self._clock.mono_s(),
+            grace_s=self._control.grace_s,
+            is_answered=self._facts.has_stopped or self._facts.has_completed,
+            may_run=not self.is_frozen and not is_stopped,
+        )
+
+    def _clear(self) -> None:
+        if self._leftovers is not None and not self._leftovers.is_cleared:
+            self._leftovers.is_cleared = True
+            self._out.append(ev.ClearTree())
 
     def _on_tree_gone(self, event: ev.TreeGone) -> None:
         if self._exit is None:
@@ -205,33 +202,13 @@ class Supervision:
         self._facts.enter(phase)
         self._out.append(ev.WriteState(durable=True))
 
-    def _granted_memory(self, used_bytes: int) -> int:
-        """Return the present memory limit: after a grant shrank the job has some time to give memory back."""
-        granted = self._order.memory_bytes if self._control.grant is None else self._control.grant.memory_bytes
-        is_late = self._clock.mono_s() - self._shrunk_at_s >= SHRINK_GRACE_S
-        if granted >= self.memory_limit_bytes or used_bytes <= granted or is_late:
-            self.memory_limit_bytes = granted
-        return self.memory_limit_bytes
-
     def _on_memory(self, event: ev.MemorySampled) -> None:
         memory_bytes = self._facts.used(event)
-        granted = self._granted_memory(memory_bytes)
-        if 0 < granted < memory_bytes:
-            self._break_limit(
-                "out_of_memory", f"Its processes used {size_text(memory_bytes)} of {size_text(granted)} granted memory."
-            )
+        self._break_limit(self._limits.broken_by_memory(memory_bytes, now_s=self._clock.mono_s()))
 
     def _on_usage(self, event: ev.UsageSampled) -> None:
         self._facts.sampled(event)
-        if event.num_processes > MOST_PROCESSES:
-            self._break_limit(
-                "process_limit", f"It had {event.num_processes} processes, and may have {MOST_PROCESSES}."
-            )
-        granted = self._order.disk_bytes
-        if 0 < granted < event.disk_bytes:
-            self._break_limit(
-                "out_of_disk", f"Its directory took {size_text(event.disk_bytes)} of {size_text(granted)} granted disk."
-            )
+        self._break_limit(self._limits.broken_by(num_processes=event.num_processes, disk_bytes=event.disk_bytes))
         self._out.append(ev.WriteState(durable=False))
 
     def _on_line(self, line: JobLine) -> None:
@@ -244,20 +221,38 @@ class Supervision:
 
     def _advance(self) -> None:
         """Do what is due by time, lease and wanted state."""
-        if self._started_at_s is None or self._exit is not None:
+        if self._started_at_s is None:
             return
-        now_s = self._clock.mono_s()
-        limit_s = self._order.max_duration_s
-        if self._stop is None and limit_s is not None and self._run_s(self._started_at_s) >= limit_s:
-            self._begin_stop("time_limit", f"It ran for its maximum of {limit_s:.0f} s.", is_gentle=False)
-        if self._control.wanted not in ("run", "park"):
-            self._begin_stop(ENDS[self._control.wanted], "", is_gentle=self._control.wanted != "cancel")
+        now_s, wanted = self._clock.mono_s(), self._control.wanted
+        if self._stop is None and self._order.max_duration_s is not None:
+            self._keep_time(self._order.max_duration_s, self._run_s(self._started_at_s))
+        is_warned = self._stop is not None and self._stop.is_warning  # it leaves rather than that it parks
+        if wanted != "run" and (wanted != "park" or is_warned):
+            self._begin_stop(ENDS[wanted], "", is_gentle=wanted != "cancel")
+        if self._exit is not None:
+            return
         self._keep_lease(now_s)
         if self._stop is None and not self.is_frozen:
             self._keep_place(now_s)
         self._watch_progress(now_s)
         if self._stop is not None:
             self._press(self._stop, now_s)
+
+    def _keep_time(self, limit_s: float, run_s: float) -> None:
+        """End a job that is over its time; before that, ask it to end if it is to be warned."""
+        warn_before_s = self._order.warn_before_s
+        if run_s >= limit_s:
+            self._begin_stop("time_limit", f"It ran for its maximum of {limit_s:.0f} s.", is_gentle=False)
+        elif run_s >= limit_s - warn_before_s and not self.is_frozen and self._exit is None:
+            self._stop = Stop.warning(
+                f"It was warned {warn_before_s:.0f} s before its maximum of {limit_s:.0f} s.",
+                now_s=self._clock.mono_s(),
+                left_s=limit_s - run_s,
+                grace_s=self._control.grace_s,
+                reads_requests=self._facts.uses_runtime,
+            )
+            self._request("stop")
+            self._set_phase("stopping")
 
     def _watch_progress(self, now_s: float) -> None:
         """End a job that made progress once and then none for too long; time in which it may not run does not count."""
@@ -267,43 +262,42 @@ class Supervision:
         if self.is_frozen or self._parking is not None or self._stop is not None or facts.has_completed:
             facts.progress_at_s = now_s
         elif now_s - facts.progress_at_s >= stall_s:
-            detail = f"It reported no progress for {stall_s:.0f} s, after step {facts.report.step}."
-            self._break_limit("stalled", detail)
+            self._break_limit(
+                ("stalled", f"It reported no progress for {stall_s:.0f} s, after step {facts.report.step}.")
+            )
 
     def _begin_stop(self, cause: str, detail: str, *, is_gentle: bool) -> None:
         """Begin a stop, or hasten one that has begun. A gentle one asks for a checkpoint and waits for it."""
-        if self._started_at_s is None or self._exit is not None:
-            return
-        now_s = self._clock.mono_s()
-        grace_s = self._control.grace_s
-        if not is_gentle:
-            term_at_s, kill_at_s = now_s, now_s + min(grace_s, SHORT_GRACE_S)
-        elif self._facts.uses_runtime:
-            term_at_s, kill_at_s = now_s + grace_s, now_s + 2 * grace_s
-        else:
-            # The job reads no requests: waiting for an answer would only waste the grace.
-            term_at_s, kill_at_s = now_s, now_s + grace_s
+        if self._started_at_s is None or (self._exit is not None and self._stop is None):
+            return  # a command that has ended by itself is stopped by nothing else
+        stop = Stop.begin(
+            cause,
+            detail,
+            now_s=self._clock.mono_s(),
+            grace_s=self._control.grace_s,
+            is_gentle=is_gentle,
+            reads_requests=self._facts.uses_runtime,
+        )
         if self._parking is not None and self._parking.is_stopped:
-            kill_at_s = now_s  # to end by itself it would have to run, on devices that are another job's
+            stop.kill_at_s = self._clock.mono_s()  # to end by itself it would have to run, on devices of another job
         if self._stop is None:
-            self._stop = Stop(cause=cause, detail=detail, term_at_s=term_at_s, kill_at_s=kill_at_s)
+            self._stop = stop
             if is_gentle:
                 self._request("stop")
             self._set_phase("frozen" if self.is_frozen else "stopping")
-        elif self._stop.cause != cause and self._stop.cause in ENDS.values():
-            self._stop.cause, self._stop.detail = cause, detail
-            if not is_gentle:
-                self._stop.term_at_s = min(self._stop.term_at_s, term_at_s)
-                self._stop.kill_at_s = min(self._stop.kill_at_s, kill_at_s)
+        elif self._stop.cause != cause and (self._stop.is_warning or self._stop.cause in ENDS.values()):
+            self._stop.give_way(stop)
+            if self._leftovers is not None:
+                self._leftovers.kill_at_s = min(self._leftovers.kill_at_s, stop.kill_at_s)
 
-    def _break_limit(self, cause: str, detail: str) -> None:
-        """Kill a job that broke a limit, at once."""
-        if self._started_at_s is None or self._exit is not None or (self._stop is not None and self._stop.is_fault):
+    def _break_limit(self, broken: tuple[str, str] | None) -> None:
+        """Kill a job that broke a limit, at once; the end cause and its sentence say which."""
+        if broken is None or self._started_at_s is None or (self._stop is not None and self._stop.is_fault):
             return
-        now_s = self._clock.mono_s()
-        self._stop = Stop(
-            cause=cause, detail=detail, term_at_s=now_s, kill_at_s=now_s, is_term_sent=True, is_fault=True
-        )
+        if self._exit is not None:
+            self._clear()  # its command has ended already, and that says how the job fared
+            return
+        self._stop = Stop.fault(*broken, now_s=self._clock.mono_s())
         self._set_phase("stopping")
 
     def _keep_lease(self, now_s: float) -> None:
@@ -322,17 +316,17 @@ class Supervision:
             return  # on no device, and not resumed without a lease
         elif not self.is_frozen:
             self._frozen_at_s = self._stopped_again_at_s = now_s
-            self._out += [ev.Signal(number=signal.SIGSTOP, whole_tree=True), ev.Journal(event="stop")]
+            self._out += [ev.Signal(number=signal.SIGSTOP), ev.Journal(event="stop")]
             self._set_phase("frozen")
         elif now_s - self._stopped_again_at_s >= STOP_AGAIN_S:
             self._stopped_again_at_s = now_s
-            self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
+            self._out.append(ev.Signal(number=signal.SIGSTOP))
 
     def _thaw(self) -> None:
         self._frozen_at_s = None
         # The journal first: it may show a job running that is not yet, never the other way round.
         self._out += [] if self.is_parked else [ev.Journal(event="continue")]
-        self._out.append(ev.Signal(number=signal.SIGCONT, whole_tree=True))
+        self._out.append(ev.Signal(number=signal.SIGCONT))
         self._set_phase("stopping" if self._stop is not None else "parked" if self.is_parked else "running")
 
     def _keep_place(self, now_s: float) -> None:
@@ -344,21 +338,21 @@ class Supervision:
             self._request("park")
             # A job that reads no requests is stopped at once: waiting for an answer would only keep the devices.
             answer_s = self._control.grace_s if self._facts.uses_runtime else 0.0
-            self._parking = parking = _Parking(request=self._requests, stop_at_s=now_s + answer_s)
+            self._parking = parking = Parking(request=self._requests, stop_at_s=now_s + answer_s)
         if self._parking is not None and now_s >= self._parking.stop_at_s:
             self._hold_still(self._parking, now_s)
 
-    def _hold_still(self, parking: _Parking, now_s: float) -> None:
+    def _hold_still(self, parking: Parking, now_s: float) -> None:
         """Stop a job that has not answered the request to park; repeated, as for a frozen one."""
         if parking.since_s is None:
             self._stopped_again_at_s = now_s
-            self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
+            self._out.append(ev.Signal(number=signal.SIGSTOP))
             self._is_off(parking, is_stopped=True)
         elif parking.is_stopped and now_s - self._stopped_again_at_s >= STOP_AGAIN_S:
             self._stopped_again_at_s = now_s
-            self._out.append(ev.Signal(number=signal.SIGSTOP, whole_tree=True))
+            self._out.append(ev.Signal(number=signal.SIGSTOP))
 
-    def _is_off(self, parking: _Parking, *, is_stopped: bool) -> None:
+    def _is_off(self, parking: Parking, *, is_stopped: bool) -> None:
         if parking.since_s is not None:
             return
         parking.since_s, parking.is_stopped = self._clock.mono_s(), is_stopped
@@ -366,28 +360,39 @@ class Supervision:
             self._out.append(ev.Journal(event="stop"))
             self._set_phase("parked" if self._stop is None else "stopping")
 
-    def _let_go_on(self, parking: _Parking, now_s: float) -> None:
+    def _let_go_on(self, parking: Parking, now_s: float) -> None:
         self._parking = None
         self._request("continue")
         if parking.since_s is not None and self._started_at_s is not None:
             self._started_at_s += now_s - parking.since_s  # time off the devices is no run time
             self._out.append(ev.Journal(event="continue"))
         if parking.is_stopped:
-            self._out.append(ev.Signal(number=signal.SIGCONT, whole_tree=True))
+            self._out.append(ev.Signal(number=signal.SIGCONT))
         self._set_phase("running")
 
     def _press(self, stop: Stop, now_s: float) -> None:
         if not stop.is_kill_sent and now_s >= stop.kill_at_s:
-            # No TERM before it: that takes a CONT, and a job out of its lease may be running elsewhere already.
-            stop.is_term_sent = stop.is_kill_sent = True
-            self._out.append(ev.Signal(number=signal.SIGKILL, whole_tree=True))
-        elif not stop.is_term_sent and now_s >= stop.term_at_s:
-            stop.is_term_sent = True
-            # A stopped process takes TERM only when it is continued.
-            self._out += [
-                ev.Signal(number=signal.SIGTERM, whole_tree=False),
-                ev.Signal(number=signal.SIGCONT, whole_tree=True),
-            ]
+            # No other signal before it: that takes a CONT, and a job out of its lease may be running elsewhere already.
+            stop.is_signalled = stop.is_kill_sent = True
+            self._out.append(ev.Signal(number=signal.SIGKILL))
+        elif not stop.is_signalled and now_s >= stop.signal_at_s:
+            stop.is_signalled = True
+            self._ask_all()
+
+    def _press_leftovers(self) -> None:
+        left = self._leftovers
+        if left is None:
+            return
+        if self._clock.mono_s() >= min(left.kill_at_s, self._control.lease_until_s):
+            self._clear()
+        elif not left.is_signalled:
+            left.is_signalled = True
+            self._ask_all()
+
+    def _ask_all(self) -> None:
+        """Ask every process to end; a stopped one takes the signal only when it is continued."""
+        number = STOP_SIGNALS[self._order.stop_signal]
+        self._out += [ev.Signal(number=number, is_once=True), ev.Signal(number=signal.SIGCONT)]
 
     def _request(self, request: Literal["checkpoint", "park", "continue", "stop"]) -> None:
         self._requests += 1

@@ -38,6 +38,11 @@ class ChildExited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoneLeft:
+    """The training process has ended, and no other process of the attempt is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeGone:
     """No process of the attempt is left, and all it wrote has been read; ``output`` is the end of it.
 
@@ -107,6 +112,7 @@ Event = (
     | ChildStarted
     | ChildFailed
     | ChildExited
+    | NoneLeft
     | TreeGone
     | ControlChanged
     | EndAsked
@@ -147,10 +153,10 @@ class WriteMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """Send a signal to the training process group; ``whole_tree`` reaches those that left the group as well."""
+    """Send a signal to every process of the attempt; ``is_once`` to none of them twice."""
 
     number: int
-    whole_tree: bool
+    is_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

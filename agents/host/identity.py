@@ -29,6 +29,7 @@ class ProcessStat:
     pid: int
     state: str
     parent_pid: int
+    group: int
     start_ticks: int
     cpu_ticks: int
     rss_bytes: int
@@ -54,6 +55,7 @@ def read_stat(pid: int) -> ProcessStat | None:
         pid=pid,
         state=chr(fields[0][0]),
         parent_pid=int(fields[1]),
+        group=int(fields[2]),
         start_ticks=int(fields[19]),
         cpu_ticks=sum(int(value) for value in fields[11:15]),
         rss_bytes=int(fields[21]) * PAGE_BYTES,

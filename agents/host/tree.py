@@ -71,6 +71,25 @@ def signal_tree(root_pid: int, number: int) -> int:
     )
 
 
+def signal_each_once(root_pid: int, number: int, *, leader: int | None) -> None:
+    """Send a signal to every process below ``root_pid``, to none of them twice: many take a second one for "at once".
+
+    Args:
+        root_pid: Not included itself.
+        number: Of the signal.
+        leader: Of a process group below, not reaped yet: its whole group takes the signal in one stroke, so that none
+            of it is missed by forking. None when it is gone.
+    """
+    # Looked for before any of them can answer: a process that is started to save is not to be stopped.
+    found = descendants(root_pid, thorough=True)
+    if leader is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, number)
+    for stat in found:
+        if stat.group != leader:
+            send_signal(ProcessIdentity(boot_id=boot_id(), pid=stat.pid, start_ticks=stat.start_ticks), number)
+
+
 def _resident_bytes(pid: int) -> int:
     stat = read_stat(pid)
     return 0 if stat is None else stat.rss_bytes

@@ -3,6 +3,7 @@
 How a message travels (signature, order, age) is decided in ``signing.py``.
 """
 
+import signal
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -33,6 +34,8 @@ from agents.protocol.profile import Measured
 Wanted = Literal["run", "park", "preempt", "suspend", "cancel"]
 WANTED: tuple[Wanted, ...] = ("run", "park", "preempt", "suspend", "cancel")
 AttemptPhase = Literal["starting", "running", "parked", "stopping", "frozen", "ended"]
+# Those that a job can take and go on.
+STOP_SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "HUP", "USR1", "USR2")}
 # Begins the version of an agent that has no machine, for demonstrations: see ``agents/simulated``.
 SIMULATED = "simulated"
 PHASES: tuple[AttemptPhase, ...] = ("starting", "running", "parked", "stopping", "frozen", "ended")
@@ -58,8 +61,10 @@ class AttemptWanted:
         command: Program and arguments.
         env: What its owner asked for; nothing of the agent's own environment is added to it but PATH and the like.
         files: Small files to lay into its working directory: name to text.
-        grace_s: Time from the request to checkpoint until TERM, and again from TERM until KILL, seconds.
+        grace_s: Time from the signal until KILL, seconds; a job that reads requests has as long before that to answer.
+        stop_signal: Name of the signal that asks it to end, one of ``STOP_SIGNALS``.
         max_duration_s: Run time after which it is ended, seconds; None for no limit.
+        warn_before_s: How long before that it is asked to end, seconds; 0 for not at all.
         stall_s: Time without progress, after the first, after which it is ended, seconds; None for no limit.
         resume_attempt_id: Attempt of the same job whose checkpoint it starts from; empty for none.
         resume_name: Name of the checkpoint; empty for none.
@@ -84,6 +89,8 @@ class AttemptWanted:
     grace_s: float
     max_duration_s: float | None
     stall_s: float | None = None
+    stop_signal: str = "TERM"
+    warn_before_s: float = 0.0
     queue_id: int = 0
     resume_attempt_id: str
     resume_name: str
@@ -101,6 +108,9 @@ class AttemptWanted:
         resume_name = read_str(data, "resume_name", most=80)
         if resume_attempt_id and not (ULID.fullmatch(resume_attempt_id) and FILE_NAME.fullmatch(resume_name)):
             raise Malformed("resume_name")
+        stop_signal = read_str(data, "stop_signal", most=8) if "stop_signal" in data else "TERM"
+        if stop_signal not in STOP_SIGNALS:
+            raise Malformed("stop_signal")
         files = read_map(data, "files", most=64)
         if not all(FILE_NAME.fullmatch(name) for name in files):
             raise Malformed("files")
@@ -121,6 +131,8 @@ class AttemptWanted:
             grace_s=read_float(data, "grace_s", high=86_400),
             max_duration_s=read_opt_float(data, "max_duration_s"),
             stall_s=read_opt_float(data, "stall_s"),
+            stop_signal=stop_signal,
+            warn_before_s=read_opt_float(data, "warn_before_s") or 0.0,
             queue_id=read_opt_int(data, "queue_id") or 0,
             resume_attempt_id=resume_attempt_id,
             resume_name=resume_name,

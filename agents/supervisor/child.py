@@ -18,6 +18,7 @@ from typing import Literal, NoReturn
 from agents.host.landlock import Confinement, confine
 from agents.host.passage import Passage, open_passage
 from agents.host.system_calls import refuse_limits_of_others
+from agents.protocol.messages import STOP_SIGNALS
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -137,7 +138,7 @@ def _become(plan: ChildPlan, parent_pid: int, problem_write: int) -> NoReturn:
 
 def _set_up(plan: ChildPlan, parent_pid: int) -> None:
     os.setsid()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGURG):
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGURG, *STOP_SIGNALS.values()):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.set_wakeup_fd(-1)

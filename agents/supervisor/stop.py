@@ -1,18 +1,31 @@
 """Stop every job of a server when the whole product is stopped.
 
-    python -m agents.supervisor.stop --config FILE [--timeout SECONDS]
+    python -m agents.supervisor.stop --config FILE [--timeout SECONDS] [--json]
 
 Each job is asked to checkpoint and stop, as for a preemption; what is left after the timeout is killed. The next agent
-reports these attempts as preempted, so the scheduler resumes the jobs.
+reports these attempts as preempted, so the scheduler resumes the jobs. With ``--json`` it says what each job has saved.
 """
 
 import argparse
+import contextlib
+import json
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agents.config import AgentConfig, config_load
-from agents.core.records import CONTROL_FILE, LAUNCH_FILE, STATE_FILE, Control, Durable, Launch, SupervisorState, encode
+from agents.core.records import (
+    CHECKPOINT_DIR,
+    CONTROL_FILE,
+    LAUNCH_FILE,
+    STATE_FILE,
+    Control,
+    Durable,
+    Launch,
+    SupervisorState,
+    encode,
+)
 from agents.executor import NUDGE
 from agents.files.server_files import AttemptFiles
 from agents.host.process import HostProcesses
@@ -20,8 +33,9 @@ from agents.protocol.errors import ConfigInvalid, Malformed
 from agents.protocol.ports import Files, Processes, ProcessIdentity
 
 DEFAULT_TIMEOUT_S = 20.0
-# Of the timeout: until TERM, and again until KILL. The rest is for killing and writing the last state.
-GRACE_FRAC = 0.35
+# Of the timeout, for the graces of a job: one after its signal, and where it reads requests one before that. The rest
+# is for killing and writing the last state.
+GRACE_FRAC = 0.7
 LOOK_S = 0.05
 ASK_AGAIN_S = 1.0
 SIGKILL = 9
@@ -29,10 +43,11 @@ SIGKILL = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """An attempt with a live supervisor."""
+    """An attempt with a live supervisor; ``reads_requests`` is what it has shown so far."""
 
     attempt_id: str
     supervisor: ProcessIdentity
+    reads_requests: bool = False
 
 
 def running(files: Files, processes: Processes) -> list[Running]:
@@ -43,12 +58,13 @@ def running(files: Files, processes: Processes) -> list[Running]:
         state = SupervisorState.parse(files.read(attempt_id, STATE_FILE))
         supervisor = kept or (state.supervisor if state is not None else None)
         if supervisor is not None and processes.alive(supervisor):
-            found.append(Running(attempt_id=attempt_id, supervisor=supervisor))
+            reads_requests = state is not None and state.report.first_step is not None
+            found.append(Running(attempt_id=attempt_id, supervisor=supervisor, reads_requests=reads_requests))
     return found
 
 
 def ask(attempt: Running, files: Files, processes: Processes, *, grace_s: float) -> None:
-    """Tell the supervisor to preempt its job within ``grace_s`` to TERM and again to KILL, seconds."""
+    """Tell the supervisor to preempt its job within ``grace_s``, seconds."""
     control = Control.parse(files.read(attempt.attempt_id, CONTROL_FILE))
     if control is None:
         content = files.read(attempt.attempt_id, LAUNCH_FILE)
@@ -56,13 +72,14 @@ def ask(attempt: Running, files: Files, processes: Processes, *, grace_s: float)
     if control is None:
         return
     wanted = "preempt" if control.wanted in ("run", "park") else control.wanted
-    stopping = replace(control, wanted=wanted, grace_s=min(control.grace_s, grace_s))
+    own_s = grace_s / 2 if attempt.reads_requests else grace_s
+    stopping = replace(control, wanted=wanted, grace_s=min(control.grace_s, own_s))
     files.write(attempt.attempt_id, CONTROL_FILE, encode(stopping))
     processes.signal(attempt.supervisor, NUDGE)
 
 
-def stop_all(files: Files, processes: Processes, *, timeout_s: float) -> tuple[int, int]:
-    """Return how many attempts ended by themselves and how many had to be killed."""
+def stop_all(files: Files, processes: Processes, *, timeout_s: float) -> tuple[list[str], list[str]]:
+    """Return the attempts that ended by themselves and those that had to be killed."""
     asked = left = running(files, processes)
     end_s = time.monotonic() + timeout_s
     ask_s = 0.0
@@ -77,7 +94,28 @@ def stop_all(files: Files, processes: Processes, *, timeout_s: float) -> tuple[i
     for attempt in left:
         processes.signal(attempt.supervisor, SIGKILL)  # its job dies with it
         processes.end_all(attempt.attempt_id)
-    return len(asked) - len(left), len(left)
+    killed = [attempt.attempt_id for attempt in left]
+    return [attempt.attempt_id for attempt in asked if attempt.attempt_id not in killed], killed
+
+
+def saved(attempt_id: str, files: Files, attempts_dir: Path) -> dict[str, object]:
+    """Return what an attempt that was stopped has kept, for ``clusterweb.stack``."""
+    state = SupervisorState.parse(files.read(attempt_id, STATE_FILE))
+    if state is None:
+        return {"attempt": attempt_id, "reads_requests": False, "step": None, "run_s": 0.0, "checkpoint": None}
+    said, checkpoint = state.report, None
+    if said.checkpoint_name:
+        path = attempts_dir / attempt_id / CHECKPOINT_DIR / said.checkpoint_name
+        with contextlib.suppress(OSError):
+            age_s = max(0.0, time.time() - path.stat().st_mtime)
+            checkpoint = {"step": said.checkpoint_step, "age_s": age_s}
+    return {
+        "attempt": attempt_id,
+        "reads_requests": said.first_step is not None,
+        "step": said.step,
+        "run_s": said.run_s,
+        "checkpoint": checkpoint,
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -85,6 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Bring every job of a server to a checkpoint and an end.")
     parser.add_argument("--config", required=True, help="the agent's configuration file")
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds until leftovers are killed")
+    parser.add_argument("--json", action="store_true", help="say what each job has saved")
     parsed = parser.parse_args(arguments)
     try:
         config: AgentConfig = config_load(parsed.config)
@@ -97,9 +136,11 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, Malformed) as error:
         sys.stderr.write(f"{config.server_name}: the jobs could not be stopped: {error}\n")
         return 1
-    if stopped + killed:
-        jobs = "1 job" if stopped == 1 else f"{stopped} jobs"
-        sys.stdout.write(f"{config.server_name}: {jobs} asked to checkpoint and stopped, {killed} killed.\n")
+    if stopped or killed:
+        jobs = "1 job" if len(stopped) == 1 else f"{len(stopped)} jobs"
+        words = f"{config.server_name}: {jobs} asked to checkpoint and stopped, {len(killed)} killed."
+        kept = [saved(attempt_id, files, config.attempts_dir) for attempt_id in (*stopped, *killed)]
+        sys.stdout.write(f"{json.dumps({'sentence': words, 'jobs': kept})}\n" if parsed.json else f"{words}\n")
     return 0
 
 

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import time
+from dataclasses import replace
 from functools import partial
 
 from agents.core import supervision_events as ev
@@ -36,10 +37,10 @@ from agents.files.masking import Masker
 from agents.host.cgroup import AttemptGroup, attempt_group
 from agents.host.cores import pin_tree
 from agents.host.disk import DiskMeter, is_full
-from agents.host.identity import identity_of
+from agents.host.identity import identity_of, is_alive
 from agents.host.job_paths import confine_to
 from agents.host.short_tmp import short_tmp_remove
-from agents.host.tree import TreeMeter, kernel_ooms, signal_tree
+from agents.host.tree import TreeMeter, kernel_ooms, signal_each_once, signal_tree
 from agents.protocol.clock import SystemClock
 from agents.protocol.gangs import membership_file
 from agents.protocol.grant import Grant
@@ -82,6 +83,7 @@ class Supervisor:
         self._masker = masker or Masker()
         self._trainer: ProcessIdentity | None = None
         self._is_trainer_reaped = False
+        self._trainer_came_first = False
         self._is_clearing = False
         self._is_finished = False
         self._is_end_asked = False
@@ -195,6 +197,9 @@ class Supervisor:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
+                # Whatever it started is below us, so without a child there is no process of it left.
+                if self._is_trainer_reaped and not self._is_clearing:
+                    self._handle(ev.NoneLeft())
                 if self._is_clearing:
                     self._on_cleared()
                 return
@@ -204,7 +209,7 @@ class Supervisor:
                 self._is_trainer_reaped = True
                 code = os.waitstatus_to_exitcode(status)
                 ended = Exit(code=code, signal=None) if code >= 0 else Exit(code=None, signal=-code)
-                self._handle(ev.ChildExited(exit=ended))
+                self._handle(ev.ChildExited(exit=replace(ended, came_first=self._trainer_came_first)))
 
     def _on_cleared(self) -> None:
         self._is_clearing = False
@@ -335,12 +340,17 @@ class Supervisor:
             self._handle(ev.ChildStarted(identity=self._trainer, note=THREADED_NOTE if is_threaded else ""))
 
     def _signal(self, command: ev.Signal) -> None:
-        if self._trainer is not None and not self._is_trainer_reaped:
-            # Not reaped, so its pid, which is the group's id, cannot have become another group's.
+        # Not reaped, so its pid, which is the group's id, cannot have become another group's.
+        leader = self._trainer.pid if self._trainer is not None and not self._is_trainer_reaped else None
+        if command.is_once:
+            # It is a zombie if it has ended by itself a moment ago: what follows is no answer to the signal.
+            self._trainer_came_first = self._trainer is not None and not is_alive(self._trainer)
+            signal_each_once(os.getpid(), command.number, leader=leader)
+            return
+        if leader is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._trainer.pid, command.number)
-        if command.whole_tree:
-            signal_tree(os.getpid(), command.number)
+                os.killpg(leader, command.number)
+        signal_tree(os.getpid(), command.number)
 
     def _write_request(self, command: ev.WriteRequest) -> None:
         content = json.dumps({"id": command.number, "request": command.request}).encode()

@@ -100,6 +100,7 @@ def explain(given: Namespace) -> int:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")
     lines += when_lines(found.get("estimate"))
+    lines += [found["kept"]] if found["kept"] else []
     lines += [f"{'ok' if check['ok'] else 'NO'}  {check['name']}: {check['text']}" for check in found["checks"]]
     if found["ahead"]:
         heads = ("AHEAD", "GPUS", "WHY IT WAITS")
@@ -146,7 +147,8 @@ def act(given: Namespace) -> int:
         if given.output == "text":
             is_there = job["state"] in {*TERMINAL, "suspended"} or job["wanted"] == "run"
             state = job["state"] if is_there else f"{job['state']}, ending"
-            say(f"J-{job['number']}  {state}")
+            kept = f". {job['kept']}" if job["kept"] and given.action in ("cancel", "suspend") else ""
+            say(f"J-{job['number']}  {state}{kept}")
             if "restore" in job["actions"]:
                 print(f"To take it back within 10 min: clusterweb undo J-{job['number']}", file=sys.stderr)
     if given.output == "json":
@@ -207,6 +209,7 @@ def _card(job: JobAnswer) -> str:
         ("not used", f"its GPUs do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
         ("step", progress(job)),
         ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
+        ("kept", job["kept"]),
         ("attempt", job["attempt"]["number"] if job["attempt"] else ""),
         ("failed", f"{job['failures']} of at most {job['max_attempts']} times" if job["failures"] else ""),
         ("preempted", f"{job['preemptions']} times" if job["preemptions"] else ""),

@@ -50,6 +50,7 @@ class JobAnswer(JobLine):
     """One job in full."""
 
     spec: JsonObject
+    kept: str
     attempt: AttemptAnswer | None
     max_attempts: int
     failures: int
@@ -97,6 +98,7 @@ class Explanation(TypedDict):
     ahead: list[JobAhead]
     checks: list[Check]
     estimate: Estimate | None
+    kept: str
     unblock: list[Change]
 
 

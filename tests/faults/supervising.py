@@ -93,13 +93,16 @@ class SimSupervisor:
 
     def _read_trainer(self) -> None:
         trainer = self.trainer
-        if trainer is None or self._is_exit_seen:
+        if trainer is None:
             return
-        for line in trainer.advance():
-            self._handle(ev.JobReported(line=line))
-        if trainer.exit is not None:
-            self._is_exit_seen = True
-            self._handle(ev.ChildExited(exit=trainer.exit))
+        if not self._is_exit_seen:
+            for line in trainer.advance():
+                self._handle(ev.JobReported(line=line))
+            if trainer.exit is not None:
+                self._is_exit_seen = True
+                self._handle(ev.ChildExited(exit=trainer.exit))
+        if self._is_exit_seen and trainer.is_gone():
+            self._handle(ev.NoneLeft())
 
     def _measure(self) -> None:
         if self.trainer is not None and not self._is_exit_seen:
@@ -120,6 +123,8 @@ class SimSupervisor:
                 case ev.WriteState():
                     self._write_state()
                 case ev.ClearTree():
+                    if self.trainer is not None:
+                        self.trainer.signal(signal.SIGKILL)
                     self._handle(ev.TreeGone())
                 case ev.Finish():
                     self._is_finished = True

@@ -16,6 +16,7 @@ from tests.support.agents.odd_lines import odd_line
 CHECKPOINT_EVERY = 7  # steps
 MEASURED_AFTER = 9  # steps of its own: what it says then of its speed
 LIES_MOST = 10  # a turn of its supervisor
+SAVES_S = 1.5  # after its signal: what a script without the runtime has started and waited for
 BOUNDARY_S = 0.4  # a mini-batch: how soon a request is seen
 
 # (attempt id, file name) to content, for all machines: the shared directory.
@@ -71,6 +72,7 @@ class Trainer:
         self._is_stopped = False
         self._parked_for: int | None = None  # the request by which it left its devices, while it is off them
         self._term_at_s: float | None = None
+        self._child_until_s: float | None = None  # once the command has ended and left a child that saves
         self._last_s = now_s()
         self._train_s = 0.0
         self._saved: int | None = None
@@ -138,7 +140,8 @@ class Trainer:
                 self._end(Exit(code=EXIT_STOPPED, signal=None), "stopped")
                 return
         elif self._term_at_s is not None and not behaviour.is_stubborn:
-            self._end(Exit(code=None, signal=signal.SIGTERM), "term")
+            # As a shell does: it dies of the signal at once, and what it waited for saves.
+            self.exit, self._child_until_s = Exit(code=None, signal=signal.SIGTERM), now_s + SAVES_S
             return
         if self._parked_for is None and self.step >= behaviour.total_steps:
             if behaviour.uses_runtime and behaviour.exit_code == 0:
@@ -183,6 +186,8 @@ class Trainer:
     def signal(self, number: int) -> None:
         """Take a signal."""
         if self.exit is not None:
+            if number == signal.SIGKILL:
+                self._end_child("kill")
             return
         self.advance_silently()
         if number == signal.SIGKILL:
@@ -196,6 +201,17 @@ class Trainer:
                 self._witness.runs(self._one)
         elif number == signal.SIGTERM and self._term_at_s is None:
             self._term_at_s = self._now_s()
+
+    def is_gone(self) -> bool:
+        """Return whether no process of it is left."""
+        if self._child_until_s is not None and self._now_s() >= self._child_until_s:
+            self._end_child("saved")
+        return self.exit is not None and self._child_until_s is None
+
+    def _end_child(self, why: str) -> None:
+        if self._child_until_s is not None:
+            self._child_until_s = None
+            self._witness.rests(self._one, why)
 
     def advance_silently(self) -> None:
         """Let it work until now; what it reports stays for the next reader."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from frontend.components.formats import counted, duration, joined, number, whole_s
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.spec.limits import STOP_SIGNALS
 from scheduler.core.spec.units import parse_duration_s
 
 
@@ -104,6 +105,10 @@ def _suspend(subject: Subject) -> Action:
             f"It writes a checkpoint within {duration(grace_s)} and gives {_held(subject)} back. "
             "It continues from there when you resume it."
         )
+        if subject.detail["keeps_work"] == "unknown":
+            signal = f"SIG{subject.job.spec['checkpoint'].get('signal', STOP_SIGNALS[0])}"
+            effect = f"It gets {signal}, has {duration(grace_s)} to save, and gives {_held(subject)} back. "
+            effect += subject.detail["kept"]
     return Action(
         key="suspend",
         icon="pause",
@@ -145,7 +150,7 @@ def _cancel(subject: Subject) -> Action:
     job, detail = subject.job, subject.detail
     if subject.is_holding:
         at_step = f" at step {number(job.step)}" if job.step is not None else ""
-        effect = f"It stops{at_step} and gives {_held(subject)} back. It does not start again."
+        effect = f"It stops{at_step} and gives {_held(subject)} back. It does not start again. {detail['kept']}"
     elif detail["executed_s"]:
         ran = duration(detail["executed_s"])
         effect = f"It has run for {ran} in {counted(len(subject.attempts), 'attempt')}. It does not start again."

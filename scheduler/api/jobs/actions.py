@@ -1,6 +1,7 @@
 """``/jobs/actions``: the same thing done with several jobs; ``/jobs/bulk``: several jobs submitted by one request."""
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -17,10 +18,14 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
+from scheduler.selectors.jobs.kept import kept_sentence
 from scheduler.selectors.rows import one_of
 from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
 from scheduler.services.jobs.check import jobs_checked
 from scheduler.services.jobs.submit import MOST_SUBMITTED, jobs_store
+
+# What ends a run: its answer says what is kept.
+TELL_KEPT = ("cancel", "suspend")
 
 
 class ActionsBody(Body):
@@ -55,6 +60,7 @@ class OutcomeRow(TypedDict):
     ok: bool
     state: Annotated[str, one_of(JobState, blank=True), "Afterwards; empty for a job that you may not see."]
     detail: Annotated[str, "Why nothing was done; empty when it was."]
+    kept: Annotated[str, "Of a job that was cancelled or suspended: what is kept of its work, and what is lost."]
 
 
 class Outcomes(TypedDict):
@@ -83,19 +89,21 @@ class JobActions(ApiView):
         body = read_body(request, ActionsBody)
 
         def make() -> tuple[int, Any, str]:
+            at = live_ports().clock.now()
             outcomes = jobs_act(
                 actor=request.user,
                 keys=body["jobs"],
                 action=body["action"],
-                at=live_ports().clock.now(),
+                at=at,
                 priority=body.get("priority"),
             )
-            return 200, {"results": [_row(outcome) for outcome in outcomes]}, ""
+            rows = [_row(outcome, at=at, tells_kept=body["action"] in TELL_KEPT) for outcome in outcomes]
+            return 200, {"results": rows}, ""
 
         return once(request, body, make)
 
 
-def _row(outcome: BulkOutcome) -> OutcomeRow:
+def _row(outcome: BulkOutcome, *, at: datetime, tells_kept: bool) -> OutcomeRow:
     job = outcome.job
     return {
         "job": outcome.key,
@@ -103,6 +111,7 @@ def _row(outcome: BulkOutcome) -> OutcomeRow:
         "ok": not outcome.refused,
         "state": job.state if job else "",
         "detail": outcome.refused,
+        "kept": kept_sentence(job, at) if job and tells_kept and not outcome.refused else "",
     }
 
 

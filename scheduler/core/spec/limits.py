@@ -22,6 +22,9 @@ ENV_VALUE_BYTES = 32 * 1024
 ENV_BYTES = 256 * 1024  # of all names and values together
 LABELS = 32
 
+# Those that a job can take and go on; the first is sent unless it asks for another.
+STOP_SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2")
+
 # Names that say how the process is launched: they are the agent's, not the user's.
 RESERVED_ENV_PREFIXES = ("CLUSTERWEB_", "LD_")
 RESERVED_ENV = frozenset({"PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"})
@@ -34,10 +37,11 @@ DISK_BYTES = (2**20, 2**50)
 PRIORITY = (0, 100)
 DURATION_S = (1.0, 365 * 24 * 3600.0)
 GRACE_S = (1.0, 3600.0)
+WARN_BEFORE_S = (1.0, 24 * 3600.0)
 STALL_S = (5.0, 7 * 24 * 3600.0)
 RETRIES = (0, 100)
 STEPS = (1, 10**15)
 
 DEFAULT_DISK_BYTES = 2 * 2**30
-DEFAULT_GRACE_S = 30.0  # from the request to stop until SIGTERM, and from there until SIGKILL; every order says it
+DEFAULT_GRACE_S = 30.0  # from the signal until SIGKILL, and from a request until the signal; every order says it
 ERRORS = 100  # entries in one answer; a spec with more is not a slip of the pen

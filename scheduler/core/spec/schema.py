@@ -95,10 +95,21 @@ def _how() -> Schema:
                 "anyOf": [_duration(limit.DURATION_S), {"type": "null"}],
                 "default": None,
             },
+            warn_before={
+                "description": "How long before max_duration it is asked to end; null for not at all.",
+                "anyOf": [_duration(limit.WARN_BEFORE_S), {"type": "null"}],
+                "default": None,
+            },
         ),
         "checkpoint": _section(
             "Before it is stopped.",
             grace=_duration(limit.GRACE_S) | {"description": "Time to write a checkpoint.", "default": grace},
+            signal={
+                "description": "What every process of the job gets when it is to end, without SIG.",
+                "type": "string",
+                "enum": list(limit.STOP_SIGNALS),
+                "default": limit.STOP_SIGNALS[0],
+            },
         ),
         "retry": _section(
             "After it fails by itself.",

@@ -13,6 +13,7 @@ from scheduler.core.spec import limits as limit
 from scheduler.core.spec.env import SecretUse, env_json, read_env
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted
 from scheduler.core.spec.schema import job_spec_schema
+from scheduler.core.spec.stopping import Checkpoint, Schedule, read_checkpoint, read_schedule
 from scheduler.core.spec.units import format_duration, format_size
 
 KEYS = (
@@ -58,22 +59,6 @@ class Resources:
     def is_gang(self) -> bool:
         """Return whether its command is started once for every GPU, to train together."""
         return self.max_servers > 1 or self.min_gpus is not None or self.max_gpus is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """``priority`` 0 to 100, larger first where the policy looks at it; ``max_duration_s`` None for no limit."""
-
-    priority: int = 50
-    preemptible: bool = True
-    max_duration_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """``grace_s``: time to write a checkpoint when asked to stop, seconds."""
-
-    grace_s: float = limit.DEFAULT_GRACE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +138,7 @@ class JobSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data with all defaults; ``parse`` gives the same spec back."""
-        resources, schedule = self.resources, self.schedule
+        resources = self.resources
         return {
             "apiVersion": limit.API_VERSION,
             "name": self.name,
@@ -170,12 +155,8 @@ class JobSpec:
                 "memory": "auto" if resources.memory_bytes is None else format_size(resources.memory_bytes),
                 "disk": format_size(resources.disk_bytes),
             },
-            "schedule": {
-                "priority": schedule.priority,
-                "preemptible": schedule.preemptible,
-                "max_duration": None if schedule.max_duration_s is None else format_duration(schedule.max_duration_s),
-            },
-            "checkpoint": {"grace": format_duration(self.checkpoint.grace_s)},
+            "schedule": self.schedule.to_json(),
+            "checkpoint": self.checkpoint.to_json(),
             "retry": {"max": self.retry.max},
             "progress": {
                 "total_steps": self.progress.total_steps,
@@ -200,8 +181,8 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         secrets=environment.secrets,
         said_plain=environment.said_plain,
         resources=_read_resources(reader, data.get("resources")),
-        schedule=_read_schedule(reader, data.get("schedule")),
-        checkpoint=_read_checkpoint(reader, data.get("checkpoint")),
+        schedule=read_schedule(reader, data.get("schedule")),
+        checkpoint=read_checkpoint(reader, data.get("checkpoint")),
         retry=_read_retry(reader, data.get("retry")),
         progress=_read_progress(reader, data.get("progress")),
         profile=_read_profile(reader, data.get("profile")),
@@ -306,28 +287,6 @@ def _read_bound(
 ) -> int | None:
     bound = reader.whole(data.get(name), f"/resources/{name}", name, limits, default=gpus)
     return None if bound == gpus else bound
-
-
-def _read_schedule(reader: FieldReader, value: object) -> Schedule:
-    data = reader.mapping(value, "/schedule", label="schedule", keys=("priority", "preemptible", "max_duration"))
-    longest, preemptible = data.get("max_duration"), data.get("preemptible")
-    return Schedule(
-        priority=reader.whole(data.get("priority"), "/schedule/priority", "priority", limit.PRIORITY, default=50),
-        preemptible=True
-        if preemptible is None
-        else reader.flag(preemptible, "/schedule/preemptible", label="preemptible", default=True),
-        max_duration_s=None
-        if longest is None
-        else reader.duration(longest, "/schedule/max_duration", "max_duration", limit.DURATION_S, default=48 * 3600.0),
-    )
-
-
-def _read_checkpoint(reader: FieldReader, value: object) -> Checkpoint:
-    data = reader.mapping(value, "/checkpoint", label="checkpoint", keys=("grace",))
-    grace_s = reader.duration(
-        data.get("grace"), "/checkpoint/grace", "checkpoint grace", limit.GRACE_S, default=limit.DEFAULT_GRACE_S
-    )
-    return Checkpoint(grace_s=grace_s)
 
 
 def _read_retry(reader: FieldReader, value: object) -> Retry:

@@ -259,7 +259,9 @@ def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
         # Written to its directory when it starts.
         files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING or hasattr(attempt, "gang") else {},
         grace_s=spec.checkpoint.grace_s,
+        stop_signal=spec.checkpoint.signal,
         max_duration_s=spec.schedule.max_duration_s,
+        warn_before_s=spec.schedule.warn_before_s or 0.0,
         stall_s=spec.progress.stall_s,
         resume_attempt_id=attempt.resume_attempt_id,
         resume_name=attempt.resume_name,

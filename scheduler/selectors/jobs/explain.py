@@ -25,6 +25,7 @@ from scheduler.selectors.evidence import (
 )
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.selectors.jobs.history import job_timeline
+from scheduler.selectors.jobs.kept import job_kept
 from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation, JobAhead, PlaceInLine
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso, seconds_between
@@ -51,6 +52,7 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
     access = access_of(user)
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     is_waiting = job.state == JobState.QUEUED
+    kept = job_kept(job, job.attempts.order_by("-number").first() if job.event_count > 1 else None, at)
     return {
         "round": round_of_wait(job) if is_waiting else None,
         "state": job.state,
@@ -62,6 +64,8 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
         "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
         "estimate": estimate_row(estimate_of(job)) if is_waiting else None,
         "estimate_error": estimate_error(at) if is_waiting else None,
+        "keeps_work": kept.keeps_work,
+        "kept": kept.sentence,
     }
 
 

@@ -15,6 +15,7 @@ from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wait_sentence
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
+from scheduler.selectors.jobs.kept import job_kept
 from scheduler.selectors.jobs.restoring import restored_state
 from scheduler.selectors.jobs.rows import JobAction, JobDetail, JobRow
 from scheduler.selectors.rows import Json
@@ -137,6 +138,7 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
     names = names_of(access) if job.wait_evidence else ANY_READER
     newest = _newest_attempt(job) if job.event_count > 1 else None  # its first event is the submit
     checkpoint = job.checkpoint_attempt
+    kept = job_kept(job, newest, timezone.now())
     return {
         **job_row(job),
         "spec": spec_shown(user, job, access),
@@ -163,6 +165,8 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
         }
         if checkpoint
         else None,
+        "keeps_work": kept.keeps_work,
+        "kept": kept.sentence,
         "attempt": attempt_row(newest) if newest else None,
         "num_events": job.event_count,
         "actions": _actions(user, job, access),

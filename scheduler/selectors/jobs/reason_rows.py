@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypedDict
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.core.operations.kept import KEEPS_WORK
 from scheduler.selectors.jobs.rows import GapRow
 from scheduler.selectors.rows import Json, Moment, ShownJob, one_of
 
@@ -81,6 +82,8 @@ class Explanation(PlaceInLine):
     held_back: Annotated[list[GapRow], "What it waited for so far."]
     estimate: Annotated[EstimateRow | None, "null when it does not wait."]
     estimate_error: EstimateError | None
+    keeps_work: Annotated[str | None, one_of(KEEPS_WORK), "unknown: it has run and told of no checkpoint."]
+    kept: Annotated[str, "What is kept of its work and what its end would lose, in words; empty before it has run."]
 
 
 class SizedJob(ShownJob):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypedDict
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.operations.failures import FailureClass
+from scheduler.core.operations.kept import KEEPS_WORK
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
 
@@ -143,6 +144,12 @@ class JobDetail(JobRow):
     saved_gpu_s: Annotated[float | None, "GPU-seconds left unused because it was stopped early."]
     progress_at: Moment | None
     checkpoint: Checkpoint | None
+    keeps_work: Annotated[
+        str | None,
+        one_of(KEEPS_WORK),
+        "unknown: it has run and told of no checkpoint, so what it saves itself is not known. null before it has run.",
+    ]
+    kept: Annotated[str, "What is kept of its work and what its end would lose, in words; empty before it has run."]
     attempt: Annotated[AttemptRow | None, "The newest one."]
     num_events: int
     actions: Annotated[list[JobAction], "What you may do with it now."]

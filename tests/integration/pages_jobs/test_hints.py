@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, Profile, Queue
+from scheduler.models import Attempt, Job, Profile, Queue
 from tests.integration.pages_jobs.conftest import World, job_in, samples_of
 
 SETTLED = {"loss": 1.0}
@@ -104,3 +104,42 @@ def test_job_that_was_suspended_for_it_says_so(world: World) -> None:
 
     assert "It was suspended because it held 1 CPU slot without using it" in browser.open(f"/jobs/J-{job.number}").text
     assert "Suspended: it held 1 CPU slot without using it" in browser.open("/jobs").text
+
+
+def told_of_none(world: World, *, ran_s: float, **columns: Any) -> Job:
+    """Return a running job that has told of no checkpoint."""
+    job = job_in(world, JobState.RUNNING, **columns)
+    Attempt.objects.filter(job=job).update(started_at=datetime.now(UTC) - timedelta(seconds=ran_s))
+    return job
+
+
+def test_job_that_tells_of_no_checkpoint_is_marked(world: World) -> None:
+    """With what counts as lost and what it gets when it is stopped; not in its first minute, nor once it has told."""
+    silent, young = told_of_none(world, ran_s=240.0), told_of_none(world, ran_s=20.0)
+    told = told_of_none(world, ran_s=240.0, checkpoint_name="step-9", checkpoint_step=9)
+    browser = world.browser("member")
+    text = browser.open(f"/jobs/J-{silent.number}").text
+    title = "What it keeps when it is stopped is not known"
+
+    assert title in text
+    assert "4 min of work counts as lost when it is stopped. What it saves itself is not known." in text
+    assert "Every process of it gets SIGTERM then, and has 30 s to save." in text
+    assert title not in browser.open(f"/jobs/J-{young.number}").text
+    assert title not in browser.open(f"/jobs/J-{told.number}").text
+
+
+def test_answers_to_suspend_and_cancel_say_what_is_kept(world: World) -> None:
+    """On the page of one job, and for several in the list."""
+    browser = world.browser("member")
+    at = datetime.now(UTC)
+    alone = told_of_none(world, ran_s=240.0)
+    saved = told_of_none(world, ran_s=240.0, name="saved", checkpoint_name="c", checkpoint_step=280, checkpoint_at=at)
+    Job.objects.filter(pk=saved.pk).update(checkpoint_attempt=saved.attempts.get(), step=280)
+    saved.attempts.update(last_step=280)
+    suspended = browser.send(f"/jobs/J-{alone.number}/suspend").text
+    asked = browser.open(f"/jobs/J-{saved.number}/cancel").text
+    cancelled = browser.send(f"/jobs/J-{saved.number}/cancel").text
+
+    assert "is asked to checkpoint and stop. It has told of no checkpoint: 4 min of work counts as lost" in suspended
+    assert "It does not start again. Step 280 is kept; no work is lost." in asked
+    assert "is asked to stop. Step 280 is kept; no work is lost." in cancelled

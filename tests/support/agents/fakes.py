@@ -147,6 +147,7 @@ class FakeSupervisor:
                 self.handle(ev.JobReported(line=line))
             if self.job.exit is not None:
                 self.handle(ev.ChildExited(exit=self.job.exit))
+                self.handle(ev.NoneLeft())
         if self.job is not None and self._host.clock.mono_s() - self._measured_at_s >= 1:
             self._measured_at_s = self._host.clock.mono_s()
             self.handle(

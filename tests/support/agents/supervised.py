@@ -76,13 +76,18 @@ class Attempt:
         """Return the requests to the job, with times."""
         return [(round(at_s), c.request) for at_s, c in self.asked if isinstance(c, ev.WriteRequest)]
 
+    def cleared(self) -> list[float]:
+        """Return when what was left was killed, or none was left, rounded to the second."""
+        return [round(at_s) for at_s, command in self.asked if isinstance(command, ev.ClearTree)]
+
     def journal(self) -> list[str]:
         """Return the journal's events."""
         return [c.event for _, c in self.asked if isinstance(c, ev.Journal)]
 
     def exit(self, *, code: int | None = None, number: int | None = None) -> AttemptReport:
-        """Let the training process end and everything be cleared; return the last report."""
+        """Let the training process end as the last of its attempt, and return the last report."""
         self.handle(ev.ChildExited(exit=Exit(code=code, signal=number)))
+        self.handle(ev.NoneLeft())
         self.handle(ev.TreeGone())
         return self.report
 

@@ -113,6 +113,7 @@ def test_kernel_out_of_memory_explains_a_kill() -> None:
     """A KILL that the supervisor did not send, while the kernel was out of memory."""
     attempt = Attempt().started()
     attempt.handle(ev.ChildExited(exit=Exit(code=None, signal=signal.SIGKILL)))
+    attempt.handle(ev.NoneLeft())
     attempt.handle(ev.TreeGone(is_kernel_oom=True))
 
     assert attempt.report.end_cause == "out_of_memory"

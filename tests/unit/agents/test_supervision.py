@@ -29,10 +29,11 @@ def test_end_is_not_told_before_every_process_is_gone() -> None:
     attempt = Attempt().started()
     attempt.handle(ev.ChildExited(exit=Exit(code=0, signal=None)))
     attempt.run(5)
+    attempt.handle(ev.NoneLeft())
 
     assert attempt.report.phase == "running"
     assert attempt.report.run_s == pytest.approx(0)
-    assert any(isinstance(command, ev.ClearTree) for _, command in attempt.asked)
+    assert attempt.cleared() == [5]
 
 
 @pytest.mark.parametrize("wish", ["preempt", "suspend"])

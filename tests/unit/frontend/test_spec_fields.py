@@ -35,10 +35,18 @@ SPECS = st.fixed_dictionaries(
                 "disk": st.just("3GiB"),
             },
         ),
-        "schedule": st.fixed_dictionaries(
-            {}, optional={"priority": st.integers(0, 100), "preemptible": st.booleans(), "max_duration": st.just("90m")}
+        "schedule": st.one_of(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "priority": st.integers(0, 100),
+                    "preemptible": st.booleans(),
+                    "max_duration": st.just("90m"),
+                },
+            ),
+            st.just({"max_duration": "90m", "warn_before": "2m"}),
         ),
-        "checkpoint": st.just({"grace": "45s"}),
+        "checkpoint": st.just({"grace": "45s", "signal": "USR2"}),
         "retry": st.just({"max": 0}),
         "progress": st.just({"total_steps": 600, "stall": "10m", "early_stop": True}),
     },
@@ -85,6 +93,8 @@ def test_every_template_is_a_valid_spec(key: str) -> None:
         ("/env/LD_PRELOAD", "env"),
         ("/files/a~1b", "upload"),
         ("/checkpoint/grace", "grace"),
+        ("/checkpoint/signal", "signal"),
+        ("/schedule/warn_before", "warn_before"),
         ("/names", None),
         ("", None),
     ],

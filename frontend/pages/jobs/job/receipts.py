@@ -36,7 +36,7 @@ def _receipt(receipt: ReceiptRow, attempt: RunRow, following: RunRow | None, sub
     at = subject.time(receipt["at"])
     by = receipt["by_job"]
     when = f"Preempted at {clock(at, subject.at, subject.zone)}" if at else "Preempted"
-    parts = [_lost_words(attempt)]
+    parts = [_lost_words(attempt, subject)]
     if following is not None:
         resumed = subject.time(following["started_at"])
         if resumed is not None:
@@ -72,9 +72,12 @@ def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
     return f"it comes first in the order of {policy}"
 
 
-def _lost_words(attempt: RunRow) -> str:
+def _lost_words(attempt: RunRow, subject: Subject) -> str:
     if attempt["lost_s"] is None:
         return ""
     if attempt["lost_s"] < 0.5:
         return "No work is lost."
+    if attempt["first_step"] is None and subject.detail["checkpoint"] is None:
+        lost = duration(attempt["lost_s"])
+        return f"It has told of no checkpoint: {lost} of work is lost, but for what it saved itself."
     return f"{duration(attempt['lost_s'])} of work since the checkpoint is lost."

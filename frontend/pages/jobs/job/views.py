@@ -18,6 +18,7 @@ from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged,
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
+from scheduler.selectors.jobs.kept import kept_sentence
 from scheduler.selectors.jobs.logs import log_open
 from scheduler.selectors.jobs.rows import JobDetail
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
@@ -116,7 +117,8 @@ def act(request: HttpRequest, job: Job, action: str) -> bool:
         messages.error(request, f"{job.name} changed a moment ago. Look again, then repeat it.")
     else:
         undo = undo_tags([changed]) if action == "cancel" else ""
-        messages.success(request, f"{job.name} {done_words(action, changed)}.", extra_tags=undo)
+        kept = f" {kept_sentence(changed, live_ports().clock.now())}" if action in ("cancel", "suspend") else ""
+        messages.success(request, f"{job.name} {done_words(action, changed)}.{kept}".rstrip(), extra_tags=undo)
         return True
     return False
 

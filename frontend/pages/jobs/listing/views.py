@@ -29,6 +29,7 @@ from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.jobs.estimates import estimates_of
+from scheduler.selectors.jobs.kept import kept_sentence
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
 from scheduler.selectors.jobs.reason_rows import EstimateRow
 from scheduler.selectors.jobs.rows import JobRow
@@ -298,6 +299,8 @@ def jobs_act_on(request: HttpRequest, action: str) -> HttpResponse:
     return HttpResponseRedirect(back)
 
 
+# Jobs whose kept work one message tells of.
+MOST_TOLD = 3
 PLURALS = (("is ", "are "), ("has ", "have "), ("waits ", "wait "), ("goes ", "go "))
 
 
@@ -315,4 +318,12 @@ def _tell(request: HttpRequest, action: str, outcomes: list[BulkOutcome], names:
                 words = words.replace(one, many, 1) if words.startswith(one) else words
         named = changed[0].name if len(changed) == 1 else counted(len(changed), "job")
         undo = undo_tags(changed) if action == "cancel" else ""
-        messages.success(request, f"{named} {words}.", extra_tags=undo)
+        kept = _kept_words(changed) if action in ("cancel", "suspend") else ""
+        messages.success(request, f"{named} {words}.{kept}", extra_tags=undo)
+
+
+def _kept_words(jobs: list[Job]) -> str:
+    """Return what the first of the jobs have kept and what is lost; their pages say it of the others."""
+    now = now_utc()
+    told = [(job, kept_sentence(job, now)) for job in jobs[:MOST_TOLD]]
+    return "".join(f" {job.name}: {kept}" if len(jobs) > 1 else f" {kept}" for job, kept in told if kept)

@@ -22,9 +22,11 @@ FOLDED = (
     "max_servers",
     "total_steps",
     "max_duration",
+    "warn_before",
     "stall",
     "early_stop",
     "grace",
+    "signal",
     "priority",
     "retry",
     "profile",
@@ -99,6 +101,8 @@ class SpecForm(forms.Form):
     grace = _line(
         "Time to checkpoint", "When asked to stop, such as 30s.", placeholder=format_duration(DEFAULT_GRACE_S)
     )
+    warn_before = _line("Warned before it", "Asked to end so long before, such as 120s.", placeholder="not")
+    signal = _line("Signal", "When asked to stop: TERM, INT, HUP, USR1 or USR2.", placeholder="TERM")
     retry = _line("Retries", "After failures of its own.", inputmode="numeric", placeholder="4")
     stall = _line("Longest silence", "Ended when no progress follows for so long, such as 10m.", placeholder="no limit")
     early_stop = forms.BooleanField(label="Complete when the loss stops falling", required=False)

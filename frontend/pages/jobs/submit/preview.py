@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 
 from frontend.components.devices import DeviceWord, device_word
-from frontend.components.formats import clock, counted, data_size, joined, number
+from frontend.components.formats import clock, counted, data_size, duration, joined, number
 from frontend.components.happenings import RULES
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
@@ -57,7 +57,12 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
         sentence=in_words(found["sentence"], word),
         tone=tone,
         icon=icon,
-        rows=[*_place_rows(found, word), *_when_rows(request, found), *reach_rows(isolations(request.user, names))],
+        rows=[
+            *_place_rows(found, word),
+            *_when_rows(request, found),
+            ("When it has to stop", _stop_words(spec)),
+            *reach_rows(isolations(request.user, names)),
+        ],
         leavers=[_leaver(row, word) for row in found["preempts"]],
         stored_yaml=spec_as_yaml(spec.to_json()),
     )
@@ -75,6 +80,13 @@ def _finding(request: HttpRequest, found: JobPreview) -> tuple[str, str, str]:
     if p50_at is not None:
         return f"It would start at about {clock(p50_at, now_utc(), viewer_zone(request))}", "info", "hourglass"
     return "It would wait", "info", "hourglass"
+
+
+def _stop_words(spec: JobSpec) -> str:
+    asked, schedule = spec.checkpoint, spec.schedule
+    warned = f", also {duration(schedule.warn_before_s)} before its time is over" if schedule.warn_before_s else ""
+    signal = f"every process gets SIG{asked.signal}{warned}, and has {duration(asked.grace_s)} to save"
+    return f"{signal}. Whether it keeps its work is known once it has told of a checkpoint."
 
 
 def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:

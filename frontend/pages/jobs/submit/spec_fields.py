@@ -30,7 +30,9 @@ POINTERS: dict[str, str] = {
     "/schedule/priority": "priority",
     "/schedule/preemptible": "preemptible",
     "/schedule/max_duration": "max_duration",
+    "/schedule/warn_before": "warn_before",
     "/checkpoint": "grace",
+    "/checkpoint/signal": "signal",
     "/retry": "retry",
     "/progress": "total_steps",
     "/progress/stall": "stall",
@@ -79,9 +81,9 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         "resources": _part(
             values, numbers=("gpus", "min_gpus", "max_gpus", "max_servers", "cpus"), texts=("memory", "disk")
         ),
-        "schedule": _part(values, numbers=("priority",), texts=("max_duration",))
+        "schedule": _part(values, numbers=("priority",), texts=("max_duration", "warn_before"))
         | ({} if values.get("preemptible") else {"preemptible": False}),
-        "checkpoint": _part(values, texts=("grace",)),
+        "checkpoint": _part(values, texts=("grace", "signal")),
         "retry": {"max": _number(values["retry"])} if _given(values, "retry") else {},
         "progress": _part(values, numbers=("total_steps",), texts=("stall",))
         | ({"early_stop": True} if values.get("early_stop") else {}),
@@ -187,7 +189,9 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "priority": schedule.get("priority"),
         "preemptible": "on" if schedule.get("preemptible", True) else "",
         "max_duration": schedule.get("max_duration"),
+        "warn_before": schedule.get("warn_before"),
         "grace": _mapping(spec, "checkpoint").get("grace"),
+        "signal": _unlike(_mapping(spec, "checkpoint"), "signal", "TERM"),
         "retry": _mapping(spec, "retry").get("max"),
         "total_steps": _mapping(spec, "progress").get("total_steps"),
         "stall": _mapping(spec, "progress").get("stall"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scheduler.core.spec.foreign.translation import Translation, plain_name
+from scheduler.core.spec.limits import STOP_SIGNALS
 from scheduler.core.spec.units import format_duration
 
 SCRIPT = "job.sh"
@@ -14,6 +15,7 @@ _SHORT = {
     "A": "account", "o": "output", "e": "error", "D": "chdir", "a": "array", "d": "dependency", "C": "constraint",
     "w": "nodelist", "x": "exclude", "q": "qos", "H": "hold", "L": "licenses", "i": "input",
 }  # fmt: skip
+_SIGNAL_NUMBERS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _MEGABYTES = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 # Options that change nothing here or are done otherwise, and what to say about them.
@@ -61,6 +63,8 @@ def from_sbatch(text: str, *, queue: str) -> Translation:
             _read(made, asked, option, value, line)
         except ValueError:
             made.skip(line, f"{value!r} is not understood.")
+    if "max_duration" not in made.spec.get("schedule", {}):
+        made.spec.pop("schedule", None)  # without --time there is no end to be warned of
     _resources(made, asked)
     for number, line in enumerate(text.splitlines(), start=1):
         word = line.strip().split(" ", 1)[0]
@@ -167,7 +171,14 @@ def _time(made: Translation, value: str) -> None:
 
 def _signal(made: Translation, value: str) -> None:
     """Read ``[B:]USR1@120``: so long before its end the job wants to be warned."""
-    made.put("checkpoint", "grace", format_duration(int(value.rpartition("@")[2] or 60)))
+    name, _, before = value.rpartition(":")[2].upper().removeprefix("SIG").partition("@")
+    name, before = _SIGNAL_NUMBERS.get(name, name), format_duration(int(before or 60))
+    if name in STOP_SIGNALS:
+        made.put("checkpoint", "signal", name)
+    elif name:
+        made.skip(f"--signal={value}", f"It gets TERM: {name} is none of {', '.join(STOP_SIGNALS)}.")
+    made.put("checkpoint", "grace", before)
+    made.put("schedule", "warn_before", before)
 
 
 def _export(made: Translation, value: str) -> None:

@@ -108,7 +108,12 @@ def test_dry_run_stores_nothing_and_shows_every_default(world: World) -> None:
     )
 
     assert answer.status_code == 200
-    assert answer.json()["spec"]["schedule"] == {"priority": 50, "preemptible": True, "max_duration": None}
+    assert answer.json()["spec"]["schedule"] == {
+        "priority": 50,
+        "preemptible": True,
+        "max_duration": None,
+        "warn_before": None,
+    }
     assert all(check["ok"] and check["text"] for check in answer.json()["checks"])
     assert Job.objects.count() == before
 

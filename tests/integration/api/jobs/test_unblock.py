@@ -275,6 +275,21 @@ def test_bulk_action_answers_for_each_job(world: World) -> None:
     assert Job.objects.get(pk=world.job.pk).wanted == "run"
 
 
+def test_answers_say_what_is_kept_of_a_job_that_is_to_end(world: World) -> None:
+    """One by one and for several: of a job that runs and has told of no checkpoint all its work is at stake."""
+    world.job.attempts.update(started_at=datetime.now(UTC) - timedelta(seconds=240))
+    client = world.client("member")
+    waiting = post(client, "/api/v1/jobs", spec(name="waits"))
+    both = {"action": "suspend", "jobs": [world.job.pk, waiting["id"]]}
+    told = post(client, "/api/v1/jobs/actions", both)["results"]
+    alone = post(client, f"/api/v1/jobs/{world.job.pk}/cancel", {})
+    why = client.get(f"/api/v1/jobs/{world.job.pk}/explain").json()
+
+    assert [row["kept"][:50] for row in told] == ["It has told of no checkpoint: 4 min of work counts", ""]
+    assert (alone["keeps_work"], waiting["keeps_work"]) == ("unknown", None)
+    assert alone["kept"] == told[0]["kept"] == why["kept"]
+
+
 def test_bulk_priority_needs_one_and_only_there(world: World) -> None:
     """``reprioritise`` takes the new priority; elsewhere one is a mistake, as none is here."""
     client = world.client("member")

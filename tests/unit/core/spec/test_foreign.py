@@ -190,7 +190,7 @@ def test_task_of_dstack() -> None:
         *("#!/bin/bash", "set -e", "pip install -r requirements.txt", "python train.py")
     ]
     assert (spec["resources"]["gpus"], spec["resources"]["cpus"]) == (2, 8)
-    assert spec["schedule"] == {"priority": 70, "preemptible": True, "max_duration": "48h"}
+    assert spec["schedule"] == {"priority": 70, "preemptible": True, "max_duration": "48h", "warn_before": None}
     assert spec["env"] == {"SEED": "1"}
     for source in ("image", "gpu: H100", "gpu: 80GB", "env: TOKEN"):
         assert source in sources(made)

@@ -9,6 +9,7 @@ from frontend.pages.jobs.charts.timeline import Timeline, timeline_of
 from frontend.pages.jobs.job.enough import Enough, enough_of
 from frontend.pages.jobs.job.receipts import Receipt, receipts_of
 from frontend.pages.jobs.job.shares import Holdings, holdings_of
+from frontend.pages.jobs.job.unknown import Unknown, unknown_of
 from frontend.pages.jobs.job.unused import Unused, unused_of
 from frontend.pages.jobs.logs.log_view import LogPage, short_log
 from frontend.pages.jobs.subject import Subject
@@ -22,6 +23,7 @@ class OverviewTab(TypedDict):
     enough: Enough | None
     reason: ReasonBox
     unused: Unused | None
+    unknown: Unknown | None
     frac: float | None
     frac_percent: str
     ends: tuple[str, str, str]
@@ -43,6 +45,7 @@ def context(subject: Subject) -> OverviewTab:
         "enough": enough_of(subject),
         "reason": reason_context(subject),
         "unused": unused_of(subject),
+        "unknown": unknown_of(subject),
         "frac": frac,
         "frac_percent": "" if frac is None else f"{frac * 100:.2f}",
         "ends": ends_words(subject),

@@ -1,0 +1,110 @@
+"""What is known of a job's saved work, from its reports; and what that counts for when jobs have to leave."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.operations.kept import Kept
+from scheduler.live.rounds.job_table import held_leases, job_table
+from scheduler.models import Attempt, Job
+from scheduler.selectors.jobs.kept import job_kept, kept_by_agent
+from scheduler.selectors.jobs.listing import job_detail, job_explain
+from tests.support.rows.factories import AT, job_make
+
+pytestmark = pytest.mark.django_db
+
+
+def after(seconds: float) -> datetime:
+    """Return a moment after the first submission."""
+    return AT + timedelta(seconds=seconds)
+
+
+def running(*, first_step: int | None = None) -> tuple[Job, Attempt]:
+    """Return a job that runs since 100 s after its submission, and its attempt."""
+    job = job_make(state=JobState.RUNNING)
+    attempt = job.attempts.get()
+    attempt.started_at, attempt.first_step = after(100), first_step
+    attempt.save()
+    return job, attempt
+
+
+def saves(job: Job, attempt: Attempt, *, step: int, at: datetime) -> None:
+    """Let an attempt have written a checkpoint."""
+    job.checkpoint_attempt, job.checkpoint_name, job.checkpoint_step, job.checkpoint_at = attempt, "c", step, at
+    job.save()
+
+
+def test_job_that_has_not_run_keeps_nothing_and_loses_nothing() -> None:
+    """What it will do is not known, and not guessed."""
+    job = job_make()
+
+    assert job_kept(job, None, after(50)).keeps_work is None
+    assert job_detail(job.owner, job)["keeps_work"] is None
+    assert job_explain(job.owner, job, after(50))["kept"] == ""
+
+
+def test_job_that_tells_of_no_checkpoint_is_marked_and_all_its_work_is_at_stake() -> None:
+    """Since its start; its document, the explanation and the order of victims say the same."""
+    job, attempt = running()
+    at = after(340)
+    kept = job_kept(job, attempt, at)
+    table, _, _ = job_table({job.queue_id: 0}, held_leases({attempt.leases.get().server_id: 0}), at=at)
+
+    assert kept == Kept(keeps_work="unknown", at_stake_s=240.0)
+    assert job_detail(job.owner, job)["keeps_work"] == "unknown"
+    assert job_explain(job.owner, job, at)["kept"] == kept.sentence
+    assert list(table.unsaved_s) == [240.0]
+
+
+def test_job_that_uses_the_runtime_is_not_marked() -> None:
+    """It is asked for a checkpoint before it is stopped."""
+    job, attempt = running(first_step=0)
+
+    assert job_kept(job, attempt, after(140)) == Kept(keeps_work="checkpoints", at_stake_s=40.0)
+
+
+def test_checkpoint_keeps_the_work_before_it() -> None:
+    """What came since is at stake: nothing if it is of the newest step, all of the attempt if an older one wrote it."""
+    job, attempt = running(first_step=0)
+    saves(job, attempt, step=280, at=after(328))
+    attempt.last_step = 300
+    since = job_kept(job, attempt, after(340))
+    attempt.last_step = 280
+    all_of_it = job_kept(job, attempt, after(340))
+    job.checkpoint_attempt_id = "another"
+    earlier = job_kept(job, attempt, after(340))
+
+    assert (since.step, since.saved_s_ago, since.at_stake_s) == (280, 12.0, 12.0)
+    assert all_of_it.at_stake_s == 0.0
+    assert earlier.at_stake_s == 240.0
+
+
+def test_completed_job_has_lost_nothing() -> None:
+    """Whether it wrote checkpoints or not."""
+    job = job_make(state=JobState.COMPLETED)
+
+    assert job_kept(job, job.attempts.first(), after(900)).sentence == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"checkpoint": {"step": 280, "age_s": 1.0}, "step": 280}, "Step 280 is kept; no work is lost."),
+        (
+            {"checkpoint": {"step": 280, "age_s": 12.0}, "step": 300},
+            "Step 280 is kept (checkpoint 12 s ago); 12 s of work since is lost.",
+        ),
+        ({"reads_requests": True}, "It has written no checkpoint: 4 min of work is lost."),
+        ({}, "It has told of no checkpoint: 4 min of work is lost, but for what it saved itself."),
+    ],
+)
+def test_product_that_is_stopped_says_what_each_job_kept(said: dict[str, object], sentence: str) -> None:
+    """Its agent alone knows, as no report of it is applied any more."""
+    job, attempt = running()
+    whole = {"attempt": attempt.pk, "reads_requests": False, "step": None, "run_s": 240.0, "checkpoint": None, **said}
+    told = kept_by_agent(whole, after(340))
+
+    assert told is not None
+    assert (told[0], told[1].sentence) == (job.number, sentence)
+    assert kept_by_agent({**whole, "attempt": "unknown"}, after(340)) is None
