@@ -22,6 +22,7 @@ from scheduler.api.jobs.documents import SUBMIT_EXAMPLES, JobDocument, JobPage, 
 from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.jobs.spec_form import spec_of_form
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
@@ -63,9 +64,11 @@ FILTERS = (
 
 def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     """Return what was checked, in the order in which a job meets it."""
-    feasible = preview["feasible"]
+    feasible, asked = preview["feasible"], spec.resources
+    starts = launch_words(spec.starts_per, gpus=asked.gpus, max_servers=asked.max_servers)
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
+        {"name": "launch", "ok": True, "text": f"Its command starts {starts}."},
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
         {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
     ]
