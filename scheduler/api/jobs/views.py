@@ -64,11 +64,10 @@ FILTERS = (
 
 def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     """Return what was checked, in the order in which a job meets it."""
-    feasible, asked = preview["feasible"], spec.resources
-    starts = launch_words(spec.starts_per, gpus=asked.gpus, max_servers=asked.max_servers)
+    feasible = preview["feasible"]
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
-        {"name": "launch", "ok": True, "text": f"Its command starts {starts}."},
+        {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
         {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
     ]

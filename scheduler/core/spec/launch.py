@@ -1,6 +1,7 @@
 """How often a job's command is started: once, once on each server, or once for every GPU."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -40,6 +41,28 @@ class Asked(Protocol):
         """Return whether its share may change while it runs."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredResources:
+    """What the resources of a stored spec say, also of one that has no bounds or servers yet."""
+
+    stored: Mapping[str, Any]
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs of a rigid job."""
+        return int(self.stored["gpus"])
+
+    @property
+    def max_servers(self) -> int:
+        """Return the most servers that the GPUs may be spread over."""
+        return int(self.stored.get("max_servers") or 1)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Return whether its share may change while it runs."""
+        return any((self.stored.get(name) or self.gpus) != self.gpus for name in ("min_gpus", "max_gpus"))
+
+
 def implied_per(asked: Asked) -> LaunchPer:
     """Return how a job starts that does not say it: for every GPU where it may use several servers or is elastic."""
     return LaunchPer.GPU if asked.max_servers > 1 or asked.is_elastic else LaunchPer.JOB
@@ -48,11 +71,7 @@ def implied_per(asked: Asked) -> LaunchPer:
 def stored_per(spec: Mapping[str, Any]) -> LaunchPer:
     """Return how a stored spec starts; one of an early version does not say it."""
     said = (spec.get("launch") or {}).get("per")
-    if said is not None:
-        return LaunchPer(said)
-    resources = spec["resources"]
-    bounds = {resources.get(name) or resources["gpus"] for name in ("gpus", "min_gpus", "max_gpus")}
-    return LaunchPer.GPU if (resources.get("max_servers") or 1) > 1 or len(bounds) > 1 else LaunchPer.JOB
+    return LaunchPer(said) if said is not None else implied_per(StoredResources(spec["resources"]))
 
 
 def unsaid_errors(data: object, *, command: Sequence[str], per: LaunchPer) -> list[FieldError]:
@@ -85,13 +104,14 @@ def launcher_of(command: Sequence[str]) -> str:
     return module if module in _MODULES else ""
 
 
-def launch_words(per: LaunchPer, *, gpus: int, max_servers: int) -> str:
+def launch_words(per: LaunchPer, asked: Asked) -> str:
     """Return how often the command starts, in words that go after "it starts"."""
-    if per is LaunchPer.GPU:
-        return f"once for every GPU, {gpus} processes" if gpus > 1 else "once for its GPU"
-    if per is LaunchPer.SERVER and max_servers > 1:
-        return f"once on each of its servers, at most {min(gpus, max_servers)}"
-    return "once, with all its GPUs on one server" if gpus > 1 else "once"
+    most_servers = min(asked.gpus, asked.max_servers)
+    if per is LaunchPer.GPU and (asked.gpus > 1 or asked.is_elastic):
+        return "once for every GPU" + ("" if asked.is_elastic else f", {asked.gpus} processes")
+    if per is LaunchPer.SERVER and most_servers > 1:
+        return f"once on each of up to {most_servers} servers"
+    return "once, with all its GPUs on one server" if asked.gpus > 1 else "once"
 
 
 def read_launch(reader: FieldReader, value: object, asked: Asked) -> LaunchPer | None:

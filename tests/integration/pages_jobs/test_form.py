@@ -114,8 +114,8 @@ def test_preview_and_page_say_how_often_the_command_starts(world: World) -> None
     job = by_form(browser, max_servers="2", launch="server")
 
     assert "once for every CPU slot, 2 processes" in implied.text
-    assert "once on each of its servers, at most 2" in said.text
-    assert "once on each of its servers, at most 2" in browser.open(f"/jobs/J-{job.number}").text
+    assert "once on each of up to 2 servers" in said.text
+    assert "once on each of up to 2 servers" in browser.open(f"/jobs/J-{job.number}").text
     assert job.spec["launch"] == {"per": "server"}
 
 

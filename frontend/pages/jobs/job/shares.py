@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, percent, signed
 from frontend.pages.jobs.charts.progress import newest
 from frontend.pages.jobs.subject import Subject, in_words
-from scheduler.core.spec.launch import launch_words, stored_per
+from scheduler.core.spec.launch import StoredResources, launch_words, stored_per
 from scheduler.selectors.jobs.rows import AttemptRow, SeatRow
 
 SAME_CORES = 0.05
@@ -143,10 +143,8 @@ def _common(subject: Subject) -> list[Pair]:
 
 
 def _launch(subject: Subject) -> str:
-    resources = subject.job.spec["resources"]
-    most = resources.get("max_servers") or 1  # a spec of before has none
-    words = launch_words(stored_per(subject.job.spec), gpus=subject.job.num_gpus, max_servers=most)
-    return in_words(words, subject.device)
+    spec = subject.job.spec
+    return in_words(launch_words(stored_per(spec), StoredResources(spec["resources"])), subject.device)
 
 
 def _cores(cpus: float | None) -> str:

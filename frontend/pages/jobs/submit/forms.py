@@ -33,7 +33,7 @@ FOLDED = (
     "labels",
 )
 LAUNCHES = (
-    ("", "As the fields beside say"),
+    ("", "Automatic"),
     (LaunchPer.JOB.value, "Once, on one server"),
     (LaunchPer.SERVER.value, "Once on each server"),
     (LaunchPer.GPU.value, "Once for every GPU"),

@@ -99,9 +99,7 @@ def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
 
 def _launch_row(spec: JobSpec, word: DeviceWord) -> tuple[str, str]:
     """Return how often the command starts."""
-    asked = spec.resources
-    words = launch_words(spec.starts_per, gpus=asked.gpus, max_servers=asked.max_servers)
-    return "Its command starts", in_words(words, word)
+    return "Its command starts", in_words(launch_words(spec.starts_per, spec.resources), word)
 
 
 def _when_rows(request: HttpRequest, found: JobPreview) -> list[tuple[str, str]]:

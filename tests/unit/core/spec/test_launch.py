@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.core.model.errors import SpecInvalid
-from scheduler.core.spec.launch import LaunchPer, launch_words, launcher_of, stored_per, unsaid_errors
+from scheduler.core.spec.launch import LaunchPer, StoredResources, launch_words, launcher_of, stored_per, unsaid_errors
 from scheduler.core.spec.spec import JobSpec
 
 
@@ -135,15 +135,22 @@ def test_new_job_that_starts_torchrun_for_every_gpu_must_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("per", "gpus", "servers", "words"),
+    ("per", "resources", "words"),
     [
-        ("job", 1, 1, "once"),
-        ("job", 4, 1, "once, with all its GPUs on one server"),
-        ("gpu", 4, 2, "once for every GPU, 4 processes"),
-        ("server", 8, 2, "once on each of its servers, at most 2"),
-        ("server", 8, 1, "once, with all its GPUs on one server"),
+        ("job", {"gpus": 1}, "once"),
+        ("job", {"gpus": 4}, "once, with all its GPUs on one server"),
+        ("gpu", {"gpus": 4, "max_servers": 2}, "once for every GPU, 4 processes"),
+        ("gpu", {"gpus": 1, "max_gpus": 4}, "once for every GPU"),
+        ("gpu", {"gpus": 1}, "once"),
+        ("server", {"gpus": 8, "max_servers": 2}, "once on each of up to 2 servers"),
+        ("server", {"gpus": 2, "max_servers": 4}, "once on each of up to 2 servers"),
+        ("server", {"gpus": 8}, "once, with all its GPUs on one server"),
+        ("server", {"gpus": 1, "max_servers": 2}, "once"),
     ],
 )
-def test_words_say_how_often(per: str, gpus: int, servers: int, words: str) -> None:
-    """Form, preview, page and command say the same."""
-    assert launch_words(LaunchPer(per), gpus=gpus, max_servers=servers) == words
+def test_words_say_how_often(per: str, resources: dict[str, int], words: str) -> None:
+    """Form, preview, page and command say the same, of a spec as of a stored one."""
+    spec = JobSpec.parse(data_of(resources, per))
+
+    assert launch_words(spec.starts_per, spec.resources) == words
+    assert launch_words(LaunchPer(per), StoredResources(resources)) == words
